@@ -1,0 +1,1 @@
+"""Parley: an HTTP gateway that translates chat message formats."""
