@@ -1,0 +1,281 @@
+"""One reply on its way to one caller, from the read callback of the model server's socket into the ASGI `send`.
+
+No task is switched and nothing is awaited for a chunk: `send` is stepped by hand, and only where it would wait, because
+the caller reads slower than the model writes, does a task finish it while reading from the server is paused.
+
+The commit rule: until the server's first word, and at most `commit_seconds`, an error is an HTTP status; from then on
+the stream is open (200, heartbeats) and an error is the last frame.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from app.chat.events import Event, Failed, Finish
+from app.errors import Internal, ParleyError, UpstreamFailed
+from app.formats.base import Encoder
+from app.gateway import LiveReply
+
+Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
+
+log = logging.getLogger("parley.delivery")
+
+HEARTBEAT = b": heartbeat\n\n"
+STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
+
+
+class _Rest:
+    """What is left of a coroutine that was stepped by hand and wants to wait."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waiting: Any) -> None:
+        self._coroutine = coroutine
+        self._waiting = waiting
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        waiting = self._waiting
+        while True:
+            try:
+                value = yield waiting
+            except BaseException as error:
+                step = self._coroutine.throw
+                argument: Any = error
+            else:
+                step = self._coroutine.send
+                argument = value
+            try:
+                waiting = step(argument)
+            except StopIteration:
+                return
+
+
+class Delivery:
+    """`stream` picks between frames as they come and one JSON body at the end."""
+
+    def __init__(
+        self,
+        send: Send,
+        encoder: Encoder,
+        request_id: str,
+        *,
+        stream: bool,
+        heartbeat_seconds: float,
+        commit_seconds: float,
+        stall_seconds: float,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._send = send
+        self._encoder = encoder
+        self._request_id = request_id
+        self._stream = stream
+        self._heartbeat_seconds = heartbeat_seconds
+        self._commit_seconds = commit_seconds
+        self._stall_seconds = stall_seconds
+        self._headers = headers
+        self._reply: LiveReply | None = None
+        self._queue: deque[dict[str, Any]] = deque()
+        self._flusher: asyncio.Task[None] | None = None
+        self._blocked_since = 0.0
+        self._started = loop.time()
+        self._last_sent = self._started
+        self._quiet = False
+        self.done: asyncio.Future[None] = loop.create_future()
+        """The reply has ended, well or badly, or nobody waits for it."""
+        self.opened = False
+        """The model server has answered, or failed to; before that, a caller who leaves cancels the wait."""
+        self.committed = False
+        self.finished = False
+        self.status = 0
+        self.first_at: float | None = None
+        """The loop's time when the model's first event came."""
+        self.outcome: Finish | None = None
+        self.error: ParleyError | None = None
+        self.gone = False
+        """The caller left before the end."""
+
+    # -- from the model server --------------------------------------------------------------------------------------
+
+    def start(self, reply: LiveReply) -> None:
+        self._reply = reply
+        if self._flusher is not None:
+            reply.pause()
+        reply.start(self)
+
+    def on_events(self, events: list[Event]) -> None:
+        if self.finished:
+            return
+        if not events:
+            self.commit()
+            return
+        if self.first_at is None:
+            self.first_at = self._loop.time()
+        last = events[-1]
+        if type(last) is Failed:
+            self._failed(events, last)
+            return
+        try:
+            data = self._encoder.feed(events)
+        except Exception as error:
+            self.on_crash(error)
+            return
+        if type(last) is Finish:
+            self.outcome = last
+            self._end(200, data)
+        elif self._stream:
+            self.commit()
+            self._quiet = False
+            self._write(data)
+
+    def _failed(self, events: list[Event], last: Failed) -> None:
+        """What came before the failure is told; a failure that is all that came can still be a status."""
+        self.error = UpstreamFailed(last.fault)
+        if self._stream and (self.committed or len(events) > 1):
+            self.commit()
+            self._end(200, self._encoder.feed(events))
+        else:
+            self._encoder.feed(events[:-1])
+            self.fail(self.error)
+
+    def on_crash(self, error: Exception) -> None:
+        log.error("request %s: defect while reading a reply", self._request_id, exc_info=error)
+        self.fail(Internal("the gateway failed while reading the reply"))
+
+    # -- to the caller ------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Open the stream: from now on an error is a frame."""
+        if not self._stream or self.committed or self.finished:
+            return
+        self._head(200, STREAM_HEADERS)
+        self._write(self._encoder.open())
+
+    def fail(self, error: ParleyError) -> None:
+        """End with an error: a status where nothing was sent, else the last frame."""
+        if self.finished:
+            return
+        self.error = error
+        body = self._encoder.fail(error.to_dict(self._request_id))
+        if self.committed:
+            self._end(200, body)
+        elif self._stream:
+            body = msgspec.json.encode({"error": error.to_dict(self._request_id)})
+            self._end_whole(error.status, body, error)
+        else:
+            self._end_whole(error.status, body, error)
+
+    def _end(self, status: int, data: bytes) -> None:
+        if not self._stream:
+            self._end_whole(status, data, None)
+            return
+        self.commit()
+        self._write(data, last=True)
+        self._finish()
+
+    def _end_whole(self, status: int, body: bytes, error: ParleyError | None) -> None:
+        length = (b"content-length", b"%d" % len(body))
+        extra = tuple((name.encode(), value.encode()) for name, value in (error.headers if error else {}).items())
+        self._head(status, (*JSON_HEADERS, length, *extra))
+        self._write(body, last=True)
+        self._finish()
+
+    def _finish(self) -> None:
+        self.finished = True
+        if self._reply is not None:
+            self._reply.close()
+        if self._flusher is None:
+            self._resolve()
+
+    def _resolve(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def _head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+        self.committed = True
+        self.status = status
+        start = {"type": "http.response.start", "status": status, "headers": [*headers, *self._headers]}
+        self._step(start)
+
+    def _write(self, data: bytes, *, last: bool = False) -> None:
+        if data or last:
+            self._step({"type": "http.response.body", "body": data, "more_body": not last})
+
+    def _step(self, message: dict[str, Any]) -> None:
+        """Send now, as far as it goes without waiting."""
+        if self._flusher is not None:
+            self._queue.append(message)
+            return
+        coroutine = self._send(message)
+        try:
+            waiting = coroutine.send(None)
+        except StopIteration:
+            return
+        except Exception:
+            self.leave()
+            return
+        self._blocked_since = self._loop.time()
+        if self._reply is not None:
+            self._reply.pause()
+        self._flusher = self._loop.create_task(self._flush(_Rest(coroutine, waiting)))
+
+    async def _flush(self, rest: _Rest) -> None:
+        """The caller is slow: wait for it, send what has queued up, and let the server go on."""
+        try:
+            await rest
+            while self._queue:
+                await self._send(self._queue.popleft())
+        except Exception:
+            self.leave()
+        finally:
+            self._flusher = None
+        if self.finished:
+            self._resolve()
+        elif self._reply is not None:
+            self._reply.resume()
+
+    # -- from the clock and the caller ----------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Heartbeats, the commit deadline, and a caller that reads nothing."""
+        if self._reply is not None:
+            self._reply.tick(now)
+        if self.finished:
+            return
+        if self._flusher is not None:
+            if now - self._blocked_since > self._stall_seconds:
+                self.leave()
+            return
+        if not self._stream:
+            return
+        if not self.committed:
+            if now - self._started >= self._commit_seconds:
+                self._last_sent = now
+                self.commit()
+            return
+        if not self._quiet:
+            self._quiet, self._last_sent = True, now
+        elif now - self._last_sent >= self._heartbeat_seconds:
+            self._last_sent = now
+            self._write(HEARTBEAT)
+
+    def leave(self) -> None:
+        """Nobody waits for the reply: the model server's connection is closed at once."""
+        if not self.finished:
+            self.finished = self.gone = True
+        self.close()
+        self._resolve()
+
+    def close(self) -> None:
+        if self._reply is not None:
+            self._reply.close()
+        if self._flusher is not None and self.gone:
+            self._flusher.cancel()

@@ -1,0 +1,177 @@
+"""What a caller of `POST /v1/chat` may say, and what it is told."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from app.chat.messages import ChatRequest, Tool
+from app.errors import BadRequest, InvalidInput, Violation
+from app.formats import FORMATS
+from app.formats.base import Format, Mode
+from app.formats.violations import violations
+from app.params import GenerateCfg
+
+FormatName = Literal["qwen"]
+
+
+class CacheControl(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    mode: Literal["on", "off", "refresh", "only"] = "on"
+    ttl_seconds: int | None = Field(default=None, ge=1)
+
+
+class Envelope(BaseModel):
+    """The body of `POST /v1/chat`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str | None = Field(default=None, min_length=1, max_length=512)
+    messages: list[Any] = Field(min_length=1)
+    format: FormatName = "qwen"
+    reply_format: FormatName | None = None
+    functions: list[Any] | None = None
+    tools: list[Any] | None = Field(default=None, description="An alias of `functions`.")
+    generate_cfg: GenerateCfg | None = None
+    stream: bool = True
+    stream_mode: Literal["delta", "snapshot"] = "delta"
+    completed_bodies: bool = True
+    cache: CacheControl | None = None
+    metadata: dict[str, str] | None = None
+
+    @model_validator(mode="after")
+    def _one_list(self) -> "Envelope":
+        if self.functions is not None and self.tools is not None:
+            raise ValueError("functions and tools are two names for one list: give one")
+        return self
+
+    @property
+    def mode(self) -> Mode:
+        return self.stream_mode if self.stream else "whole"
+
+
+class Limits(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    max_messages: int
+    max_nesting: int
+
+
+class Reading(BaseModel):
+    """A request that was understood."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    envelope: Envelope
+    reply_format: Format
+    request: ChatRequest
+    warnings: tuple[str, ...]
+
+
+def read(raw: bytes | bytearray, limits: Limits) -> Reading:
+    """The request in a body. Raises BadRequest for what is no JSON, InvalidInput with every violation of the rest."""
+    try:
+        envelope = Envelope.model_validate_json(raw)
+    except ValidationError as error:
+        raise _refused(error, raw, limits) from None
+    found = list(_beyond(envelope, limits))
+    form = FORMATS[envelope.format]
+    decoded = form.decode(envelope.messages)
+    tools, wrong = _tools(envelope)
+    found += [*decoded.violations, *wrong]
+    if found:
+        raise InvalidInput(found)
+    request = ChatRequest(
+        model=envelope.model or "",
+        messages=decoded.messages,
+        tools=tools,
+        params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
+        text_joiner=form.text_joiner,
+    )
+    reply = FORMATS[envelope.reply_format or envelope.format]
+    return Reading.model_construct(
+        envelope=envelope, reply_format=reply, request=request, warnings=tuple(decoded.warnings)
+    )
+
+
+def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> BadRequest | InvalidInput:
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
+    found = violations(error)
+    if not any(item.path.startswith(("messages", "format")) for item in found):
+        found += _messages_too(raw)
+    return InvalidInput(found)
+
+
+def _messages_too(raw: bytes | bytearray) -> list[Violation]:
+    """The envelope is wrong: look at its messages all the same, so that everything is reported at once."""
+    body = json.loads(raw)
+    if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
+        return []
+    return list(FORMATS[body.get("format", "qwen")].decode(body["messages"]).violations)
+
+
+def _tools(envelope: Envelope) -> tuple[tuple[Tool, ...], list[Violation]]:
+    field = "functions" if envelope.functions is not None else "tools"
+    tools: list[Tool] = []
+    wrong: list[Violation] = []
+    names: set[str] = set()
+    for place, item in enumerate(envelope.functions or envelope.tools or ()):
+        path = f"{field}[{place}]"
+        wrapped = isinstance(item, dict) and item.get("type") == "function" and isinstance(item.get("function"), dict)
+        schema = item["function"] if wrapped else item
+        path += ".function" if wrapped else ""
+        problem = _tool_problem(schema, names)
+        if problem is None:
+            names.add(schema["name"])
+            tools.append(Tool(schema["name"], schema))
+        else:
+            wrong.append(Violation(path + problem[0], problem[1]))
+    return tuple(tools), wrong
+
+
+def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
+    if not isinstance(schema, dict):
+        return "", "must be a function object with a name"
+    name = schema.get("name")
+    if not isinstance(name, str) or not name.strip():
+        return ".name", "must be a string that is not blank"
+    if name in names:
+        return ".name", f"there are two functions {name!r}"
+    if not isinstance(schema.get("description", ""), str | None):
+        return ".description", "must be a string"
+    if not isinstance(schema.get("parameters", {}), dict | list | None):
+        return ".parameters", "must be a JSON schema"
+    return None
+
+
+def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
+    """Limits that types cannot say: how many messages, how deep, and no number that JSON lacks."""
+    if len(envelope.messages) > limits.max_messages:
+        yield Violation("messages", f"more than {limits.max_messages} messages")
+    for field in ("messages", "functions", "tools"):
+        yield from _odd(getattr(envelope, field), field, limits.max_nesting)
+    if envelope.generate_cfg is not None:
+        for field in ("extra_body", "response_format", "function_choice", "tool_choice"):
+            yield from _odd(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)
+
+
+def _odd(value: Any, path: str, room: int) -> Iterator[Violation]:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            yield Violation(path, "must be a finite number")
+        return
+    if not isinstance(value, dict | list) or not value:
+        return
+    if room == 0:
+        yield Violation(path, "is nested too deeply")
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if isinstance(item, dict | list | float):
+            step = f"[{key}]" if isinstance(key, int) else f".{key}"
+            yield from _odd(item, path + step, room - 1)

@@ -1,0 +1,120 @@
+"""The OpenAPI document: what the framework finds, and the endpoints that are served past it."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, TypeAdapter
+
+from app.api.envelope import Envelope
+from app.formats import FORMATS
+
+_REF = "#/components/schemas/{model}"
+
+
+def describe(app: FastAPI) -> None:
+    """Make `app.openapi()` tell of everything that is served."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
+            _add_chat(document)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
+
+
+def _add_chat(document: dict[str, Any]) -> None:
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for row in FORMATS.values():
+        _define(schemas, f"Messages_{row.name}", TypeAdapter(row.schema).json_schema(ref_template=_REF))
+    _define(schemas, "ChatRequest", Envelope.model_json_schema(ref_template=_REF))
+    schemas["ChatRequest"]["properties"]["messages"] = {
+        "anyOf": [{"$ref": _REF.format(model=f"Messages_{name}")} for name in FORMATS],
+        "minItems": 1,
+        "description": "In the form that `format` names.",
+    }
+    _define(schemas, "Error", ErrorBody.model_json_schema(ref_template=_REF))
+    _define(schemas, "ChatReply", WholeReply.model_json_schema(ref_template=_REF))
+    document["paths"]["/v1/chat"] = {"post": _operation()}
+
+
+def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
+    schemas.update(schema.pop("$defs", {}))
+    schemas[name] = schema
+
+
+def _operation() -> dict[str, Any]:
+    example = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
+    problem = {"application/json": {"schema": {"$ref": _REF.format(model="Error")}}}
+    statuses = {
+        "400": "No JSON, or the model server refused the request",
+        "404": "Unknown model",
+        "413": "The body is too large",
+        "422": "Violations, each with its JSON path",
+        "429": "The model server's rate limit or quota; Retry-After as it said",
+        "502": "The model server failed",
+        "503": "No room here or there",
+        "504": "The model server timed out",
+    }
+    return {
+        "tags": ["chat"],
+        "summary": "Have a model answer a conversation",
+        "operationId": "chat",
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": _REF.format(model="ChatRequest")}, "example": example}},
+        },
+        "responses": {
+            "200": {
+                "description": "The reply: frames of a stream, or whole with `stream: false`",
+                "content": {
+                    "text/event-stream": {"schema": {"type": "string"}},
+                    "application/json": {"schema": {"$ref": _REF.format(model="ChatReply")}},
+                },
+            },
+            **{status: {"description": text, "content": problem} for status, text in statuses.items()},
+        },
+    }
+
+
+class UpstreamError(BaseModel):
+    status: int | None = None
+    message: str
+    detail: Any = None
+
+
+class ViolationBody(BaseModel):
+    param: str | None
+    message: str
+
+
+class ErrorDetail(BaseModel):
+    code: str
+    message: str
+    param: str | None
+    status: int
+    retryable: bool
+    request_id: str
+    upstream: UpstreamError | None = None
+    violations: list[ViolationBody] | None = None
+    retry_after_seconds: float | None = None
+
+
+class ErrorBody(BaseModel):
+    error: ErrorDetail
+    messages: list[dict[str, Any]] | None = None
+    """What the model had said until then (`stream: false`)."""
+
+
+class WholeReply(BaseModel):
+    response_id: str
+    created: int
+    model: str
+    messages: list[dict[str, Any]]
+    finish_reason: str
+    usage: dict[str, Any] | None
+    cached: bool
+    warnings: list[str]
+    extra: dict[str, Any] | None = None

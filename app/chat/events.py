@@ -1,0 +1,67 @@
+"""What a model's reply is made of while it streams.
+
+Starts and ends of messages follow from a change of kind or index and are derived where they are needed
+(`segments`). A reply ends with exactly one `Finish` or `Failed`. Every event has a `kind` tag: untagged look-alikes
+do not survive a round through JSON.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class ReasoningDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="reasoning"):
+    text: str
+
+
+class TextDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="text"):
+    text: str
+    refusal: bool = False
+
+
+class CallDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="call"):
+    index: int
+    """Counts the calls of the reply from 0, in the order in which they are to stand."""
+    arguments: str
+    """A piece of the raw JSON text."""
+    id: str = ""
+    name: str = ""
+    """`id` and `name` come with the first delta of a call, and only with it."""
+
+
+class Extra(Struct, frozen=True, tag_field="kind", tag="extra"):
+    """Opaque fields for the `extra` of a message: what must go back to the model with it."""
+
+    fields: dict[str, Any]
+    index: int = -1
+    """The call that they belong to; -1: the message that is open, or the next one to open."""
+
+
+class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
+    """What went wrong at the model server; `spec` of the kinds: docs/errors.md."""
+
+    code: str
+    message: str
+    transient: bool
+    """The same request may work later."""
+    status: int | None = None
+    """The upstream's own HTTP status, where there was one."""
+    retry_after_seconds: float | None = None
+    detail: Any = None
+    """What the server added and a caller may want (`failed_generation`)."""
+
+
+class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
+    reason: FinishReason
+    usage: dict[str, Any] | None = None
+    native_reason: str | None = None
+    """The server's own word, where it is not the reason's usual one."""
+
+
+class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
+    fault: Fault
+
+
+Event: TypeAlias = ReasoningDelta | TextDelta | CallDelta | Extra | Finish | Failed

@@ -1,0 +1,94 @@
+"""What is said in a conversation: pure values that belong to no client format.
+
+Role stands on the message, never on the part. What a format cannot say in these words rides in `Message.extra`
+and is never sent upstream.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
+
+NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    text: str
+    kind: Literal["reasoning"] = "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    media: MediaKind
+    urls: tuple[str, ...]
+    """http(s) URLs or data URIs; several only for the frames of a video."""
+    frames: bool = False
+    format: str | None = None
+    """Audio: the codec's name as the caller gave it (`wav`, `mp3`)."""
+    path: str = ""
+    """Where it stood in the request, for errors."""
+    kind: Literal["media"] = "media"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    name: str
+    arguments: str
+    """Raw JSON text, exactly as the model or the caller wrote it; it may be broken."""
+    id: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Opaque fields that must go back on this call (`extra_content` of Gemini)."""
+    kind: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    content: "tuple[Text | Media, ...]"
+    name: str | None = None
+    id: str | None = None
+    is_error: bool | None = None
+    kind: Literal["tool_result"] = "tool_result"
+
+
+Part: TypeAlias = Text | Reasoning | Media | ToolCall | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None
+    turn: str | None = None
+    """Messages with equal `turn` came from one model response."""
+    path: str = ""
+    """Where it stood in the request (`messages[2]`), for errors."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    schema: Mapping[str, Any]
+    """The function object as the caller gave it, without a wrapper."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a model is asked, in no client's format."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Generation parameters under the gateway's own names (`generate_cfg` of the public contract)."""
+    text_joiner: str = "\n"
+    """Stands between the text items of one message where a server wants a string."""

@@ -1,0 +1,160 @@
+"""Events into messages: where one begins, grows and ends (rules 1, 2 and 4 of the assembly).
+
+A change of kind opens a new message; adjacent text of one kind is one message. Calls stay open until the reply ends,
+since servers send late fragments, so that several may be open at once. Content that is nothing but white space is held
+back and dropped as soon as any other message exists.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
+
+SegmentKind: TypeAlias = Literal["reasoning_content", "content", "function_call"]
+
+
+class Segment:
+    """One message of a reply while it grows."""
+
+    __slots__ = ("_texts", "extra", "id", "index", "kind", "name", "refusal")
+
+    def __init__(self, index: int, kind: SegmentKind, id: str = "", name: str = "", refusal: bool = False) -> None:
+        self.index = index
+        self.kind: SegmentKind = kind
+        self.id = id
+        self.name = name
+        self.refusal = refusal
+        self.extra: dict[str, Any] = {"refusal": True} if refusal else {}
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+
+    @property
+    def text(self) -> str:
+        """The whole text so far; for a call, its arguments."""
+        if len(self._texts) > 1:
+            self._texts = ["".join(self._texts)]
+        return self._texts[0] if self._texts else ""
+
+
+class Started(msgspec.Struct, frozen=True, gc=False):
+    segment: Segment
+
+
+class Grown(msgspec.Struct, frozen=True, gc=False):
+    segment: Segment
+    text: str
+
+
+class Completed(msgspec.Struct, frozen=True, gc=False):
+    segment: Segment
+
+
+Step: TypeAlias = Started | Grown | Completed | Finish | Failed
+
+
+class Segmenter:
+    """Feeds on events; `segments` is the reply so far."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self._open: Segment | None = None
+        self._calls: dict[int, Segment] = {}
+        self._blank = ""
+        self._extra: dict[str, Any] = {}
+
+    def feed(self, events: list[Event]) -> list[Step]:
+        steps: list[Step] = []
+        for event in events:
+            if type(event) is TextDelta:
+                self._text(event, steps)
+            elif type(event) is ReasoningDelta:
+                self._reasoning(event, steps)
+            elif type(event) is CallDelta:
+                self._call(event, steps)
+            elif type(event) is Extra:
+                self._annotate(event)
+            elif type(event) is Finish:
+                self._finish(event, steps)
+            elif type(event) is Failed:
+                steps.append(event)
+        return steps
+
+    def _text(self, event: TextDelta, steps: list[Step]) -> None:
+        segment = self._open
+        text = event.text
+        if segment is None or segment.kind != "content" or segment.refusal is not event.refusal:
+            if text.isspace():
+                self._blank += text
+                return
+            text, self._blank = self._blank + text, ""
+            segment = self._start(Segment(len(self.segments), "content", refusal=event.refusal), steps)
+        segment.add(text)
+        steps.append(Grown(segment, text))
+
+    def _reasoning(self, event: ReasoningDelta, steps: list[Step]) -> None:
+        segment = self._open
+        if segment is None or segment.kind != "reasoning_content":
+            segment = self._start(Segment(len(self.segments), "reasoning_content"), steps)
+        segment.add(event.text)
+        steps.append(Grown(segment, event.text))
+
+    def _call(self, event: CallDelta, steps: list[Step]) -> None:
+        segment = self._calls.get(event.index)
+        if segment is None:
+            segment = Segment(len(self.segments), "function_call", event.id, event.name)
+            self._calls[event.index] = self._start(segment, steps)
+            self._open = None
+        if event.arguments:
+            segment.add(event.arguments)
+            steps.append(Grown(segment, event.arguments))
+
+    def _start(self, segment: Segment, steps: list[Step]) -> Segment:
+        self._complete(steps)
+        self._blank = ""
+        segment.extra.update(self._extra)
+        self._extra = {}
+        self.segments.append(segment)
+        self._open = segment
+        steps.append(Started(segment))
+        return segment
+
+    def _complete(self, steps: list[Step]) -> None:
+        if self._open is not None:
+            steps.append(Completed(self._open))
+            self._open = None
+
+    def _annotate(self, event: Extra) -> None:
+        target = self._calls.get(event.index) if event.index >= 0 else self._open
+        extra = self._extra if target is None else target.extra
+        for key, value in event.fields.items():
+            known = extra.get(key)
+            extra[key] = known + value if isinstance(known, list) and isinstance(value, list) else value
+
+    def _finish(self, event: Finish, steps: list[Step]) -> None:
+        if self._blank and not self.segments:
+            blank, self._blank = self._blank, ""
+            segment = self._start(Segment(0, "content"), steps)
+            segment.add(blank)
+            steps.append(Grown(segment, blank))
+        self._complete(steps)
+        for call in self._calls.values():
+            if not is_json(call.text):
+                call.extra["arguments_valid"] = False
+            steps.append(Completed(call))
+        steps.append(event)
+
+    @property
+    def loose_extra(self) -> dict[str, Any]:
+        """Opaque fields for which no message came."""
+        return self._extra
+
+
+def is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True

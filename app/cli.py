@@ -1,0 +1,112 @@
+"""The command line: parley serve | chat | check-config | openapi."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from app import __version__
+from app.settings import Settings, SettingsError, load
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    handler = {"serve": _serve, "chat": _chat, "check-config": _check_config, "openapi": _openapi}[arguments.command]
+    try:
+        return handler(arguments)
+    except SettingsError as error:
+        for mistake in error.mistakes:
+            print(f"parley: {mistake}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="parley", description="An HTTP gateway that translates chat formats.")
+    parser.add_argument("--version", action="version", version=f"parley {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | chat | check-config | openapi")
+    serve = commands.add_parser("serve", help="serve HTTP")
+    serve.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
+    serve.add_argument("--host", help="the address to listen at")
+    serve.add_argument("--port", type=int, help="the port to listen at")
+    chat = commands.add_parser("chat", help="ask a running gateway and watch the reply")
+    chat.add_argument("question", nargs="*", help="what to ask; without it, a conversation begins")
+    chat.add_argument("--url", default=os.environ.get("PARLEY_URL", "http://127.0.0.1:8000"), help="the gateway")
+    chat.add_argument("--model", help="which model; without it, the gateway's default")
+    chat.add_argument("--functions", type=Path, metavar="FILE", help="a JSON file with functions to offer")
+    chat.add_argument("--system", help="a system message")
+    chat.add_argument("--json", action="store_true", help="print every event as a line of JSON")
+    check = commands.add_parser("check-config", help="name every mistake of a configuration")
+    check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
+    commands.add_parser("openapi", help="print the OpenAPI document")
+    return parser
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from app.server import serve
+
+    for name, value in (("PARLEY_SERVER__HOST", arguments.host), ("PARLEY_SERVER__PORT", arguments.port)):
+        if value is not None:
+            os.environ[name] = str(value)
+    if arguments.config is not None:
+        os.environ["PARLEY_CONFIG"] = str(arguments.config)
+    settings = load()
+    print(_banner(settings), file=sys.stderr)
+    return serve(settings)
+
+
+def _banner(settings: Settings) -> str:
+    server = settings.server
+    where = f"http://{server.host}:{server.port}"
+    if settings.demo:
+        what = "the built-in demo model (set PARLEY_UPSTREAM_URL to put a real server behind it)"
+    elif settings.passthrough:
+        what = f"every model of {settings.upstreams[settings.passthrough].base_url}"
+    else:
+        what = ", ".join(settings.models)
+    return f"parley {__version__} at {where}, serving {what}"
+
+
+def _chat(arguments: argparse.Namespace) -> int:
+    from app import terminal
+
+    messages: list[dict[str, Any]] = []
+    if arguments.system:
+        messages.append({"role": "system", "content": arguments.system})
+    functions = json.loads(arguments.functions.read_text(encoding="utf-8")) if arguments.functions else None
+    options: dict[str, Any] = {
+        "model": arguments.model,
+        "functions": functions,
+        "api_key": os.environ.get("PARLEY_API_KEY"),
+        "out": sys.stdout,
+        "err": sys.stderr,
+        "color": sys.stdout.isatty() and "NO_COLOR" not in os.environ,
+    }
+    if not arguments.question:
+        return terminal.repl(arguments.url, messages, **options)
+    messages.append({"role": "user", "content": " ".join(arguments.question)})
+    return terminal.chat(arguments.url, messages, as_json=arguments.json, **options)
+
+
+def _check_config(arguments: argparse.Namespace) -> int:
+    settings = load(path=arguments.file)
+    models = ["demo"] if settings.demo else list(settings.models)
+    if settings.passthrough:
+        models.append(f"any other (to {settings.passthrough})")
+    print(f"the configuration is sound; models: {', '.join(models)}")
+    return 0
+
+
+def _openapi(arguments: argparse.Namespace) -> int:
+    from app.main import create_app
+
+    document = create_app(Settings(demo=True)).openapi()
+    print(json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Every error that a caller can meet.
+
+ParleyError                     code                      status  it works later
+├── InvalidInput                invalid_request              422  no      every violation of one request, at once
+├── BadRequest                  invalid_request              400  no
+├── UnknownModel                unknown_model                404  no
+├── NotFound                    not_found                    404  no
+├── MethodNotAllowed            method_not_allowed           405  no
+├── TooLarge                    too_large                    413  no
+├── Unsupported                 unsupported                  422  no      understood, but this model cannot take it
+├── Busy                        overloaded                   503  yes     this gateway has no room
+├── Draining                    draining                     503  yes     this gateway is going down
+├── Internal                    internal_error               500  no      our own defect
+└── UpstreamFailed              the fault's kind     FAULT_STATUS  as the fault says
+
+Codes are the kinds of faults (`chat.events.Fault`) and the gateway's own. The body is the same everywhere:
+`{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from app.chat.events import Fault
+
+FAULT_STATUS = {
+    "invalid_request": 400,
+    "context_length_exceeded": 400,
+    "content_filter": 400,
+    "not_found": 404,
+    "rate_limit": 429,
+    "insufficient_quota": 429,
+    "server_error": 502,
+    "upstream_incomplete": 502,
+    "upstream_protocol": 502,
+    "tool_use_failed": 502,
+    "authentication": 502,
+    "permission": 502,
+    "overloaded": 503,
+    "timeout": 504,
+    "draining": 503,
+}
+"""Our status for each kind of upstream fault. The upstream's own stands in `upstream.status`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    path: str
+    """JSON path in the request: `messages[2].content[0].image`."""
+    message: str
+
+
+class ParleyError(Exception):
+    code: ClassVar[str] = "internal_error"
+    status: int = 500
+    retryable: bool = False
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "message": self.message,
+            "param": self.param,
+            "status": self.status,
+            "retryable": self.retryable,
+            "request_id": request_id,
+        }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {}
+
+
+class InvalidInput(ParleyError):
+    """All violations of one request."""
+
+    code = "invalid_request"
+    status = 422
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        self.violations = tuple(violations)
+        first = self.violations[0]
+        more = f" (and {len(self.violations) - 1} more)" if len(self.violations) > 1 else ""
+        super().__init__(f"{first.path or 'body'}: {first.message}{more}", first.path or None)
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        violations = [{"param": item.path or None, "message": item.message} for item in self.violations]
+        return super().to_dict(request_id) | {"violations": violations}
+
+
+class BadRequest(ParleyError):
+    code = "invalid_request"
+    status = 400
+
+
+class UnknownModel(ParleyError):
+    code = "unknown_model"
+    status = 404
+
+
+class NotFound(ParleyError):
+    code = "not_found"
+    status = 404
+
+
+class MethodNotAllowed(ParleyError):
+    code = "method_not_allowed"
+    status = 405
+
+    def __init__(self, message: str, allow: str) -> None:
+        super().__init__(message)
+        self._allow = allow
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"allow": self._allow}
+
+
+class TooLarge(ParleyError):
+    code = "too_large"
+    status = 413
+
+
+class Unsupported(ParleyError):
+    code = "unsupported"
+    status = 422
+
+
+class Busy(ParleyError):
+    code = "overloaded"
+    status = 503
+    retryable = True
+
+
+class Draining(ParleyError):
+    code = "draining"
+    status = 503
+    retryable = True
+
+
+class Internal(ParleyError):
+    pass
+
+
+class UpstreamFailed(ParleyError):
+    """The model server failed; the fault says how."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+        self.code = fault.code  # type: ignore[misc]  # the fault's kind is the code
+        self.status = FAULT_STATUS.get(fault.code, 502)
+        self.retryable = fault.transient
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        upstream: dict[str, Any] = {"status": self.fault.status, "message": self.fault.message}
+        if self.fault.detail is not None:
+            upstream["detail"] = self.fault.detail
+        out = super().to_dict(request_id) | {"upstream": upstream}
+        if self.fault.retry_after_seconds is not None:
+            out["retry_after_seconds"] = self.fault.retry_after_seconds
+        return out
+
+    @property
+    def headers(self) -> dict[str, str]:
+        wait = self.fault.retry_after_seconds
+        if wait is None:
+            return {}
+        return {"retry-after": str(max(1, -int(-wait // 1))), "retry-after-ms": str(int(wait * 1000))}

@@ -1,0 +1,66 @@
+"""What every client format has: a schema, a way in and a way out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from app.chat.events import Event
+from app.chat.messages import Message
+from app.errors import Violation
+
+Mode: TypeAlias = Literal["delta", "snapshot", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyInfo:
+    """What a reply says of itself."""
+
+    response_id: str
+    request_id: str
+    model: str
+    created: int
+    """Unix seconds."""
+    cached: bool = False
+    warnings: tuple[str, ...] = ()
+    completed_bodies: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "response_id": self.response_id,
+            "model": self.model,
+            "created": self.created,
+            "cached": self.cached,
+        }
+
+
+class Encoder(Protocol):
+    """Events into the bytes that the caller reads."""
+
+    def open(self) -> bytes:
+        """What is said before the first event."""
+
+    def feed(self, events: list[Event]) -> bytes:
+        """The bytes of these events; the terminal event closes the reply."""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The last bytes of a reply that fails for a reason that is no event (`error` as in `ParleyError.to_dict`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    messages: tuple[Message, ...]
+    violations: Sequence[Violation] = ()
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One row of FORMATS."""
+
+    name: str
+    decode: Callable[[list[Any]], Decoded]
+    """From the request's `messages`. Reports every violation, with its JSON path."""
+    encoder: Callable[[ReplyInfo, Mode], Encoder]
+    schema: Any
+    """The pydantic type of `messages`, for the OpenAPI document."""
+    text_joiner: str = "\n"

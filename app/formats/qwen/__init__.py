@@ -1,0 +1,30 @@
+"""Qwen-Agent's message format, both ways."""
+
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.formats.base import Decoded, Encoder, Format, Mode, ReplyInfo
+from app.formats.qwen.decode import decode
+from app.formats.qwen.encode import DeltaEncoder, SnapshotEncoder, WholeEncoder
+from app.formats.qwen.schema import QwenMessages
+from app.formats.violations import violations
+
+_adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
+_ENCODERS = {"delta": DeltaEncoder, "snapshot": SnapshotEncoder, "whole": WholeEncoder}
+
+
+def _decode(messages: list[Any]) -> Decoded:
+    try:
+        wire = _adapter.validate_python(messages)
+    except ValidationError as error:
+        return Decoded((), violations(error, "messages"))
+    return Decoded(*decode(wire))
+
+
+def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
+    encoder: Encoder = _ENCODERS[mode](info)
+    return encoder
+
+
+QWEN = Format("qwen", _decode, _encoder, QwenMessages, text_joiner="")

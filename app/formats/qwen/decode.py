@@ -1,0 +1,123 @@
+"""Qwen-Agent messages into the vocabulary, with the checks that need the whole list."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.chat.segments import is_json
+from app.errors import Violation
+from app.formats.qwen.schema import ContentItem, QwenMessage
+
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
+
+
+def decode(wire: Sequence[QwenMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
+    """(messages, violations, warnings). The messages are usable only where there are no violations."""
+    run = _Decoding()
+    messages = tuple(run.message(number, item) for number, item in enumerate(wire))
+    run.check_order(wire)
+    return messages, run.violations, run.warnings
+
+
+class _Decoding:
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+        self.warnings: list[str] = []
+        self._names: dict[str, str] = {}
+
+    def message(self, number: int, item: QwenMessage) -> Message:
+        path = f"messages[{number}]"
+        extra = item.extra or {}
+        id_ = self._function_id(extra, path)
+        for key in item.model_extra or ():
+            self.warnings.append(f"{path}.{key} is not a field of a Qwen-Agent message and was ignored")
+        parts: list[Part] = []
+        reasoning = self._reasoning(item, path)
+        if reasoning:
+            parts.append(Reasoning(reasoning))
+        said = _said(item.content, path)
+        if item.role == "function":
+            parts.append(ToolResult(said, self._result_name(item, id_, path), id_, _flag(extra.get("is_error"))))
+        else:
+            parts += said
+        if item.function_call is not None:
+            parts.append(self._call(item, id_, path))
+        turn = extra.get("turn")
+        return Message(_ROLES[item.role], tuple(parts), item.name, turn if isinstance(turn, str) else None, path, extra)
+
+    def _function_id(self, extra: dict[str, Any], path: str) -> str | None:
+        id_ = extra.get("function_id")
+        if id_ is None or isinstance(id_, str):
+            return id_ or None
+        if isinstance(id_, int) and not isinstance(id_, bool):
+            return str(id_)
+        self.violations.append(Violation(f"{path}.extra.function_id", "must be a string"))
+        return None
+
+    def _reasoning(self, item: QwenMessage, path: str) -> str:
+        content = item.reasoning_content
+        if not content:
+            return ""
+        if item.role != "assistant":
+            self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
+            return ""
+        if isinstance(content, str):
+            return content
+        for place, one in enumerate(content):
+            if one.text is None:
+                self.violations.append(Violation(f"{path}.reasoning_content[{place}]", "reasoning can only be text"))
+        return "".join(one.text or "" for one in content)
+
+    def _result_name(self, item: QwenMessage, id_: str | None, path: str) -> str | None:
+        name = item.name or (self._names.get(id_) if id_ else None)
+        if not name:
+            text = "is required: no call before it has this message's extra.function_id"
+            self.violations.append(Violation(f"{path}.name", text))
+        return name
+
+    def _call(self, item: QwenMessage, id_: str | None, path: str) -> ToolCall:
+        call = item.function_call
+        assert call is not None
+        if id_:
+            self._names[id_] = call.name
+        if call.arguments.strip() and not is_json(call.arguments):
+            self.warnings.append(f"{path}.function_call.arguments is not valid JSON")
+        extra = item.extra or {}
+        opaque = {key: extra[key] for key in ("extra_content",) if key in extra}
+        return ToolCall(call.name, call.arguments, id_, opaque)
+
+    def check_order(self, wire: Sequence[QwenMessage]) -> None:
+        """Qwen-Agent's own rules: one system message at most, and after it a user speaks first."""
+        systems = [number for number, item in enumerate(wire) if item.role == "system"]
+        for number in systems[1:]:
+            self.violations.append(Violation(f"messages[{number}].role", "there can be only one system message"))
+        first = next((number for number, item in enumerate(wire) if item.role != "system"), None)
+        if first is not None and wire[first].role != "user":
+            text = "the first message that is not system must be a user's"
+            self.violations.append(Violation(f"messages[{first}].role", text))
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _said(content: str | list[ContentItem] | None, path: str) -> tuple[Text | Media, ...]:
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return tuple(_item(one, f"{path}.content[{place}]") for place, one in enumerate(content or ()))
+
+
+def _item(item: ContentItem, path: str) -> Text | Media:
+    if item.text is not None:
+        return Text(item.text)
+    if item.image is not None:
+        return Media("image", (item.image,), path=f"{path}.image")
+    if item.file is not None:
+        return Media("file", (item.file,), path=f"{path}.file")
+    if isinstance(item.audio, dict):
+        return Media("audio", (item.audio["data"],), format=item.audio.get("format"), path=f"{path}.audio")
+    if item.audio is not None:
+        return Media("audio", (item.audio,), path=f"{path}.audio")
+    if isinstance(item.video, list):
+        return Media("video", tuple(item.video), frames=True, path=f"{path}.video")
+    return Media("video", (item.video or "",), path=f"{path}.video")

@@ -1,0 +1,194 @@
+"""A reply in Qwen-Agent messages: frames of a stream, snapshots of a stream, or the whole.
+
+Frames are rendered by hand, since one is made for every token: `id`, `event` and one line of `data` that repeats both.
+Nothing that was sent is taken back.
+"""
+
+from typing import Any
+
+import msgspec
+
+from app.chat.events import Event, Failed, Finish
+from app.chat.segments import Completed, Grown, Segment, Segmenter, Started, Step
+from app.errors import UpstreamFailed
+from app.formats.base import ReplyInfo
+
+_json = msgspec.json.Encoder().encode
+MAX_DELTA_CHARS = 8000
+"""Six bytes a character at worst, so that no delta frame reaches 60 KB, where line readers of some clients end."""
+
+_FIELD = {
+    "reasoning_content": b'{"reasoning_content":%b}',
+    "content": b'{"content":%b}',
+    "function_call": b'{"function_call":{"arguments":%b}}',
+}
+
+
+def message(segment: Segment, *, text: bool = True) -> dict[str, Any]:
+    """The whole message; `text` False leaves out what the deltas said."""
+    said = segment.text if text else ""
+    body: dict[str, Any] = {"role": "assistant", "content": said if segment.kind == "content" else ""}
+    if segment.kind == "reasoning_content":
+        body["reasoning_content"] = said
+    elif segment.kind == "function_call":
+        body["function_call"] = {"name": segment.name, "arguments": said}
+    extra = {"function_id": segment.id, **segment.extra} if segment.kind == "function_call" else dict(segment.extra)
+    if extra:
+        body["extra"] = extra
+    return body
+
+
+def escaped(data: bytes) -> bytes:
+    """U+2028, U+2029 and U+0085 as escapes: line readers of many clients split at them."""
+    if not data.isascii():
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+        data = data.replace(b"\xc2\x85", b"\\u0085")
+    return data
+
+
+class _Frames:
+    """Numbers and renders frames."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+
+    def render(self, type_: str, fields: dict[str, Any]) -> bytes:
+        self.seq += 1
+        data = escaped(_json({"type": type_, "seq": self.seq, **fields}))
+        return b"id: %d\nevent: %b\ndata: %b\n\n" % (self.seq, type_.encode(), data)
+
+    def started(self, info: ReplyInfo) -> bytes:
+        return self.render("response.started", info.to_dict())
+
+    def completed(self, finish: Finish, segmenter: Segmenter, info: ReplyInfo) -> bytes:
+        return self.render("response.completed", ending(finish, segmenter, info))
+
+    def failed(self, error: dict[str, Any]) -> bytes:
+        return self.render("response.failed", {"error": error})
+
+
+def ending(finish: Finish, segmenter: Segmenter, info: ReplyInfo) -> dict[str, Any]:
+    body: dict[str, Any] = {"finish_reason": finish.reason, "usage": finish.usage, "cached": info.cached}
+    body["warnings"] = list(info.warnings)
+    extra = dict(segmenter.loose_extra)
+    if finish.native_reason is not None:
+        extra["native_finish_reason"] = finish.native_reason
+    if extra:
+        body["extra"] = extra
+    return body
+
+
+class DeltaEncoder:
+    """`stream_mode: delta`: every event is what is new."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._frames = _Frames()
+        self._segmenter = Segmenter()
+
+    def open(self) -> bytes:
+        return self._frames.started(self._info)
+
+    def feed(self, events: list[Event]) -> bytes:
+        return b"".join([self._step(step) for step in self._segmenter.feed(events)])
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._frames.failed(error)
+
+    def _step(self, step: Step) -> bytes:
+        if type(step) is Grown:
+            if len(step.text) > MAX_DELTA_CHARS:
+                return self._long_delta(step)
+            return self._delta(step.segment, step.text)
+        if isinstance(step, Started):
+            return self._message_started(step.segment)
+        if isinstance(step, Completed):
+            body = message(step.segment, text=self._info.completed_bodies)
+            return self._frames.render("message.completed", {"index": step.segment.index, "message": body})
+        if isinstance(step, Finish):
+            return self._frames.completed(step, self._segmenter, self._info)
+        assert isinstance(step, Failed)
+        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+
+    def _delta(self, segment: Segment, text: str) -> bytes:
+        frames = self._frames
+        seq = frames.seq = frames.seq + 1
+        return b'id: %d\nevent: message.delta\ndata: {"type":"message.delta","seq":%d,"index":%d,"delta":%b}\n\n' % (
+            seq,
+            seq,
+            segment.index,
+            _FIELD[segment.kind] % escaped(_json(text)),
+        )
+
+    def _long_delta(self, step: Grown) -> bytes:
+        text = step.text
+        pieces = [text[start : start + MAX_DELTA_CHARS] for start in range(0, len(text), MAX_DELTA_CHARS)]
+        return b"".join(self._delta(step.segment, piece) for piece in pieces)
+
+    def _message_started(self, segment: Segment) -> bytes:
+        head: dict[str, Any] = {"role": "assistant"}
+        if segment.kind == "function_call":
+            head["function_call"] = {"name": segment.name, "arguments": ""}
+            head["extra"] = {"function_id": segment.id}
+        fields = {"index": segment.index, "kind": segment.kind, "message": head}
+        return self._frames.render("message.started", fields)
+
+
+class SnapshotEncoder:
+    """`stream_mode: snapshot`: every event is the whole list so far, as Qwen-Agent yields it; one for each read."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._frames = _Frames()
+        self._segmenter = Segmenter()
+
+    def open(self) -> bytes:
+        return self._frames.started(self._info)
+
+    def feed(self, events: list[Event]) -> bytes:
+        steps = self._segmenter.feed(events)
+        ends = [step for step in steps if isinstance(step, Finish | Failed)]
+        out = b""
+        if len(steps) > len(ends):
+            out = self._frames.render("messages", {"messages": [message(one) for one in self._segmenter.segments]})
+        for end in ends:
+            if isinstance(end, Finish):
+                out += self._frames.completed(end, self._segmenter, self._info)
+            else:
+                out += self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
+        return out
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._frames.failed(error)
+
+
+class WholeEncoder:
+    """`stream: false`: the events of a stream assembled into one JSON body."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._segmenter = Segmenter()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._segmenter.feed(events):
+            if isinstance(step, Finish):
+                return self._whole(step)
+        return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The error, and beside it what the model had said until then."""
+        body: dict[str, Any] = {"error": error}
+        messages = self._messages()
+        if messages:
+            body["messages"] = messages
+        return _json(body)
+
+    def _messages(self) -> list[dict[str, Any]]:
+        return [message(segment) for segment in self._segmenter.segments]
+
+    def _whole(self, finish: Finish) -> bytes:
+        info = self._info.to_dict() | {"messages": self._messages()}
+        return _json(info | ending(finish, self._segmenter, self._info))

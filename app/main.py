@@ -1,0 +1,109 @@
+"""Wiring: settings into an application."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from fastapi import FastAPI, Request
+from fastapi.exceptions import HTTPException as FastAPIHTTPException
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from app import __version__
+from app.api.chat import ChatEndpoint, Desk
+from app.api.edge import Edge
+from app.api.models import listing
+from app.api.openapi import describe
+from app.demo import DemoServer
+from app.errors import MethodNotAllowed, NotFound, ParleyError
+from app.gateway import Gateway
+from app.observe import logs
+from app.pulse import Pulse
+from app.routes import RouteTable
+from app.settings import Settings, load
+from app.upstream.client import UpstreamClient
+
+
+def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
+    """The application. Without settings, those of the environment; `transport` stands in for the network in tests."""
+    settings = load() if settings is None else settings
+    logs.configure(settings.server.log_level)
+    app = FastAPI(title="Parley", version=__version__, lifespan=_lifespan, docs_url="/docs", redoc_url=None)
+    app.state.settings = settings
+    app.state.transport = transport
+    app.state.desk = None
+    app.add_middleware(Edge, direct={"/v1/chat": _chat(app)})
+    _plain_routes(app)
+    _error_handlers(app)
+    describe(app)
+    return app
+
+
+def _chat(app: FastAPI) -> Any:
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        await app.state.chat(scope, receive, send)
+
+    return endpoint
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    settings: Settings = app.state.settings
+    demo = DemoServer() if settings.demo else None
+    if demo is not None:
+        await demo.start()
+    most = max((row.max_connections for row in settings.upstreams.values()), default=4096)
+    client = UpstreamClient(app.state.transport, max_connections=most)
+    table = RouteTable(settings, demo.base_url if demo else None)
+    beat = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
+    desk = Desk(Gateway(table.find, table.default_model, client), settings.server, Pulse(max(beat, 0.01)))
+    app.state.client, app.state.table, app.state.desk = client, table, desk
+    app.state.chat = ChatEndpoint(desk)
+    try:
+        yield
+    finally:
+        desk.draining = True
+        for delivery in list(desk.active):
+            delivery.leave()
+        await asyncio.sleep(0)
+        await client.aclose()
+        if demo is not None:
+            await demo.stop()
+
+
+def _plain_routes(app: FastAPI) -> None:
+    @app.get("/v1/models", tags=["models"], summary="The models that callers may ask for")
+    async def models(request: Request) -> dict[str, Any]:
+        state = request.app.state
+        return await listing(state.table.names(), state.table.passthrough, state.client)
+
+    @app.get("/healthz", tags=["health"], summary="The process lives")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/readyz", tags=["health"], summary="Send requests here", responses={503: {"description": "Draining"}})
+    async def readyz(request: Request) -> JSONResponse:
+        desk: Desk | None = request.app.state.desk
+        ready = desk is not None and not desk.draining
+        return JSONResponse({"status": "ready" if ready else "draining"}, 200 if ready else 503)
+
+
+def _error_handlers(app: FastAPI) -> None:
+    async def parley_error(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, ParleyError)
+        body = {"error": error.to_dict(request.state.request_id)}
+        return JSONResponse(body, error.status, headers=error.headers)
+
+    async def http_error(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        path = request.url.path
+        if error.status_code == 405:
+            allow = (error.headers or {}).get("Allow", "GET")
+            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}", allow))
+        return await parley_error(request, NotFound(f"there is nothing at {path}"))
+
+    app.add_exception_handler(ParleyError, parley_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(FastAPIHTTPException, http_error)

@@ -1,0 +1,88 @@
+"""Generation parameters as a caller may say them: Qwen-Agent's `generate_cfg` and the names that OpenAI has for the same.
+
+A key that is not here is an error that names it; `extra_body` takes anything.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class GenerateCfg(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    temperature: Number | None = Field(default=None, ge=0)
+    top_p: Number | None = Field(default=None, ge=0, le=1)
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: Number | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: Number | None = Field(default=None, gt=0)
+    presence_penalty: Number | None = None
+    frequency_penalty: Number | None = None
+    logit_bias: dict[str, Number] | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    n: int | None = Field(default=None, ge=1, le=1)
+    """One reply a request: only 1 is allowed."""
+    stop: str | list[str] | None = None
+
+    function_choice: str | dict[str, Any] | None = None
+    """`auto`, `none`, `required` or the name of a function."""
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_function_calls: bool | None = None
+    parallel_tool_calls: bool | None = None
+
+    enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=0)
+    reasoning_effort: str | None = None
+    response_format: dict[str, Any] | None = None
+    extra_body: dict[str, Any] | None = None
+
+    request_timeout: Number | None = Field(default=None, gt=0)
+    """Seconds: no wait for the model server (to connect, for the first token, between tokens) is longer."""
+    max_retries: int | None = Field(default=None, ge=0, le=10)
+    """How often a request that failed before anything was said is sent again."""
+
+    lang: Literal["en", "zh"] | None = None
+    use_raw_api: bool | None = None
+    fncall_prompt_type: Literal["nous", "qwen"] | None = None
+    thought_in_content: bool | None = None
+    max_input_tokens: int | None = None
+    incremental_output: bool | None = None
+    skip_stopword_postproc: bool | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What was said, without what was left open."""
+        return {name: value for name, value in self if value is not None}
+
+
+UNSENT = frozenset(
+    {
+        "request_timeout",
+        "max_retries",
+        "lang",
+        "use_raw_api",
+        "fncall_prompt_type",
+        "thought_in_content",
+        "max_input_tokens",
+        "incremental_output",
+        "skip_stopword_postproc",
+    }
+)
+"""The gateway's own business: never sent to a model server."""
+
+
+def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The caller's parameters over the model's defaults. Stop words are joined, everything else is replaced."""
+    params = {**defaults, **given}
+    if "stop" in defaults and "stop" in given:
+        base = _words(defaults["stop"])
+        params["stop"] = base + [word for word in _words(given["stop"]) if word not in base]
+    return params
+
+
+def _words(stop: str | list[str]) -> list[str]:
+    return [stop] if isinstance(stop, str) else list(stop)

@@ -1,0 +1,62 @@
+"""Settings into routes: which names callers may ask for, and the ways each of them has."""
+
+from app.gateway import Route, Way, request_headers
+from app.settings import DEMO, Settings, Upstream
+from app.upstream.client import Target
+
+DEMO_MODEL = "parley-demo"
+
+
+class RouteTable:
+    """The models of one process. A name that is configured wins over the pass-through."""
+
+    def __init__(self, settings: Settings, demo_url: str | None) -> None:
+        self._settings = settings
+        self._targets = {name: _target(name, row) for name, row in settings.upstreams.items()}
+        self._routes: dict[str, Route] = {}
+        for name, row in settings.models.items():
+            ways = tuple(self._way(name, upstream, row.name or name) for upstream in row.upstreams)
+            route = Route(name, ways, row.defaults.given(), row.max_retries)
+            for alias in (name, *row.aliases):
+                self._routes[alias] = route
+        if demo_url is not None and DEMO not in self._routes:
+            demo = Upstream(base_url=demo_url, kind="vllm")
+            profile = settings.kind_profile("vllm")
+            self._routes[DEMO] = Route(DEMO, (Way(_target(DEMO, demo), DEMO_MODEL, profile),), {})
+
+    def _way(self, model: str, upstream: str, name: str) -> Way:
+        return Way(self._targets[upstream], name, self._settings.profile(model, upstream))
+
+    @property
+    def default_model(self) -> str | None:
+        """What a request without a model asks for: as configured, else the only model there is."""
+        if self._settings.default_model or self._settings.passthrough:
+            return self._settings.default_model
+        names = {route.model for route in self._routes.values()}
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def passthrough(self) -> Target | None:
+        return self._targets[self._settings.passthrough] if self._settings.passthrough else None
+
+    def names(self) -> list[str]:
+        return list(self._routes)
+
+    def find(self, model: str) -> Route | None:
+        route = self._routes.get(model)
+        if route is None and self._settings.passthrough:
+            return Route(model, (self._way(model, self._settings.passthrough, model),), {})
+        return route
+
+
+def _target(name: str, row: Upstream) -> Target:
+    key = row.api_key.get_secret_value() if row.api_key else None
+    headers = {header: value.get_secret_value() for header, value in row.headers.items()}
+    return Target(
+        name,
+        row.base_url,
+        request_headers(key, headers),
+        row.connect_seconds,
+        row.first_token_seconds,
+        row.idle_seconds,
+    )

@@ -1,0 +1,156 @@
+"""Thoughts between tags in the content become reasoning (rule 5).
+
+States: START, where it is not yet known whether a thought leads; THINK, inside one; AFTER, behind a closing tag, where
+line breaks are trimmed; TEXT, where everything passes (or, interleaved, waits for the next opening tag). Held back is
+only what could still become a tag, and the line breaks that would be trimmed beside one. As soon as a server sends
+reasoning in a field of its own, tags in its content are content.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from app.chat.events import CallDelta, Event, Extra, ReasoningDelta, TextDelta
+
+Mode: TypeAlias = Literal["leading", "forced_open", "auto_close", "interleaved", "off"]
+
+_BREAKS = "\r\n"
+_BLANKS = " \t\r\n"
+
+
+def held_suffix(text: str, tag: str) -> int:
+    """The length of the longest end of `text` that is a beginning of `tag`, but not all of it."""
+    for length in range(min(len(tag) - 1, len(text)), 0, -1):
+        if text.endswith(tag[:length]):
+            return length
+    return 0
+
+
+class ThinkStage:
+    def __init__(self, mode: Mode, tags: tuple[str, str]) -> None:
+        self._mode = mode
+        self._open, self._close = tags
+        self._held = ""
+        self._thought = False
+        """The thought that is open has text: line breaks no longer lead it."""
+        self._state: Callable[[list[Event]], bool] = self._start
+        self._passing = mode == "off"
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        if self._passing:
+            return events
+        out: list[Event] = []
+        for event in events:
+            if type(event) is TextDelta and not event.refusal and not self._passing:
+                self._held += event.text
+                while self._held and self._state(out):
+                    pass
+            else:
+                if type(event) is not Extra and not self._passing:
+                    self._interrupted(event, out)
+                out.append(event)
+        return out
+
+    def close(self) -> list[Event]:
+        out: list[Event] = []
+        self._flush(out)
+        return out
+
+    def _interrupted(self, event: Event, out: list[Event]) -> None:
+        """Anything but text flushes what is held. Structured reasoning, or a call before any tag, ends the search."""
+        self._flush(out)
+        if isinstance(event, ReasoningDelta):
+            self._pass()
+        elif isinstance(event, CallDelta) and self._state == self._start and self._mode in ("leading", "auto_close"):
+            self._pass()
+
+    def _flush(self, out: list[Event]) -> None:
+        held, self._held = self._held, ""
+        if held and self._state == self._think:
+            self._think_text(held, out)
+        elif held:
+            out.append(TextDelta(held))
+
+    def _pass(self) -> None:
+        self._passing = True
+        self._state = self._text
+
+    def _start(self, out: list[Event]) -> bool:
+        """True when the state has changed and what is held must be looked at again."""
+        text = self._held.lstrip(_BLANKS)
+        if text.startswith(self._open):
+            self._begin(text[len(self._open) :])
+            return True
+        if self._open.startswith(text):
+            return False
+        if self._mode == "auto_close":
+            return self._find_close(out)
+        if self._mode == "forced_open":
+            self._begin(self._held)
+        else:
+            self._leave_start()
+        return True
+
+    def _leave_start(self) -> None:
+        self._state = self._text
+
+    def _find_close(self, out: list[Event]) -> bool:
+        before, tag, after = self._held.partition(self._close)
+        if not tag:
+            return False
+        self._begin(before)
+        self._think_text(before.lstrip(_BREAKS).rstrip(_BREAKS), out)
+        self._end(after)
+        return True
+
+    def _begin(self, rest: str) -> None:
+        self._held = rest
+        self._thought = False
+        self._state = self._think
+
+    def _end(self, rest: str) -> None:
+        self._held = rest
+        self._state = self._after
+
+    def _think(self, out: list[Event]) -> bool:
+        if not self._thought:
+            self._held = self._held.lstrip(_BREAKS)
+        before, tag, after = self._held.partition(self._close)
+        if tag:
+            self._think_text(before.rstrip(_BREAKS), out)
+            self._end(after)
+            return True
+        keep = held_suffix(self._held, self._close)
+        ready = self._held[: len(self._held) - keep].rstrip(_BREAKS)
+        self._think_text(ready, out)
+        self._held = self._held[len(ready) :]
+        return False
+
+    def _think_text(self, text: str, out: list[Event]) -> None:
+        if text:
+            self._thought = True
+            out.append(ReasoningDelta(text))
+
+    def _after(self, out: list[Event]) -> bool:
+        self._held = self._held.lstrip(_BREAKS)
+        if self._held:
+            self._state = self._text
+        return bool(self._held)
+
+    def _text(self, out: list[Event]) -> bool:
+        if self._mode != "interleaved":
+            self._passing = True
+            out.append(TextDelta(self._held))
+            self._held = ""
+            return False
+        before, tag, after = self._held.partition(self._open)
+        if tag:
+            if before:
+                out.append(TextDelta(before))
+            self._begin(after)
+            return True
+        keep = held_suffix(self._held, self._open)
+        ready = self._held[: len(self._held) - keep]
+        if ready:
+            out.append(TextDelta(ready))
+        self._held = self._held[len(ready) :]
+        return False

@@ -1,0 +1,1 @@
+"""Model servers: what is said to them, what they answer, and the only HTTP between."""

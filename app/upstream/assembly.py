@@ -1,0 +1,245 @@
+"""Chunks of a model server's reply into events: one machine for streams and whole replies.
+
+The rules (1-11) are those that `docs/assembly.md` lists with the servers that made each of them necessary. Thinking in
+tags and white space between messages are the business of later stages.
+"""
+
+from typing import Any
+
+import msgspec
+
+from app.chat.events import Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta
+from app.upstream import faults
+from app.upstream.calls import CallTable
+from app.upstream.chunks import Call, Choice, Chunk, Delta, paired
+from app.upstream.sse import Done, ErrorText, Garbage
+
+REASONS: dict[str, FinishReason] = {
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "max_length"), "length"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use", "tool_call"), "tool_calls"),
+    **dict.fromkeys(
+        (
+            "content_filter",
+            "sensitive",
+            "safety",
+            "recitation",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "image_safety",
+            "error_toxic",
+            "content_filtered",
+            "guardrail_intervened",
+            "refusal",
+        ),
+        "content_filter",
+    ),
+}
+"""Finish reasons by the servers' words, in lower case; any other word means stop."""
+
+FAILURES: dict[str, str] = {
+    "error": "server_error",
+    "network_error": "server_error",
+    "insufficient_system_resource": "overloaded",
+    "malformed_function_call": "tool_use_failed",
+    "abort": "upstream_incomplete",
+    "aborted": "upstream_incomplete",
+    "cancelled": "upstream_incomplete",
+}
+"""Finish reasons that say that the reply is not whole, and the kind of fault each is."""
+
+
+class Assembler:
+    """Feeds on what the reader found in one read; ends with exactly one `Finish` or `Failed`."""
+
+    def __init__(self, reply_id: str) -> None:
+        self._calls = CallTable(reply_id)
+        self._usage: dict[str, Any] | None = None
+        self._reason: str | None = None
+        self._foreign: Chunk | None = None
+        self._halves: dict[str, str] = {}
+        self._text = False
+        self._whole = False
+        """A complete message came: it needs no finish reason."""
+        self.started = False
+        """Some chunk of a reply came, even an empty one."""
+        self.ended = False
+
+    def feed(self, items: list[Chunk | None | Done | ErrorText | Garbage]) -> list[Event]:
+        out: list[Event] = []
+        for item in items:
+            if self.ended:
+                break
+            if type(item) is Chunk:
+                self._chunk(item, out)
+            elif type(item) is Done:
+                self._finish(out)
+            elif type(item) is ErrorText and self._reason:
+                self._finish(out)
+            elif type(item) is ErrorText:
+                self._fail(faults.from_body(item.data, None), out)
+            elif type(item) is Garbage:
+                self._fail(faults.protocol(item.data), out)
+        return out
+
+    def _chunk(self, chunk: Chunk, out: list[Event]) -> None:
+        if chunk.usage:
+            self._usage = chunk.usage
+        if chunk.error or chunk.object == "error" or _refused(chunk.base_resp):
+            if self._reason:
+                self._finish(out)
+                return
+            self._fail(faults.from_object(msgspec.to_builtins(chunk), None), out)
+            return
+        choices = chunk.choices
+        if not choices:
+            self._foreign_object(chunk)
+            return
+        self.started = True
+        choice: Choice | None = choices[0]
+        if choices[0].index or len(choices) > 1:
+            choice = next((item for item in choices if not item.index), None)
+        if choice is None:
+            return
+        if chunk.ragged or self._halves:
+            self._mend(choice)
+        if choice.delta is not None:
+            self._delta(choice.delta, out)
+        elif choice.message is not None and not self._text and not self._calls:
+            self._delta(choice.message, out, whole=True)
+            self._whole = True
+        if chunk.x_groq or choice.usage:
+            self._other_usage(chunk, choice)
+        if choice.finish_reason or choice.error:
+            self._finish_reason(choice, out)
+
+    def _delta(self, delta: Delta, out: list[Event], *, whole: bool = False) -> None:
+        reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
+        if delta.reasoning_details:
+            reasoning = self._details(delta.reasoning_details, reasoning, out)
+        if reasoning:
+            self._calls.settle(out)
+            out.append(ReasoningDelta(reasoning))
+            self._text = True
+        if delta.content:
+            self._calls.settle(out)
+            out.append(TextDelta(delta.content))
+            self._text = True
+        if delta.refusal:
+            self._calls.settle(out)
+            out.append(TextDelta(delta.refusal, refusal=True))
+        if delta.tool_calls:
+            self._calls.feed(delta.tool_calls, out, whole=whole)
+        elif delta.function_call is not None:
+            self._calls.feed([Call(index=0, function=delta.function_call)], out)
+
+    def _details(self, details: list[Any], text: str | None, out: list[Event]) -> str | None:
+        """OpenRouter's `reasoning_details`: text where no other field has it, and what must go back verbatim."""
+        known = [item for item in details if isinstance(item, dict)]
+        opaque = [
+            {key: value for key, value in item.items() if key not in ("text", "summary", "index")}
+            for item in known
+            if item.get("signature") or item.get("data")
+        ]
+        if opaque:
+            out.append(Extra({"reasoning_details": opaque}))
+        if text:
+            return text
+        pieces = (item.get("text") or item.get("summary") for item in known)
+        return "".join(piece for piece in pieces if isinstance(piece, str))
+
+    def _foreign_object(self, chunk: Chunk) -> None:
+        if chunk.x_groq:
+            self._other_usage(chunk, Choice())
+        if not self.started and (chunk.message or chunk.detail):
+            self._foreign = chunk
+
+    def _other_usage(self, chunk: Chunk, choice: Choice) -> None:
+        nested = chunk.x_groq.get("usage") if chunk.x_groq else None
+        self._usage = chunk.usage or choice.usage or (nested if isinstance(nested, dict) else None) or self._usage
+
+    def _finish_reason(self, choice: Choice, out: list[Event]) -> None:
+        reason = choice.finish_reason
+        kind = FAILURES.get((reason or "").lower())
+        if choice.error:
+            self._fail(faults.from_object({"error": choice.error}, None), out)
+        elif kind is not None and self._reason is None:
+            self._fail(faults.made(kind, f"the model server ended the reply with {reason!r}"), out)
+        else:
+            self._reason = self._reason or reason
+
+    def _mend(self, choice: Choice) -> None:
+        """Surrogate pairs whose halves came in two chunks; none may remain in a text."""
+        delta = choice.delta or choice.message
+        if delta is None:
+            return
+        for field in ("content", "reasoning_content", "reasoning", "reasoning_text", "refusal"):
+            setattr(delta, field, self._joined(field, getattr(delta, field)))
+        for place, call in enumerate(delta.tool_calls or ()):
+            if call.function is not None:
+                call.function.arguments = self._joined(f"call {call.index}:{place}", call.function.arguments)
+
+    def _joined(self, field: str, text: str | None) -> str | None:
+        if not text:
+            return text
+        text = self._halves.pop(field, "") + text
+        if "\ud800" <= text[-1] <= "\udbff":
+            self._halves[field] = text[-1]
+            text = text[:-1]
+        return paired(text)
+
+    def _finish(self, out: list[Event]) -> None:
+        self._calls.close(out)
+        native = self._reason
+        reason = REASONS.get((native or "stop").lower(), "stop")
+        if reason in ("stop", "tool_calls"):
+            reason = "tool_calls" if self._calls else "stop"
+        usual = native is None or native == reason or (reason == "tool_calls" and native == "stop")
+        out.append(Finish(reason, _counted(self._usage), None if usual else native))
+        self.ended = True
+
+    def _fail(self, fault: Fault, out: list[Event]) -> None:
+        self._calls.flush(out)
+        out.append(Failed(fault))
+        self.ended = True
+
+    def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
+        """The body ended. Rule 8: a finish reason is success, whatever broke afterwards; without one it is a fault.
+
+        `fault` is what broke the body, None for a clean end; `junk` is a line of the body that no framing explains.
+        """
+        out: list[Event] = []
+        if self.ended:
+            return out
+        if self._reason or (self._whole and fault is None):
+            self._finish(out)
+        elif fault is not None:
+            self._fail(fault, out)
+        elif self._foreign is not None and not self.started:
+            self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
+        elif junk and not self.started:
+            self._fail(faults.protocol(junk), out)
+        else:
+            self._fail(faults.made("upstream_incomplete", "the model server's reply ended before it was finished"), out)
+        return out
+
+
+def _counted(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The server's numbers unchanged; the two that servers nest in details also stand beside the others."""
+    if usage is None:
+        return None
+    found = {}
+    for details, name in (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("prompt_tokens_details", "cached_tokens"),
+    ):
+        nested = usage.get(details)
+        value = nested.get(name) if isinstance(nested, dict) else None
+        if value is not None and name not in usage:
+            found[name] = value
+    return usage | found
+
+
+def _refused(base_resp: dict[str, Any] | None) -> bool:
+    """MiniMax says errors in `base_resp`; its code 0 is success."""
+    return bool(base_resp) and base_resp is not None and base_resp.get("status_code") not in (0, None)

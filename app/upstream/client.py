@@ -1,0 +1,186 @@
+"""The only HTTP to model servers: a request out, and its reply as soon as the response's head is there.
+
+The transport is called directly: httpx's client around it would follow redirects with the key, keep the cookies of all
+callers in one jar and read proxies from the environment, none of which a gateway may do.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import msgspec
+
+from app.chat.events import Fault
+from app.errors import UpstreamFailed
+from app.upstream import faults
+from app.upstream.encoding import Inflater, inflater
+from app.upstream.transport import PushStream, PushTransport
+
+MAX_ERROR_BYTES = 256 * 1024
+ERROR_BODY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model server as the client sees it."""
+
+    name: str
+    base_url: str
+    headers: tuple[tuple[str, str], ...]
+    connect_seconds: float
+    first_token_seconds: float
+    idle_seconds: float
+
+    def bounded(self, seconds: float | None) -> "Target":
+        """No wait longer than `seconds`."""
+        if seconds is None:
+            return self
+        return Target(
+            self.name,
+            self.base_url,
+            self.headers,
+            min(self.connect_seconds, seconds),
+            min(self.first_token_seconds, seconds),
+            min(self.idle_seconds, seconds),
+        )
+
+
+class Body:
+    """The body of a reply: pushed where the transport can, pulled by a task of its own where it cannot (mocks)."""
+
+    def __init__(self, response: httpx.Response, inflate: Inflater) -> None:
+        self.inflate = inflate
+        self._response = response
+        self._stream = response.stream
+        self._puller: asyncio.Task[None] | None = None
+
+    def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+        if isinstance(self._stream, PushStream):
+            self._stream.connection.push(on_data, on_end)
+        else:
+            self._puller = asyncio.get_running_loop().create_task(self._pull(on_data, on_end))
+
+    async def _pull(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+        try:
+            async for data in self._response.aiter_raw():
+                on_data(data)
+        except httpx.TransportError as error:
+            on_end(error)
+        else:
+            on_end(None)
+
+    def pause(self) -> None:
+        if isinstance(self._stream, PushStream):
+            self._stream.connection.pause()
+
+    def resume(self) -> None:
+        if isinstance(self._stream, PushStream):
+            self._stream.connection.resume()
+
+    def release(self) -> None:
+        """The reply is whole; the connection may serve another."""
+        if isinstance(self._stream, PushStream):
+            self._stream.connection.release()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Nobody listens any more: close the connection at once."""
+        if isinstance(self._stream, PushStream):
+            self._stream.connection.abort()
+        elif self._puller is not None:
+            self._puller.cancel()
+
+
+class UpstreamClient:
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, max_connections: int = 4096) -> None:
+        self._transport = transport or PushTransport(max_connections)
+
+    async def open(self, target: Target, body: bytes) -> Body:
+        """The reply's body, once the server has said that it has one. Raises UpstreamFailed."""
+        request = httpx.Request(
+            "POST",
+            f"{target.base_url}/chat/completions",
+            headers=target.headers,
+            content=body,
+            extensions={"timeout": {"connect": target.connect_seconds}},
+        )
+        try:
+            async with asyncio.timeout(target.connect_seconds + target.first_token_seconds):
+                response = await self._transport.handle_async_request(request)
+        except TimeoutError:
+            text = f"the model server did not answer within {target.first_token_seconds:g} s"
+            raise UpstreamFailed(faults.made("timeout", text)) from None
+        except httpx.TransportError as error:
+            raise UpstreamFailed(transport_fault(error, target)) from error
+        if response.status_code != 200:
+            raise UpstreamFailed(await self._refusal(response))
+        try:
+            return Body(response, inflater(response.headers.get("content-encoding")))
+        except ValueError as error:
+            Body(response, inflater(None)).abort()
+            raise UpstreamFailed(faults.made("upstream_protocol", f"the model server sent {error}", status=200)) from None
+
+    async def _refusal(self, response: httpx.Response) -> Fault:
+        """The fault of a response that is no 200; its body is read up to a limit of size and time."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(ERROR_BODY_SECONDS):
+                async for piece in response.aiter_raw():
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > MAX_ERROR_BYTES:
+                        break
+        except (TimeoutError, httpx.TransportError):
+            pass
+        body = Body(response, inflater(None))
+        if size > MAX_ERROR_BYTES:
+            body.abort()
+        else:
+            body.release()
+        return _fault_of(response, b"".join(pieces))
+
+    async def models(self, target: Target) -> list[dict[str, Any]]:
+        """What the server itself lists. Raises UpstreamFailed."""
+        request = httpx.Request("GET", f"{target.base_url}/models", headers=target.headers)
+        try:
+            async with asyncio.timeout(target.connect_seconds):
+                response = await self._transport.handle_async_request(request)
+                data = msgspec.json.decode(await response.aread())
+        except (TimeoutError, httpx.TransportError, msgspec.DecodeError) as error:
+            raise UpstreamFailed(faults.made("server_error", f"{target.name} lists no models")) from error
+        rows = data.get("data") if isinstance(data, dict) else None
+        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+def _fault_of(response: httpx.Response, body: bytes) -> Fault:
+    headers: Mapping[str, str] = response.headers
+    try:
+        body = inflater(headers.get("content-encoding")).feed(body)
+    except ValueError:
+        body = b""
+    status = response.status_code
+    if 300 <= status < 400:
+        text = f"the model server redirects ({status}); is its base_url right?"
+        return faults.made("upstream_protocol", text, status=status)
+    if status < 300:
+        return faults.made("upstream_protocol", f"the model server answered {status} instead of 200", status=status)
+    return faults.from_response(status, headers, body, datetime.now(UTC))
+
+
+def transport_fault(error: Exception, target: Target) -> Fault:
+    """What broke on the wire, in words that name no address of ours."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return faults.made("timeout", f"no connection to the model server within {target.connect_seconds:g} s")
+    if isinstance(error, httpx.PoolTimeout):
+        return faults.made("overloaded", "all connections to the model server are in use")
+    if isinstance(error, httpx.ConnectError):
+        return faults.made("server_error", "no connection to the model server")
+    return faults.made("upstream_incomplete", "the connection to the model server broke before its reply was finished")

@@ -1,0 +1,163 @@
+"""One group of a conversation as the OpenAI messages that a server of this profile takes."""
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from app.chat.messages import Media, Text, ToolResult
+from app.errors import InvalidInput, Violation
+from app.profiles import Profile
+
+if TYPE_CHECKING:
+    from app.upstream.history import Group
+
+_UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def group(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+    if one.role == "assistant":
+        return _assistant(one, profile, joiner)
+    message: dict[str, Any] = {"role": one.role, "content": _content(one.texts, profile, joiner)}
+    if one.name and profile.names != "none":
+        message["name"] = _UNSENDABLE.sub("_", one.name)[:64]
+    return [message]
+
+
+def _assistant(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+    reasoning = _reasoning(one, profile)
+    if not one.texts and not one.calls and one.reasonings and reasoning is None:
+        return []
+    message: dict[str, Any] = {"role": "assistant"}
+    if one.name and profile.names == "all":
+        message["name"] = _UNSENDABLE.sub("_", one.name)[:64]
+    content = _content(one.texts, profile, joiner)
+    if profile.replay_reasoning == "think_tags" and reasoning is not None:
+        opening, closing = profile.think_tags
+        content = f"{opening}\n{reasoning}\n{closing}\n\n{content if isinstance(content, str) else ''}"
+    elif reasoning is not None:
+        message[profile.replay_reasoning] = reasoning
+        if one.details and profile.replay_reasoning == "reasoning":
+            message["reasoning_details"] = one.details
+    if content or not one.calls:
+        message["content"] = content
+    elif profile.empty_content != "omit":
+        message["content"] = None if profile.empty_content == "null" else ""
+    if one.calls:
+        message["tool_calls"] = [
+            {
+                "id": _call_id(issued.id, profile),
+                "type": "function",
+                "function": {"name": issued.call.name, "arguments": _arguments(issued.call.arguments, profile)},
+                **issued.call.extra,
+            }
+            for issued in one.calls
+        ]
+    return [message, *_results(one, profile, joiner)]
+
+
+def _reasoning(one: "Group", profile: Profile) -> str | None:
+    if profile.replay_reasoning == "none" or (profile.replay_turns == "tool_turns" and not one.calls):
+        return None
+    if one.reasonings:
+        return "\n".join(one.reasonings)
+    return "" if one.calls and profile.replay_blank_reasoning else None
+
+
+def _results(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+    """Tool messages; their media follow all of them in one user message, each where a numbered placeholder stands."""
+    messages: list[dict[str, Any]] = []
+    media: list[Media] = []
+    for id_, result in one.results:
+        message: dict[str, Any] = {"role": "tool", "tool_call_id": _call_id(id_, profile)}
+        if profile.tool_names and result.name:
+            message["name"] = result.name
+        message["content"] = _result_text(result, media)
+        messages.append(message)
+    if media:
+        labelled: list[Text | Media] = []
+        for number, item in enumerate(media, 1):
+            labelled += [Text(f"[{item.media} {number}]"), item]
+        messages.append({"role": "user", "content": _content([tuple(labelled)], profile, joiner)})
+    return messages
+
+
+def _result_text(result: ToolResult, media: list[Media]) -> str:
+    lines = []
+    for part in result.content:
+        if isinstance(part, Text):
+            lines.append(part.text)
+        else:
+            media.append(part)
+            lines.append(f"[{part.media} {len(media)}: see below]")
+    return "\n".join(lines)
+
+
+def _content(texts: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: str) -> str | list[dict[str, Any]]:
+    if any(isinstance(part, Media) for said in texts for part in said):
+        return [piece for said in texts for part in said for piece in _parts(part, profile)]
+    strings = [_joined(said, joiner) for said in texts]
+    if profile.text_parts:
+        return [{"type": "text", "text": text} for text in strings]
+    return strings[0] if len(strings) == 1 else "\n".join(strings)
+
+
+def _joined(said: "tuple[Text | Media, ...]", joiner: str) -> str:
+    if len(said) == 1 and isinstance(said[0], Text):
+        return said[0].text
+    return joiner.join(part.text for part in said if isinstance(part, Text))
+
+
+def _parts(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:
+    if isinstance(part, Text):
+        return [{"type": "text", "text": part.text}] if part.text else []
+    if part.media not in profile.media:
+        raise InvalidInput([Violation(part.path, f"this model takes no {part.media}")])
+    if part.media == "image":
+        return [{"type": "image_url", "image_url": {"url": part.urls[0]}}]
+    if part.media == "video":
+        return _video(part, profile)
+    if part.media == "audio":
+        return [{"type": "input_audio", "input_audio": _audio(part)}]
+    return [_file(part)]
+
+
+def _video(part: Media, profile: Profile) -> list[dict[str, Any]]:
+    if not part.frames:
+        return [{"type": "video_url", "video_url": {"url": part.urls[0]}}]
+    if profile.video_frames == "images":
+        return [{"type": "image_url", "image_url": {"url": url}} for url in part.urls]
+    return [{"type": "video", "video": list(part.urls)}]
+
+
+def _audio(part: Media) -> dict[str, Any]:
+    url = part.urls[0]
+    return {"data": url, "format": part.format} if part.format else {"data": url}
+
+
+def _file(part: Media) -> dict[str, Any]:
+    url = part.urls[0]
+    if not url.startswith("data:"):
+        raise InvalidInput([Violation(part.path, "a file must come as a data URI; this model's server reads no URL")])
+    return {"type": "file", "file": {"filename": "file", "file_data": url}}
+
+
+def _call_id(id_: str, profile: Profile) -> str:
+    """Ids as some chat templates want them; the same id always becomes the same."""
+    if profile.call_ids == "keep" or re.fullmatch(r"[A-Za-z0-9]{9}", id_):
+        return id_
+    return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _arguments(text: str, profile: Profile) -> str:
+    """Arguments of the history: blank ones are `{}`; broken ones are wrapped where servers refuse them."""
+    if not text.strip():
+        return "{}"
+    if not profile.valid_arguments:
+        return text
+    try:
+        if isinstance(json.loads(text), dict):
+            return text
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"_raw": text}, ensure_ascii=False)
