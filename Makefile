@@ -1,0 +1,40 @@
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help serve test check format openapi lock bench
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+serve: ## run the gateway (ARGS="--port 9000")
+	@scripts/bootstrap runtime
+	@exec .venv/bin/parley serve $(ARGS)
+
+test: ## run the tests (PYTEST_ARGS="-k cache")
+	@scripts/bootstrap dev
+	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+check: ## formatting, lint, types, import floors, generated files
+	@scripts/bootstrap dev
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@set -e; for script in scripts/check-*; do "$$script"; done
+
+format: ## put the code in shape
+	@scripts/bootstrap dev
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+openapi: ## write openapi/openapi.json
+	@scripts/bootstrap runtime
+	@mkdir -p openapi
+	@.venv/bin/parley openapi >openapi/.new && mv openapi/.new openapi/openapi.json || { rm -f openapi/.new; exit 1; }
+
+lock: ## write both lock files from pyproject.toml (LOCK_ARGS=--upgrade)
+	@scripts/lock $(LOCK_ARGS)
+
+bench: ## measure speed (ARGS goes to bench/run)
+	@scripts/bootstrap runtime
+	@exec bench/run $(ARGS)

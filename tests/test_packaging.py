@@ -1,0 +1,126 @@
+"""What the files around the code promise: locks, set-up, CI, image and compose."""
+
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def lines(name: str) -> list[str]:
+    """Logical lines of a file: continuations joined, comments and empty lines left out."""
+    joined = (ROOT / name).read_text().replace("\\\n", " ")
+    return [line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.split("==|[ ;]", line, maxsplit=2)[:2] for line in lines(lock))
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements}
+
+
+def final_stage() -> dict[str, list[str]]:
+    """Instructions of the Dockerfile's last stage, by keyword."""
+    stage: dict[str, list[str]] = {}
+    for line in lines("Dockerfile"):
+        keyword, _, rest = line.partition(" ")
+        if keyword == "FROM":
+            stage = {}
+        stage.setdefault(keyword, []).append(rest)
+    return stage
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    services: dict[str, Any] = document["services"]
+    return services
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_requirement_of_a_lock_is_pinned_with_a_hash(lock: str) -> None:
+    assert [line for line in lines(lock) if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line)] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_address_and_no_index(lock: str) -> None:
+    assert not re.search(r"://|--(extra-)?index|--find-links|--trusted-host", (ROOT / lock).read_text())
+
+
+def test_the_runtime_lock_pins_every_dependency() -> None:
+    assert names(PROJECT["dependencies"]) <= pins("requirements.lock").keys()
+
+
+def test_the_dev_lock_pins_every_tool() -> None:
+    assert names(PROJECT["optional-dependencies"]["dev"]) <= pins("requirements-dev.lock").keys()
+
+
+def test_the_dev_lock_contains_the_runtime_lock() -> None:
+    assert pins("requirements.lock").items() <= pins("requirements-dev.lock").items()
+
+
+@pytest.mark.parametrize("script", [".ci/run", "scripts/bootstrap", "scripts/lock", "scripts/check-openapi"])
+def test_a_script_is_executable(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+
+
+@pytest.mark.parametrize("target", ["check", "test"])
+def test_ci_calls_make(target: str) -> None:
+    assert f"stage make {target}" in lines(".ci/run")
+
+
+@pytest.mark.parametrize("target", ["serve", "test", "check", "openapi", "lock", "format", "bench", "help"])
+def test_make_help_lists_every_target(target: str) -> None:
+    assert re.search(rf"^{target}:.* ## \w", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", final_stage()["USER"][-1])
+
+
+def test_the_image_runs_the_gateway_without_a_shell() -> None:
+    assert json.loads(final_stage()["CMD"][-1]) == ["parley", "serve"]
+
+
+def test_the_health_check_is_a_program_that_compiles_and_asks_healthz() -> None:
+    program = json.loads(final_stage()["HEALTHCHECK"][-1].partition("CMD")[2])
+    compile(program[-1], "HEALTHCHECK", "exec")
+    assert "/healthz" in program[-1] and "PARLEY_SERVER__PORT" in program[-1]
+
+
+def test_the_image_is_labelled_with_the_projects_version() -> None:
+    assert f'org.opencontainers.image.version="{PROJECT["version"]}"' in final_stage()["LABEL"][-1]
+
+
+def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any]) -> None:
+    assert [name for name, service in compose.items() if "profiles" not in service] == ["gateway"]
+
+
+def test_the_scale_profile_has_two_gateways_redis_and_nginx(compose: dict[str, Any]) -> None:
+    scaled = {name for name, service in compose.items() if service.get("profiles") == ["scale"]}
+    assert scaled == {"gateway-1", "gateway-2", "redis", "nginx"}
+
+
+def test_every_service_is_read_only_and_without_privileges(compose: dict[str, Any]) -> None:
+    hardened = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    assert all(hardened.items() <= service.items() for service in compose.values())
+
+
+def test_nginx_passes_streams_unbuffered() -> None:
+    directives = {line.strip() for line in lines("deploy/nginx.conf")}
+    assert {"proxy_buffering off;", "proxy_http_version 1.1;"} <= directives
+
+
+def test_nginx_never_repeats_a_request_that_may_have_had_an_effect() -> None:
+    retried = [line for line in lines("deploy/nginx.conf") if "proxy_next_upstream " in line]
+    assert retried and not any("non_idempotent" in line for line in retried)
