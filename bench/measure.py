@@ -1,0 +1,132 @@
+"""One run of one load against one variant, and the checks that say whether its numbers may be believed."""
+
+import http.client
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from processes import GATEWAY_CORE, LOAD_CORE, RigError, Server, family
+from scenarios import PATHS, Scenario, Variant, body
+
+Row = dict[str, Any]
+SETTLE_SECONDS = 5.0
+# A reply out of the gateway's cache would measure the cache; every reply has to come from the model server.
+CACHE_HEADER = "Cache-Control: no-store"
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """The processes that stand ready: the load generator's program and a server for every variant."""
+
+    load: Path
+    folder: Path
+    mock: Server
+    servers: dict[Variant, Server]
+
+    def pids(self, variant: Variant) -> list[int]:
+        """Whose CPU and memory are counted; nobody's when the load goes to the mock directly."""
+        return [] if variant == "direct" else family(self.servers[variant])
+
+
+def probe(rig: Rig, variant: Variant) -> None:
+    """Ask for one small stream and one whole reply. Raises: RigError with what was answered instead."""
+    for stream in (True, False):
+        connection = http.client.HTTPConnection("127.0.0.1", rig.servers[variant].port, timeout=30)
+        name, _, value = CACHE_HEADER.partition(": ")
+        headers = {"Content-Type": "application/json", name: value}
+        try:
+            connection.request("POST", PATHS[variant], body(variant, "mock-3-1-0", stream), headers)
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as exc:
+            raise RigError(f"{variant} did not answer one request (stream={stream}): {exc!r}") from exc
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise RigError(f"{variant} answered one request (stream={stream}) with {response.status}: {text[:500]}")
+
+
+def run(rig: Rig, scenario: Scenario, variant: Variant) -> Row:
+    """What `load` printed, with `invalid`, the reasons not to believe it, and `strangers`.
+
+    `strangers` is the share of the gateway's core that other programs took meanwhile.
+    """
+    before = _mock_stats(rig)
+    busy = _core_seconds(GATEWAY_CORE)
+    started = time.monotonic()
+    row = _load(rig, scenario, variant)
+    elapsed = time.monotonic() - started
+    share = (_core_seconds(GATEWAY_CORE) - busy) / elapsed
+    row["strangers"] = round(max(0.0, share - row.get("cpu_util", share)), 3)
+    after = _settled(rig)
+    asked = after["served"] + after["aborted"] - before["served"] - before["aborted"]
+    row["invalid"] = _doubts(row, scenario, asked, after["open"])
+    return row
+
+
+def _load(rig: Rig, scenario: Scenario, variant: Variant) -> Row:
+    request = rig.folder / "request.json"
+    request.write_bytes(body(variant, scenario.model, scenario.stream))
+    command = ["taskset", "-c", str(LOAD_CORE), str(rig.load), "-P", str(rig.servers[variant].port)]
+    command += ["-u", PATHS[variant], "-b", str(request), "-c", str(scenario.concurrency), "-H", CACHE_HEADER]
+    command += ["-N", str(scenario.chunks_per_stream)]
+    command += ["-p", ",".join(map(str, rig.pids(variant)))] if rig.pids(variant) else []
+    command += ["-r", "1"] if scenario.ramp else []
+    command += ["-I", f"{scenario.seconds:.0f}", "-t", "30"] if scenario.hold else _timed(scenario)
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=120, check=False)
+    if done.returncode or not done.stdout:
+        raise RigError(f"load ended with {done.returncode}: {' '.join(command)}")
+    # When not every stream opens in time, load prints nothing about them.
+    row: Row = {"held": 0, "errors": 0, "rss_kb": []} if scenario.hold else {}
+    for line in done.stdout.splitlines():
+        row |= json.loads(line)
+    return row | {"rss_kb": sum(row["rss_kb"])} if scenario.hold else row
+
+
+def _timed(scenario: Scenario) -> list[str]:
+    whole = scenario.warmup_seconds + scenario.seconds
+    return ["-n", "1000000000", "-W", str(scenario.warmup_seconds), "-t", str(whole)]
+
+
+def _doubts(row: Row, scenario: Scenario, asked: int, still_open: int) -> list[str]:
+    failed: int = row["errors" if scenario.hold else "err"]
+    wrong: int = row.get("wrong", 0)
+    ended: int = row["held" if scenario.hold else "ok"]
+    doubts = {
+        f"{failed} requests failed": failed > 0,
+        f"{wrong} streams had not {scenario.chunks_per_stream} chunks": wrong > 0,
+        "no reply ended while it was measured": ended == 0,
+        f"{ended} of {scenario.concurrency} streams open": scenario.hold and ended < scenario.concurrency,
+        f"the model server saw only {asked} of {ended} requests": asked < ended,
+        f"{still_open} streams stayed open at the model server": still_open > 0,
+    }
+    return [reason for reason, true in doubts.items() if true]
+
+
+def _settled(rig: Rig) -> dict[str, int]:
+    """The mock's counters once no stream is open any more, so that a run leaves nothing to the next."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (stats := _mock_stats(rig))["open"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return stats
+
+
+def _mock_stats(rig: Rig) -> dict[str, int]:
+    connection = http.client.HTTPConnection("127.0.0.1", rig.mock.port, timeout=10)
+    try:
+        connection.request("GET", "/stats")
+        stats: dict[str, int] = json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+    return stats
+
+
+def _core_seconds(core: int) -> float:
+    """Seconds the core has worked since boot: all of its time but idle and waiting."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    ticks = next([int(field) for field in line.split()[1:9]] for line in lines if line.startswith(f"cpu{core} "))
+    return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK")

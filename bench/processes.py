@@ -1,0 +1,194 @@
+"""What runs while something is measured: the mock model server, nginx and the gateway, each pinned to its core."""
+
+import os
+import resource
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GATEWAY_CORE, LOAD_CORE = 0, 1
+START_SECONDS, STOP_SECONDS = 30.0, 5.0
+
+# master_process off: one process whose CPU and memory are the whole of nginx.
+NGINX_CONF = """
+daemon off; master_process off; worker_processes 1;
+pid {folder}/nginx.pid; error_log stderr error;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; tcp_nodelay on; keepalive_requests 1000000000; keepalive_timeout 600s;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  upstream mock {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 1000000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{
+      proxy_pass http://mock; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+      proxy_buffer_size 64k; proxy_buffers 8 64k; proxy_busy_buffers_size 128k;
+    }}
+  }}
+}}
+"""
+
+
+class RigError(Exception):
+    """The rig cannot measure; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    name: str
+    port: int
+    pid: int
+
+
+def raise_file_limit() -> None:
+    """Lift the soft limit of open files to the hard one: 1,000 streams are 2,000 sockets in a proxy."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        raise RigError(f"the limit of open files is {hard}; at least 4096 are needed (ulimit -n)")
+
+
+def require_tools() -> None:
+    """Raises: RigError, naming what is missing."""
+    if len(os.sched_getaffinity(0) & {GATEWAY_CORE, LOAD_CORE}) < 2:
+        raise RigError("cores 0 and 1 are both needed: one for the gateway, one for the load")
+    missing = [tool for tool in ("gcc", "taskset") if not shutil.which(tool)]
+    if missing:
+        raise RigError(f"not found: {', '.join(missing)} (Debian: apt-get install gcc libc6-dev util-linux)")
+    if not _nginx():
+        _install_nginx()
+
+
+def _nginx() -> str | None:
+    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def _install_nginx() -> None:
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        print("nginx is missing: installing nginx-light", file=sys.stderr)
+        # RUNLEVEL=1 keeps the package from starting its own service.
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "nginx-light"]
+        subprocess.run(install, env=environment, stdout=sys.stderr, check=False)
+    if not _nginx():
+        raise RigError("nginx is the floor that ratios are taken against: install it (apt-get install nginx-light)")
+
+
+def build(source: str, folder: Path) -> Path:
+    program = folder / source
+    command = ["gcc", "-O2", "-w", "-o", str(program), str(ROOT / "bench" / f"{source}.c")]
+    if subprocess.run(command, check=False).returncode:
+        raise RigError(f"{source}.c does not compile")
+    return program
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def mock(program: Path, folder: Path) -> Iterator[Server]:
+    port = free_port()
+    with _serve("mock", [str(program), str(port)], port, LOAD_CORE, folder) as server:
+        yield server
+
+
+@contextmanager
+def nginx(upstream: Server, folder: Path) -> Iterator[Server]:
+    port, conf = free_port(), folder / "nginx.conf"
+    conf.write_text(NGINX_CONF.format(folder=folder, upstream=upstream.port, port=port))
+    command = [_nginx() or "nginx", "-c", str(conf), "-p", str(folder)]
+    with _serve("nginx", command, port, GATEWAY_CORE, folder) as server:
+        yield server
+
+
+@contextmanager
+def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str, str]) -> Iterator[Server]:
+    """The gateway under test, told by its environment where to listen and whom to ask.
+
+    `extra` is set on top of that; an empty value takes the variable away.
+    """
+    port = free_port()
+    told = {
+        "PARLEY_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}/v1",
+        "PARLEY_SERVER__PORT": str(port),
+        "PARLEY_SERVER__WORKERS": "1",
+        "PARLEY_LOG_LEVEL": "warning",
+    }
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
+    environment = {key: value for key, value in (inherited | told | extra).items() if value}
+    words = shlex.split(command) if command else _default_command()
+    with _serve("gateway", words, port, GATEWAY_CORE, folder, environment) as server:
+        yield server
+
+
+def _default_command() -> list[str]:
+    installed = ROOT / ".venv" / "bin" / "parley"
+    return [str(installed), "serve"] if installed.exists() else [sys.executable, "-m", "app.cli", "serve"]
+
+
+@contextmanager
+def _serve(
+    name: str, command: list[str], port: int, core: int, folder: Path, environment: dict[str, str] | None = None
+) -> Iterator[Server]:
+    log = folder / f"{name}.log"
+    pinned = ["taskset", "-c", str(core), *command]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            pinned, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        _await_port(name, process, port, log)
+        yield Server(name, port, process.pid)
+    finally:
+        _stop(process)
+
+
+def _await_port(name: str, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+    raise RigError(f"{name} does not listen on port {port}; the end of what it said:\n{tail}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End the whole session of `process`, workers included, kindly at first."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(STOP_SECONDS)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def family(server: Server) -> list[int]:
+    """The server's process and all it has started: a gateway may keep its workers in processes of their own."""
+    running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [pid for pid in running if _session(pid) == server.pid]
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
