@@ -1,0 +1,26 @@
+"""Ways to cut a body into reads: any cut must give the same reply."""
+
+import random
+from collections.abc import Iterator
+
+
+def whole(data: bytes) -> list[bytes]:
+    """Everything in one read; no read at all for an empty body."""
+    return [data] if data else []
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    """One byte per read."""
+    return [data[place : place + 1] for place in range(len(data))]
+
+
+def random_cuts(data: bytes, seed: int, n: int) -> list[bytes]:
+    """At most `n` cuts at places that follow from the seed alone; no part is empty."""
+    places = random.Random(seed).sample(range(1, len(data)), min(n, len(data) - 1)) if data else []
+    edges = [0, *sorted(places), len(data)]
+    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False) if start < end]
+
+
+def every_cut(data: bytes) -> Iterator[list[bytes]]:
+    """Every way to cut the body into two parts, none of them empty."""
+    return ([data[:place], data[place:]] for place in range(1, len(data)))

@@ -1,0 +1,199 @@
+"""An independent reading of a recorded reply: slow, whole-file, and plain enough to be believed.
+
+It follows the rules in `tests/conformance/README.md` and shares no line with the gateway. Text is joined over all
+segments, so a comparison needs no segment rules: join the reasoning of all messages, join their content, and compare
+both stripped, because content that is whitespace as a whole may have been dropped.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.streams.calls import Calls, is_json
+
+Json = dict[str, Any]
+
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+LENGTH, FILTER, FAILED = {"length"}, {"content_filter", "sensitive"}, {"error", "network_error", "abort"}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a recorded reply holds."""
+
+    reasoning: str
+    content: str
+    calls: list[tuple[str, str]]
+    """Name and arguments text of each call."""
+    finish_reason: str | None
+    """By rule 7; None when the reply failed."""
+    usage: Json | None
+    """As sent."""
+    error: bool
+    """The reply must be reported as an error."""
+    complete: bool
+    """A finish reason, [DONE] or a whole JSON reply was seen."""
+
+
+@dataclass
+class Reading:
+    """What has been read of one reply."""
+
+    structured: str = ""
+    text: str = ""
+    calls: Calls = field(default_factory=Calls)
+    reason: str | None = None
+    usage: Json | None = None
+    done: bool = False
+    failed: bool = False
+
+
+def read(path: Path) -> Expected:
+    """Read one recorded file, an event stream or a JSON body."""
+    return read_body(path.read_bytes())
+
+
+def read_body(body: bytes) -> Expected:
+    """Read one reply: what it is, is seen from its first character."""
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    reading = Reading()
+    if is_json(text):
+        _take_object(reading, json.loads(text), whole=True)
+        reading.done = not reading.failed
+    else:
+        _take_events(reading, text)
+    return _conclude(reading)
+
+
+def _take_events(reading: Reading, text: str) -> None:
+    for name, data in _events(text.replace("\r\n", "\n").replace("\r", "\n")):
+        if data.strip() == "[DONE]":
+            reading.done = True
+            return
+        finished = reading.reason is not None
+        if name == "error" or not is_json(data):
+            reading.failed = True
+        else:
+            _take_object(reading, json.loads(data), whole=False)
+        if reading.failed:
+            reading.failed = not finished
+            return
+
+
+def _events(text: str) -> Iterator[tuple[str, str]]:
+    """Event name and data of each event; several documents in one event count as several events."""
+    for block in text.split("\n\n"):
+        fields = [line.partition(":") for line in block.split("\n")]
+        names = [value.strip() for key, _, value in fields if key == "event"]
+        lines = [value.removeprefix(" ") for key, _, value in fields if key == "data"]
+        yield from (("error", value) for key, _, value in fields if key == "error")
+        yield from (("", line) for line in block.split("\n") if line.startswith("{") and is_json(line))
+        joined = "\n".join(lines)
+        if joined.strip():
+            several = not is_json(joined) and len(lines) > 1
+            yield from ((names[-1] if names else "", data) for data in (lines if several else [joined]))
+
+
+def _take_object(reading: Reading, document: Any, whole: bool) -> None:
+    if not isinstance(document, dict) or _is_error(document) or (whole and not document.get("choices")):
+        reading.failed = True
+        return
+    choices = [choice for choice in document.get("choices") or [] if choice.get("index") in (0, None)]
+    for choice in choices:
+        _take_choice(reading, choice, whole)
+    places = [document, *choices, document.get("x_groq") or {}]
+    reading.usage = next((place["usage"] for place in places if place.get("usage")), reading.usage)
+
+
+def _is_error(document: Json) -> bool:
+    status = (document.get("base_resp") or {}).get("status_code")
+    return bool(document.get("error") or document.get("object") == "error" or status)
+
+
+def _take_choice(reading: Reading, choice: Json, whole: bool) -> None:
+    if choice.get("error"):
+        reading.failed = True
+    delta, message = choice.get("delta"), choice.get("message")
+    if message and (whole or delta is None):
+        if not (reading.text or reading.structured or reading.calls.opened):
+            _take_message(reading, message, whole=True)
+    elif delta:
+        _take_message(reading, delta, whole=False)
+    reason = choice.get("finish_reason")
+    if reason is not None and (reason or whole):
+        reading.reason = reading.reason or reason
+
+
+def _take_message(reading: Reading, message: Json, whole: bool) -> None:
+    reasoning, content = _reasoning(message), ""
+    for kind, text in _content_parts(message.get("content")):
+        reasoning += text if kind == "thinking" else ""
+        content += text if kind == "text" else ""
+    content += message.get("refusal") or ""
+    if reasoning.strip() or content.strip():
+        reading.calls.interrupt()
+    reading.structured += reasoning
+    reading.text += content
+    fragments = message.get("tool_calls") or []
+    legacy = message.get("function_call") or {}
+    if legacy.get("name") or legacy.get("arguments"):
+        fragments = [*fragments, {"index": 0, "function": legacy}]
+    (reading.calls.add_whole if whole else reading.calls.add_delta)(fragments)
+
+
+def _reasoning(message: Json) -> str:
+    fields = [message.get(name) for name in REASONING_FIELDS]
+    texts = [text for text in fields if isinstance(text, str) and text]
+    if texts:
+        return texts[0]
+    details = message.get("reasoning_details") or []
+    return "".join(detail.get("text") or detail.get("summary") or "" for detail in details)
+
+
+def _content_parts(content: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(content, str):
+        yield "text", content
+    for part in [content] if isinstance(content, dict) else content if isinstance(content, list) else []:
+        if part.get("type") == "thinking":
+            yield from (("thinking", text) for _, text in _content_parts(part.get("thinking")))
+        else:
+            yield "text", part.get("text") or ""
+
+
+def _conclude(reading: Reading) -> Expected:
+    reasoning, content = _split_think(reading.structured, reading.text)
+    calls = reading.calls.in_order()
+    complete = reading.done or reading.reason is not None
+    error = reading.failed or not complete or reading.reason in FAILED
+    return Expected(
+        reasoning=_whole_characters(reasoning),
+        content=_whole_characters(content),
+        calls=calls,
+        finish_reason=None if error else _finish(reading.reason or "", bool(calls)),
+        usage=reading.usage,
+        error=error,
+        complete=complete,
+    )
+
+
+def _split_think(structured: str, text: str) -> tuple[str, str]:
+    if structured or not text.lstrip().startswith(THINK_OPEN):
+        return structured, text
+    thought, _, answer = text.lstrip().removeprefix(THINK_OPEN).partition(THINK_CLOSE)
+    return thought, answer
+
+
+def _finish(reason: str, has_calls: bool) -> str:
+    if reason in LENGTH:
+        return "length"
+    if reason in FILTER:
+        return "content_filter"
+    return "tool_calls" if has_calls else "stop"
+
+
+def _whole_characters(text: str) -> str:
+    """The text with halves of surrogate pairs joined, and lone ones replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
