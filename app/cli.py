@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--url", default=os.environ.get("PARLEY_URL", "http://127.0.0.1:8000"), help="the gateway")
     chat.add_argument("--model", help="which model; without it, the gateway's default")
     chat.add_argument("--functions", type=Path, metavar="FILE", help="a JSON file with functions to offer")
-    chat.add_argument("--system", help="a system message")
+    chat.add_argument("--system", help="a system message before the question")
     chat.add_argument("--json", action="store_true", help="print every event as a line of JSON")
     check = commands.add_parser("check-config", help="name every mistake of a configuration")
     check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
@@ -73,9 +73,6 @@ def _banner(settings: Settings) -> str:
 def _chat(arguments: argparse.Namespace) -> int:
     from app import terminal
 
-    messages: list[dict[str, Any]] = []
-    if arguments.system:
-        messages.append({"role": "system", "content": arguments.system})
     functions = json.loads(arguments.functions.read_text(encoding="utf-8")) if arguments.functions else None
     options: dict[str, Any] = {
         "model": arguments.model,
@@ -85,10 +82,13 @@ def _chat(arguments: argparse.Namespace) -> int:
         "err": sys.stderr,
         "color": sys.stdout.isatty() and "NO_COLOR" not in os.environ,
     }
+    options["as_json"] = arguments.json
     if not arguments.question:
-        return terminal.repl(arguments.url, messages, **options)
-    messages.append({"role": "user", "content": " ".join(arguments.question)})
-    return terminal.chat(arguments.url, messages, as_json=arguments.json, **options)
+        return terminal.repl(arguments.url, **options)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": " ".join(arguments.question)}]
+    if arguments.system:
+        messages.insert(0, {"role": "system", "content": arguments.system})
+    return terminal.chat(arguments.url, messages, **options)
 
 
 def _check_config(arguments: argparse.Namespace) -> int:

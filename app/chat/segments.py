@@ -79,6 +79,7 @@ class Segmenter:
             elif type(event) is Finish:
                 self._finish(event, steps)
             elif type(event) is Failed:
+                self._judge_calls()
                 steps.append(event)
         return steps
 
@@ -140,11 +141,14 @@ class Segmenter:
             segment.add(blank)
             steps.append(Grown(segment, blank))
         self._complete(steps)
+        self._judge_calls()
+        steps += (Completed(call) for call in self._calls.values())
+        steps.append(event)
+
+    def _judge_calls(self) -> None:
         for call in self._calls.values():
             if not is_json(call.text):
                 call.extra["arguments_valid"] = False
-            steps.append(Completed(call))
-        steps.append(event)
 
     @property
     def loose_extra(self) -> dict[str, Any]:

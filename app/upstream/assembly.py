@@ -105,9 +105,8 @@ class Assembler:
             self._mend(choice)
         if choice.delta is not None:
             self._delta(choice.delta, out)
-        elif choice.message is not None and not self._text and not self._calls:
-            self._delta(choice.message, out, whole=True)
-            self._whole = True
+        if choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
+            self._message(choice.message, out)
         if chunk.x_groq or choice.usage:
             self._other_usage(chunk, choice)
         if choice.finish_reason or choice.error:
@@ -132,6 +131,12 @@ class Assembler:
             self._calls.feed(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._calls.feed([Call(index=0, function=delta.function_call)], out)
+
+    def _message(self, message: Delta, out: list[Event]) -> None:
+        """A whole message: all there is, or (Perplexity) once more what the deltas said."""
+        if not self._text and not self._calls:
+            self._delta(message, out, whole=True)
+            self._whole = True
 
     def _details(self, details: list[Any], text: str | None, out: list[Event]) -> str | None:
         """OpenRouter's `reasoning_details`: text where no other field has it, and what must go back verbatim."""

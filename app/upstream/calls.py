@@ -174,7 +174,7 @@ class CallTable:
     def close(self, out: list[Event]) -> None:
         """The reply ended well: blank arguments are `{}`, an object encoded twice is unwrapped."""
         for call in self._order:
-            if call.number < 0:
+            if call.number < 0 and call.name:
                 call.arguments = [_unwrapped(call.text)]
             elif not call.text.strip():
                 out.append(CallDelta(call.number, "{}"))

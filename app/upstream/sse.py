@@ -192,7 +192,8 @@ class EventReader(Generic[T]):
         out: list[T | Done | ErrorText | Garbage] = []
         if not clean:
             return out
-        for line in self._lines.close():
+        rest = self._lines.close()
+        for line in rest:
             out += self.feed(line + b"\n")
         if self._parts or self._error_event:
             self._dispatch(out)
@@ -202,4 +203,5 @@ class EventReader(Generic[T]):
                 out.append(self._decode(document))
             except ValueError:
                 out.append(Garbage(document[:500]))
-        return out
+        # A last line without its end that is no JSON was cut; it is not garbage.
+        return [item for item in out if not (rest and isinstance(item, Garbage))]
