@@ -1,0 +1,163 @@
+"""Asks a Parley and tells how it went by an exit code: once, or in a conversation."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import httpx
+
+from app.terminal.frames import Frame, NotParley, frames
+from app.terminal.screen import JsonLines, Pretty, Screen, harmless
+
+COMPLETED, FAILED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 130
+
+_TIMEOUT = httpx.Timeout(60, connect=10)  # a Parley that works sends a heartbeat every 15 seconds
+_MOST_ERROR = 300
+
+Message = dict[str, object]
+
+
+def chat(
+    url: str,
+    messages: list[Message],
+    *,
+    model: str | None,
+    functions: list[dict[str, object]] | None,
+    api_key: str | None,
+    as_json: bool,
+    out: TextIO,
+    err: TextIO,
+    color: bool,
+    transport: httpx.BaseTransport | None = None,
+) -> int:
+    """Asks once; the exit code is 0 completed, 1 failed, 2 cannot connect, 130 interrupted."""
+    line = _Line(url, model, functions, api_key, as_json, out, err, color, transport)
+    return line.ask(messages)[0]
+
+
+def repl(
+    url: str,
+    *,
+    model: str | None,
+    functions: list[dict[str, object]] | None,
+    api_key: str | None,
+    as_json: bool,
+    out: TextIO,
+    err: TextIO,
+    color: bool,
+    read: Callable[[str], str] = input,
+    transport: httpx.BaseTransport | None = None,
+) -> int:
+    """Asks what the user types until the end of input; a question that failed leaves the conversation as it was."""
+    line = _Line(url, model, functions, api_key, as_json, out, err, color, transport)
+    messages: list[Message] = []
+    while True:
+        try:
+            question = read("> ").strip()
+        except EOFError:
+            return COMPLETED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        if not question:
+            continue
+        asked: list[Message] = [*messages, {"role": "user", "content": question}]
+        code, received = line.ask(asked)
+        messages = asked + received if code == COMPLETED else messages
+
+
+class _Failed(Exception):
+    """The reply failed; the text says how, for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Where to ask and where to show the reply."""
+
+    url: str
+    model: str | None
+    functions: list[dict[str, object]] | None
+    api_key: str | None
+    as_json: bool
+    out: TextIO
+    err: TextIO
+    color: bool
+    transport: httpx.BaseTransport | None
+
+    def ask(self, messages: list[Message]) -> tuple[int, list[Message]]:
+        """The exit code and the messages that were received whole."""
+        screen: Screen = JsonLines(self.out) if self.as_json else Pretty(self.out, color=self.color)
+        received: list[Message] = []
+        try:
+            with self._reply(messages) as response:
+                self._follow(response, screen, received)
+        except KeyboardInterrupt:
+            return self._say(screen, "interrupted", INTERRUPTED), received
+        except _Failed as failed:
+            return self._say(screen, str(failed), FAILED), received
+        except NotParley as odd:
+            return self._say(screen, f"{self.url} does not answer like a Parley: {odd}", FAILED), received
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as exc:
+            return self._say(screen, f"cannot connect to {self.url}: {exc}", UNREACHABLE), received
+        except httpx.HTTPError as exc:
+            return self._say(screen, f"the connection broke: {str(exc) or type(exc).__name__}", FAILED), received
+        return COMPLETED, received
+
+    @contextlib.contextmanager
+    def _reply(self, messages: list[Message]) -> Iterator[httpx.Response]:
+        body: dict[str, object] = {"messages": messages, "stream": True}
+        body |= {"model": self.model} if self.model is not None else {}
+        body |= {"functions": self.functions} if self.functions is not None else {}
+        headers = {"accept": "text/event-stream", "content-type": "application/json"}
+        headers |= {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        with (
+            httpx.Client(timeout=_TIMEOUT, transport=self.transport) as client,
+            # Escaped to ASCII: what a user types may hold halves of surrogate pairs, which have no UTF-8.
+            client.stream("POST", _endpoint(self.url), content=json.dumps(body), headers=headers) as response,
+        ):
+            yield response
+
+    def _follow(self, response: httpx.Response, screen: Screen, received: list[Message]) -> None:
+        if response.status_code != 200:
+            raise _Failed(_refusal(response))
+        for frame in frames(response.iter_bytes()):
+            screen.show(frame)
+            match frame.get("type"):
+                case "message.completed" if isinstance(frame.get("message"), dict):
+                    received.append(frame["message"])
+                case "response.completed":
+                    return
+                case "response.failed":
+                    raise _Failed(_described(frame.get("error")) or "the reply failed")
+        raise _Failed("the reply ended before it was complete")
+
+    def _say(self, screen: Screen, text: str, code: int) -> int:
+        screen.leave()
+        self.err.write(f"parley: {' '.join(harmless(text).split())}\n")
+        self.err.flush()
+        return code
+
+
+def _endpoint(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1") + "/v1/chat"
+
+
+def _refusal(response: httpx.Response) -> str:
+    body = response.read().decode("utf-8", "replace")
+    try:
+        value: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    told = _described(value.get("error")) if isinstance(value, dict) else ""
+    return told or f"HTTP {response.status_code} {response.reason_phrase} {body[:_MOST_ERROR]}"
+
+
+def _described(error: Any) -> str:
+    """`code: message (param)` of Parley's error object."""
+    if not isinstance(error, dict):
+        return ""
+    frame: Frame = error
+    parts = [str(frame[key]) for key in ("code", "message") if frame.get(key)]
+    param = f" ({frame['param']})" if frame.get("param") else ""
+    return ": ".join(parts) + param if parts else ""

@@ -1,0 +1,124 @@
+"""Shows the frames of a reply: for people, with the parts told apart, or as JSON lines for programs."""
+
+import json
+import re
+from typing import Any, Protocol, TextIO
+
+from app.terminal.frames import Frame
+
+_DIM, _CALL, _END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def harmless(text: str) -> str:
+    """The text without anything that a terminal would obey; symbols stand for control characters."""
+    return _CONTROL.sub(lambda found: _symbol(ord(found[0])), text)
+
+
+def _symbol(code: int) -> str:
+    if code == 0x0D:
+        return ""  # the return of a CRLF needs no symbol, and a bare one could hide what stands before it
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+class Screen(Protocol):
+    def show(self, frame: Frame) -> None: ...
+
+    def leave(self) -> None:
+        """Ends an unfinished line."""
+
+
+class JsonLines:
+    """Every frame on a line of its own."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def show(self, frame: Frame) -> None:
+        text = json.dumps(frame, ensure_ascii=False)
+        self._out.write(_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        self._out.flush()
+
+    def leave(self) -> None:
+        """A line is never unfinished."""
+
+
+class Pretty:
+    """Reasoning dimmed, content plain, calls as `name(arguments)`, each message on a new line."""
+
+    def __init__(self, out: TextIO, *, color: bool) -> None:
+        self._out = out
+        self._color = color
+        self._at_line_start = True
+        self._shown: set[Any] = set()
+        self._called = False
+
+    def show(self, frame: Frame) -> None:
+        match frame.get("type"):
+            case "message.started":
+                self._start(_part(frame, "message"))
+            case "message.delta":
+                self._shown.add(frame.get("index"))
+                self._show_parts(_part(frame, "delta"))
+            case "message.completed":
+                self._complete(frame)
+            case "response.completed":
+                self._summary(frame)
+        self._out.flush()
+
+    def leave(self) -> None:
+        if not self._at_line_start:
+            self._write("\n")
+            self._out.flush()
+
+    def _start(self, message: Frame) -> None:
+        self.leave()
+        call = message.get("function_call")
+        self._called = isinstance(call, dict)
+        if isinstance(call, dict):
+            self._write(f"{_text(call.get('name'))}(", _CALL)
+
+    def _show_parts(self, parts: Frame) -> None:
+        call = parts.get("function_call")
+        self._write(_text(parts.get("reasoning_content")), _DIM)
+        self._write(_text(parts.get("content")))
+        self._write(_text(call.get("arguments")) if isinstance(call, dict) else "", _CALL)
+
+    def _complete(self, frame: Frame) -> None:
+        """A message that came without deltas is shown whole."""
+        if frame.get("index") not in self._shown:
+            self._show_parts(_part(frame, "message"))
+        if self._called:
+            self._write(")", _CALL)
+        self._called = False
+        self.leave()
+
+    def _summary(self, frame: Frame) -> None:
+        self.leave()
+        usage = _part(frame, "usage")
+        parts = [_text(frame.get("finish_reason"))]
+        if usage:
+            parts.append(f"{usage.get('prompt_tokens', '?')} + {usage.get('completion_tokens', '?')} tokens")
+        if frame.get("cached") is True:
+            parts.append("cached")
+        self._write(" · ".join(part for part in parts if part), _DIM)
+        self.leave()
+
+    def _write(self, text: str, style: str = "") -> None:
+        if not text:
+            return
+        shown = harmless(text)
+        self._at_line_start = shown.endswith("\n") if shown else self._at_line_start
+        self._out.write(f"{style}{shown}{_END}" if style and self._color else shown)
+
+
+def _part(frame: Frame, key: str) -> Frame:
+    value = frame.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

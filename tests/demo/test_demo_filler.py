@@ -1,0 +1,163 @@
+"""Arguments that the demonstration model writes always fit the function's schema."""
+
+import json
+
+import jsonschema
+import pytest
+from app.demo.clues import find
+from app.demo.filler import Filler
+from app.demo.pattern import sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NAMES = st.sampled_from(["city", "query", "date", "language", "count", "expression", "a", "x y"])
+QUESTIONS = (
+    st.sampled_from(["", "weather in Paris and Tokyo", 'find "cats" in 3 of 12.5 days', "巴黎和东京的天气"]) | st.text()
+)
+
+
+@st.composite
+def numbers(draw):
+    low = draw(st.integers(-50, 50))
+    schema = {"type": draw(st.sampled_from(["integer", "number"]))}
+    schema |= draw(st.sampled_from([{}, {"minimum": low}, {"maximum": low}, {"minimum": low, "maximum": low + 9}]))
+    schema |= draw(st.sampled_from([{}, {"exclusiveMaximum": low + 20}, {"multipleOf": 3}]))
+    return schema
+
+
+@st.composite
+def texts(draw):
+    least = draw(st.integers(0, 400))
+    return {"type": "string"} | draw(
+        st.sampled_from(
+            [
+                {},
+                {"minLength": least},
+                {"maxLength": least},
+                {"minLength": least, "maxLength": least + 2},
+                {"format": "date"},
+                {"pattern": r"^\d{3}-[A-Z]{2}$"},
+                {"pattern": "^(red|green)$"},
+                {"default": "x"},
+                {"examples": ["one", "two"]},
+            ]
+        )
+    )
+
+
+PLAIN = st.one_of(
+    numbers(),
+    texts(),
+    st.sampled_from([{}, True, {"type": "boolean"}, {"type": "null"}, {"type": ["null", "string"]}, {"default": 3}]),
+    st.lists(st.sampled_from(["a", "b", "Paris", 1, True, None]), min_size=1).map(lambda values: {"enum": values}),
+    st.sampled_from([{"const": "x"}, {"const": {"a": [1]}}, {"$ref": "#/$defs/text"}, {"$ref": "#/$defs/list"}]),
+)
+
+
+def nested(inner):
+    properties = st.dictionaries(NAMES, inner, max_size=3)
+    objects = properties.flatmap(
+        lambda found: (
+            st.lists(st.sampled_from(sorted(found)), unique=True).map(
+                lambda required: {
+                    "type": "object",
+                    "properties": found,
+                    "required": required,
+                    "additionalProperties": False,
+                }
+            )
+            if found
+            else st.just({"type": "object"})
+        )
+    )
+    arrays = st.builds(
+        lambda items, least, more: {"type": "array", "items": items, "minItems": least, "maxItems": least + more},
+        inner,
+        st.integers(0, 3),
+        st.integers(0, 3),
+    )
+    unions = st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options})
+    return objects | arrays | unions
+
+
+PARAMETERS = st.dictionaries(NAMES, st.recursive(PLAIN, nested, max_leaves=6), max_size=4).flatmap(
+    lambda found: st.lists(st.sampled_from([*found, "more"]), unique=True).map(
+        lambda required: {
+            "type": "object",
+            "properties": found,
+            "required": required,
+            "$defs": {
+                "text": {"type": "string", "maxLength": 9},
+                "list": {"type": "array", "items": {"$ref": "#/$defs/text"}},
+            },
+        }
+    )
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PARAMETERS, QUESTIONS)
+def test_filled_arguments_always_validate(schema, question):
+    value = json.loads(json.dumps(Filler(schema, find(question)).fill()))
+    jsonschema.validate(value, schema, cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"oneOf": [{"type": "integer"}, {"type": "number"}, {"type": "string", "maxLength": 4}]},
+        {"allOf": [{"$ref": "#/$defs/a"}, {"required": ["b"], "properties": {"b": {"type": "integer"}}}],
+         "$defs": {"a": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}}},
+        {"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 3, "uniqueItems": True},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 5, "uniqueItems": True},
+        {"type": "array", "items": {"type": "string", "maxLength": 3}, "minItems": 12, "uniqueItems": True},
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
+        {"type": "object", "properties": {"a": {}, "b": {}}, "minProperties": 2},
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.5},
+        {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "integer"}}, "required": ["n"]},
+        {"type": "string", "enum": ["a"], "default": "b"},
+        {"type": "integer", "default": "seven", "examples": [None, 7]},
+        {"not": {"type": "string"}, "type": ["string", "integer"]},
+    ],
+)  # fmt: skip
+def test_less_common_schemas_are_filled_too(schema):
+    jsonschema.validate(Filler(schema, find("Hello Paris")).fill(), schema, cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#"}]},
+        {"anyOf": [{"$ref": "#"}] * 50},
+        {"not": {"$ref": "#"}},
+        {"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}, "required": ["a", "b"]},
+        {"type": "array", "items": {"$ref": "#"}, "minItems": 90},
+        {"type": "string", "minLength": 10**50},
+        {"type": "string", "pattern": "(a+)+$"},
+        {"type": "string", "pattern": "[[a{99999999999999}("},
+        {"type": "string", "pattern": 3, "enum": 4, "required": 5, "minimum": "x"},
+        {"type": "integer", "minimum": 1e59, "multipleOf": 1e-59},
+        {"type": "object", "required": [3], "properties": []},
+        {"type": "object", "required": "all", "properties": {"a": 3}},
+        {"type": 3},
+    ],
+)
+def test_a_hopeless_or_hostile_schema_gets_some_json_soon(schema):
+    json.dumps(Filler(schema, find("a" * 1000)).fill(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^\d{4}-\d{2}$", "1111-11"),
+        (r"^(?:red|green)+$", "red"),
+        (r"[^a]b?\.c", "1b.c"),
+        (r"^[A-Z]{2}\d*$", "AA1"),
+        (r"a{2,3}|b", "aa"),
+        ("(", ""),
+        ("\\", "\\"),
+    ],
+)
+def test_a_sample_follows_its_pattern(pattern, text):
+    assert sample(pattern) == text

@@ -1,0 +1,284 @@
+"""The terminal client, against replies that are written out byte by byte."""
+
+import io
+import json
+import socket
+
+import httpx
+import pytest
+from app.terminal import chat, repl
+from app.terminal.frames import frames, lines
+from app.terminal.screen import harmless
+
+DIM, CALL, END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
+
+THOUGHT = {"role": "assistant", "content": "", "reasoning_content": "Hm."}
+ANSWER = {"role": "assistant", "content": "Hello you"}
+CALLED = {
+    "role": "assistant",
+    "content": "",
+    "function_call": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
+    "extra": {"function_id": "c1"},
+}
+REPLY = [
+    {"type": "response.started", "response_id": "r1", "model": "m", "created": 1, "cached": False},
+    {"type": "message.started", "index": 0, "kind": "reasoning_content", "message": {"role": "assistant"}},
+    {"type": "message.delta", "index": 0, "delta": {"reasoning_content": "Hm."}},
+    {"type": "message.completed", "index": 0, "message": THOUGHT},
+    {"type": "message.started", "index": 1, "kind": "content", "message": {"role": "assistant"}},
+    {"type": "message.delta", "index": 1, "delta": {"content": "Hello "}},
+    {"type": "message.delta", "index": 1, "delta": {"content": "you"}},
+    {"type": "message.completed", "index": 1, "message": ANSWER},
+    {
+        "type": "message.started",
+        "index": 2,
+        "kind": "function_call",
+        "message": {"role": "assistant", "function_call": {"name": "get_weather"}, "extra": {"function_id": "c1"}},
+    },
+    {"type": "message.delta", "index": 2, "delta": {"function_call": {"arguments": '{"city": '}}},
+    {"type": "message.delta", "index": 2, "delta": {"function_call": {"arguments": '"Paris"}'}}},
+    {"type": "message.completed", "index": 2, "message": CALLED},
+    {
+        "type": "response.completed",
+        "finish_reason": "tool_calls",
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+        "cached": True,
+    },
+]
+SHOWN = 'Hm.\nHello you\nget_weather({"city": "Paris"})\ntool_calls · 3 + 4 tokens · cached\n'
+
+
+def stream(*events):
+    heartbeat = ": still here\n\n"
+    texts = [f"id: {seq}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n" for seq, event in enumerate(events)]
+    return (heartbeat + heartbeat.join(texts)).encode()
+
+
+def say(text):
+    return [{"type": "message.delta", "index": 0, "delta": {"content": text}}, REPLY[-1]]
+
+
+class Told:
+    """What was asked, and what a run wrote."""
+
+    def __init__(self):
+        self.asked = []
+        self.out, self.err = io.StringIO(), io.StringIO()
+
+    def transport(self, *replies):
+        waiting = iter(replies)
+
+        def answer(request):
+            self.asked.append(request)
+            reply = next(waiting)
+            if isinstance(reply, BaseException):
+                raise reply
+            return reply if isinstance(reply, httpx.Response) else httpx.Response(200, content=reply)
+
+        return httpx.MockTransport(answer)
+
+    def bodies(self):
+        return [json.loads(request.content) for request in self.asked]
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+USER = {"role": "user", "content": "Hi"}
+
+
+def run(told, reply, *, url="http://parley.test", **options):
+    wanted = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False} | options
+    return chat(url, [USER], out=told.out, err=told.err, transport=told.transport(reply), **wanted)
+
+
+def test_reasoning_content_and_calls_are_shown_one_below_the_other(told):
+    assert run(told, stream(*REPLY)) == 0
+    assert told.out.getvalue() == SHOWN
+    assert told.err.getvalue() == ""
+
+
+def test_colours_tell_the_parts_apart_and_nothing_is_left_coloured(told):
+    run(told, stream(*REPLY), color=True)
+    text = told.out.getvalue()
+    assert f"{DIM}Hm.{END}\nHello you\n{CALL}get_weather({END}" in text
+    assert text.replace(DIM, "").replace(CALL, "").replace(END, "") == SHOWN
+    assert text.count(END) == text.count(DIM) + text.count(CALL)
+
+
+def test_messages_that_come_without_deltas_are_shown_whole(told):
+    run(told, stream(*(frame for frame in REPLY if frame["type"] != "message.delta")))
+    assert told.out.getvalue() == SHOWN
+
+
+def test_what_is_asked_goes_to_v1_chat_with_the_key(told):
+    run(told, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
+    request = told.asked[0]
+    assert str(request.url) == "http://parley.test/v1/chat"
+    assert request.headers["authorization"] == "Bearer secret"
+    assert told.bodies() == [{"messages": [USER], "stream": True, "model": "m", "functions": [{"name": "f"}]}]
+
+
+def test_what_is_not_given_is_not_sent(told):
+    run(told, stream(*REPLY))
+    assert told.bodies() == [{"messages": [USER], "stream": True}]
+    assert "authorization" not in told.asked[0].headers
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b]0;title\x07", "␛[31mred␛]0;title␇"),
+        ("a\x9b31mb\x7f\x00", "a�31mb␡␀"),
+        ("over\rwritten\r\n\tend", "overwritten\n\tend"),
+        ("x\ud83d", "x�"),
+        ("مرحبا 你好 🙂 \u2028", "مرحبا 你好 🙂 \u2028"),
+    ],
+)
+def test_nothing_that_a_terminal_obeys_gets_through(told, text, shown):
+    assert harmless(text) == shown
+    run(told, stream(*say(text)))
+    assert told.out.getvalue().startswith(shown)
+
+
+def test_names_errors_and_finish_reasons_are_made_harmless_too(told):
+    call = {"type": "message.started", "index": 0, "message": {"function_call": {"name": "\x1b[2J"}}}
+    finish = {**REPLY[-1], "finish_reason": "\x1b[2J"}
+    error = {"type": "response.failed", "error": {"code": "\x1b[2J", "message": "\x1b[2J"}}
+    run(told, stream(call, finish))
+    run(told, stream(error))
+    assert "\x1b" not in told.out.getvalue() + told.err.getvalue()
+
+
+def test_json_mode_writes_every_frame_on_a_line_of_its_own(told):
+    odd = say("a\u2028b\x85c\x9b\ud83d ü")
+    assert run(told, stream(*REPLY[:-1], *odd), as_json=True, color=True) == 0
+    text = told.out.getvalue()
+    assert [json.loads(line) for line in text.splitlines()] == [*REPLY[:-1], *odd]
+    assert "ü" in text
+    text.encode()
+
+
+def test_every_frame_is_flushed_at_once(told):
+    class Counted(io.StringIO):
+        flushed = 0
+
+        def flush(self):
+            self.flushed += 1
+
+    told.out = Counted()
+    run(told, stream(*REPLY), as_json=True)
+    assert told.out.flushed == len(REPLY)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_reply_that_fails_is_one_line_of_error(told, as_json):
+    error = {"code": "rate_limit", "message": "Too many\nrequests.", "param": None, "retryable": True}
+    assert run(told, stream(*REPLY[:7], {"type": "response.failed", "error": error}), as_json=as_json) == 1
+    assert told.err.getvalue() == "parley: rate_limit: Too many requests.\n"
+    assert told.out.getvalue().endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "line"),
+    [
+        (
+            422,
+            b'{"error":{"code":"invalid_request","message":"No role.","param":"messages[0].role"}}',
+            "parley: invalid_request: No role. (messages[0].role)\n",
+        ),
+        (502, b"<h1>Bad\x1b gateway</h1>", "parley: HTTP 502 Bad Gateway <h1>Bad␛ gateway</h1>\n"),
+        (401, b'{"error":"no"}', 'parley: HTTP 401 Unauthorized {"error":"no"}\n'),
+        (302, b"", "parley: HTTP 302 Found\n"),
+    ],
+)
+def test_a_refused_request_is_one_line_of_error(told, status, body, line):
+    assert run(told, httpx.Response(status, content=body)) == 1
+    assert told.err.getvalue() == line
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "told_of"),
+    [
+        (stream(*REPLY[:5]), 1, "ended before it was complete"),
+        (b"data: {\n\n", 1, "does not answer like a Parley"),
+        (b"data: 3\n\n", 1, "does not answer like a Parley"),
+        (b"<html></html>", 1, "ended before it was complete"),
+        (httpx.ReadTimeout("slow"), 1, "the connection broke: slow"),
+        (httpx.RemoteProtocolError(""), 1, "the connection broke: RemoteProtocolError"),
+        (httpx.ConnectError("refused"), 2, "cannot connect to http://parley.test: refused"),
+        (httpx.ConnectTimeout("slow"), 2, "cannot connect"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_every_other_ending_has_its_exit_code_and_its_line(told, reply, code, told_of):
+    assert run(told, reply) == code
+    assert told_of in told.err.getvalue()
+    assert told.err.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["nowhere", "ftp://parley.test", "http://[", "http://127.0.0.1:{free}"])
+def test_an_address_that_leads_nowhere_cannot_be_connected_to(told, url):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        free = listener.getsockname()[1]
+    wanted = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False}
+    assert chat(url.replace("{free}", str(free)), [USER], out=told.out, err=told.err, **wanted) == 2
+    assert told.err.getvalue().startswith("parley: cannot connect to ")
+
+
+BYTES = "data: a\u2028\u0085\x0b\x0cb\r\ndata: ü\rx\n\n: c\r\n\r\nlast".encode()
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_lines_are_the_same_however_the_bytes_are_cut(size):
+    chunks = [BYTES[at : at + size] for at in range(0, len(BYTES), size)]
+    assert list(lines([b"", *chunks])) == ["data: a\u2028\u0085\x0b\x0cb", "data: ü", "x", "", ": c", ""]
+
+
+def test_data_of_several_lines_is_one_frame():
+    assert list(frames([b'data:{"a":\r', b'\ndata: 1}\n\nid: 3\n\ndata: {"b": 2}\n\ndata: {'])) == [{"a": 1}, {"b": 2}]
+
+
+def answers(*texts):
+    waiting = list(texts)
+
+    def read(prompt):
+        assert prompt == "> "
+        if not waiting:
+            raise EOFError
+        text = waiting.pop(0)
+        if isinstance(text, BaseException):
+            raise text
+        return text
+
+    return read
+
+
+def converse(told, typed, *replies):
+    wanted = {"model": "m", "functions": None, "api_key": None, "as_json": False, "color": False}
+    transport = told.transport(*replies)
+    return repl("http://parley.test", out=told.out, err=told.err, read=answers(*typed), transport=transport, **wanted)
+
+
+def test_a_conversation_keeps_what_was_asked_and_received(told):
+    assert converse(told, ["Hi", "  ", "And now?"], stream(*REPLY), stream(*REPLY)) == 0
+    first, second = told.bodies()
+    assert first["messages"] == [USER]
+    assert second["messages"] == [USER, THOUGHT, ANSWER, CALLED, {"role": "user", "content": "And now?"}]
+
+
+def test_a_question_that_failed_or_was_interrupted_is_forgotten(told):
+    failed = stream(*REPLY[:5], {"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
+    assert converse(told, ["one", "two", "three"], failed, KeyboardInterrupt(), stream(*REPLY)) == 0
+    assert told.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
+
+
+def test_an_interrupt_at_the_prompt_ends_the_conversation(told):
+    assert converse(told, [KeyboardInterrupt()]) == 130
+
+
+def test_half_a_surrogate_pair_can_be_asked(told):
+    assert converse(told, ["\udcff"], stream(*REPLY)) == 0
+    assert told.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
