@@ -16,7 +16,7 @@ from app.api.chat import ChatEndpoint, Desk
 from app.api.edge import Edge
 from app.api.models import listing
 from app.api.openapi import describe
-from app.demo import DemoServer
+from app.demo.runner import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.gateway import Gateway
 from app.observe import logs

@@ -125,7 +125,7 @@ def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str
         "PARLEY_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}/v1",
         "PARLEY_SERVER__PORT": str(port),
         "PARLEY_SERVER__WORKERS": "1",
-        "PARLEY_LOG_LEVEL": "warning",
+        "PARLEY_SERVER__LOG_LEVEL": "warning",
     }
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     environment = {key: value for key, value in (inherited | told | extra).items() if value}

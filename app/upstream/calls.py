@@ -176,7 +176,7 @@ class CallTable:
         for call in self._order:
             if call.number < 0 and call.name:
                 call.arguments = [_unwrapped(call.text)]
-            elif not call.text.strip():
+            elif call.number >= 0 and not call.text.strip():
                 out.append(CallDelta(call.number, "{}"))
         self._announce(out, ending=True)
 

@@ -9,7 +9,7 @@ replaced once, silently, as long as not a byte of a response had come.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import httptools
 import httpx
@@ -123,8 +123,7 @@ class Connection(asyncio.Protocol):
     # -- what the socket brings -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
 
     def data_received(self, data: bytes) -> None:
         if self.idle or self._parser is None:
