@@ -10,6 +10,7 @@ ParleyError                     code                      status  it works later
 ├── Unsupported                 unsupported                  422  no      understood, but this model cannot take it
 ├── Busy                        overloaded                   503  yes     this gateway has no room
 ├── Draining                    draining                     503  yes     this gateway is going down
+├── CacheMiss                   cache_miss                   504  no      only a cached reply was wanted
 ├── Internal                    internal_error               500  no      our own defect
 └── UpstreamFailed              the fault's kind     FAULT_STATUS  as the fault says
 
@@ -140,6 +141,11 @@ class Draining(ParleyError):
     code = "draining"
     status = 503
     retryable = True
+
+
+class CacheMiss(ParleyError):
+    code = "cache_miss"
+    status = 504
 
 
 class Internal(ParleyError):

@@ -5,8 +5,8 @@ the `LiveReply` it returns pushes events at one receiver until its terminal even
 """
 
 import asyncio
+import os
 import random
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -256,12 +256,13 @@ class LiveReply:
 
 
 def new_reply_id() -> str:
-    return f"chat-{uuid.uuid4().hex}"
+    return f"chat-{os.urandom(16).hex()}"
 
 
-def request_headers(api_key: str | None, headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, str]) -> httpx.Headers:
     """What every request to a server carries. The body is asked for uncompressed: compressors hold tokens back."""
     base = {
+        "host": httpx.URL(base_url).netloc.decode(),
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",
         "content-type": "application/json",
@@ -269,4 +270,4 @@ def request_headers(api_key: str | None, headers: Mapping[str, str]) -> tuple[tu
     }
     if api_key:
         base["authorization"] = f"Bearer {api_key}"
-    return tuple((base | {name.lower(): value for name, value in headers.items()}).items())
+    return httpx.Headers(base | {name.lower(): value for name, value in headers.items()})

@@ -1,4 +1,4 @@
-"""Generation parameters as a caller may say them: Qwen-Agent's `generate_cfg` and the names that OpenAI has for the same.
+"""Generation parameters as a caller may say them: Qwen-Agent's `generate_cfg`, and OpenAI's names for the same.
 
 A key that is not here is an error that names it; `extra_body` takes anything.
 """

@@ -55,7 +55,7 @@ def _target(name: str, row: Upstream) -> Target:
     return Target(
         name,
         row.base_url,
-        request_headers(key, headers),
+        request_headers(row.base_url, key, headers),
         row.connect_seconds,
         row.first_token_seconds,
         row.idle_seconds,

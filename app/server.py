@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors import Multiprocess, multiprocess
 
 from app.errors import Draining
 from app.settings import Settings
@@ -27,8 +27,7 @@ class ParleyServer(uvicorn.Server):
             super().handle_exit(sig, frame)
             return
         desk.draining = True
-        settle = desk.server.settle_seconds
-        asyncio.get_running_loop().call_later(settle, super().handle_exit, sig, frame)
+        asyncio.get_running_loop().call_later(desk.server.settle_seconds, super().handle_exit, sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         desk = self._desk()
@@ -63,6 +62,7 @@ def serve(settings: Settings) -> int:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEPALIVE_SECONDS,
         timeout_graceful_shutdown=int(server.drain_seconds) + 5,
         backlog=4096,
@@ -71,6 +71,16 @@ def serve(settings: Settings) -> int:
     if server.workers == 1:
         instance.run()
         return 0 if instance.started else 1
-    sock = config.bind_socket()
-    Multiprocess(config, target=instance.run, sockets=[sock]).run()
+    multiprocess.Process = _Worker  # type: ignore[misc]  # uvicorn's supervisor takes no other way to its server
+    Multiprocess(config, sockets=[config.bind_socket()]).run()
     return 0
+
+
+class _Worker(multiprocess.Process):
+    """A worker process that goes down as a single one does."""
+
+    @property
+    def server(self) -> uvicorn.Server:
+        if self._server is None:
+            self._server = ParleyServer(self.config)
+        return self._server

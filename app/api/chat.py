@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from app.api.delivery import Delivery
 from app.api.envelope import Limits, Reading, read
 from app.api.problems import send_error
-from app.errors import BadRequest, Busy, ParleyError, TooLarge
+from app.errors import BadRequest, Busy, CacheMiss, ParleyError, TooLarge
 from app.formats.base import ReplyInfo
 from app.gateway import Gateway, Prepared, new_reply_id
 from app.observe.logs import RequestLog
@@ -71,6 +71,8 @@ class ChatEndpoint:
         del raw
         envelope = reading.envelope
         route = self._desk.gateway.route(envelope.model)
+        if envelope.cache is not None and envelope.cache.mode == "only":
+            raise CacheMiss("no reply is cached")
         prepared = self._desk.gateway.prepare(route, reading.request)
         entry.request(route.model, envelope.stream, envelope.metadata)
         info = ReplyInfo(
@@ -167,5 +169,3 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes | b
     if len(body) > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
     return body
-
-

@@ -46,13 +46,11 @@ class _Rest:
             try:
                 value = yield waiting
             except BaseException as error:
-                step = self._coroutine.throw
-                argument: Any = error
+                thrown: BaseException | None = error
             else:
-                step = self._coroutine.send
-                argument = value
+                thrown = None
             try:
-                waiting = step(argument)
+                waiting = self._coroutine.throw(thrown) if thrown is not None else self._coroutine.send(value)
             except StopIteration:
                 return
 
@@ -167,10 +165,9 @@ class Delivery:
         body = self._encoder.fail(error.to_dict(self._request_id))
         if self.committed:
             self._end(200, body)
-        elif self._stream:
-            body = msgspec.json.encode({"error": error.to_dict(self._request_id)})
-            self._end_whole(error.status, body, error)
         else:
+            if self._stream:
+                body = msgspec.json.encode({"error": error.to_dict(self._request_id)})
             self._end_whole(error.status, body, error)
 
     def _end(self, status: int, data: bytes) -> None:
@@ -242,7 +239,7 @@ class Delivery:
         elif self._reply is not None:
             self._reply.resume()
 
-    # -- from the clock and the caller ----------------------------------------------------------------------------------
+    # -- from the clock and the caller ------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
         """Heartbeats, the commit deadline, and a caller that reads nothing."""

@@ -1,8 +1,8 @@
 """The outermost ASGI layer: request ids, the direct way to hot endpoints, and our error shape for everything else."""
 
 import logging
+import os
 import re
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ def request_id(headers: list[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             return value.decode()
-    return f"req-{uuid.uuid4().hex}"
+    return f"req-{os.urandom(16).hex()}"
 
 
 class Edge:

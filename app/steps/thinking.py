@@ -58,9 +58,12 @@ class ThinkStage:
     def _interrupted(self, event: Event, out: list[Event]) -> None:
         """Anything but text flushes what is held. Structured reasoning, or a call before any tag, ends the search."""
         self._flush(out)
-        if isinstance(event, ReasoningDelta):
-            self._pass()
-        elif isinstance(event, CallDelta) and self._state == self._start and self._mode in ("leading", "auto_close"):
+        if (
+            isinstance(event, ReasoningDelta)
+            or isinstance(event, CallDelta)
+            and self._state == self._start
+            and self._mode in ("leading", "auto_close")
+        ):
             self._pass()
 
     def _flush(self, out: list[Event]) -> None:

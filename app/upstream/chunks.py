@@ -1,7 +1,8 @@
 """One JSON value of a reply into a typed chunk that holds only what is read (rule 11: anything else is skipped).
 
-The strict decoder knows what nearly all servers send and takes about a microsecond. What it refuses (a list of content
-parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is read again, leniently, into the same chunk.
+The strict decoder knows what nearly all servers send and takes about a microsecond. What it refuses (a list of
+content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is read again, leniently, into the
+same chunk.
 """
 
 import json

@@ -6,8 +6,9 @@ callers in one jar and read proxies from the environment, none of which a gatewa
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import httpx
@@ -17,7 +18,7 @@ from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.upstream import faults
 from app.upstream.encoding import Inflater, inflater
-from app.upstream.transport import PushStream, PushTransport
+from app.upstream.transport import Payload, PushStream, PushTransport
 
 MAX_ERROR_BYTES = 256 * 1024
 ERROR_BODY_SECONDS = 10.0
@@ -29,7 +30,8 @@ class Target:
 
     name: str
     base_url: str
-    headers: tuple[tuple[str, str], ...]
+    headers: httpx.Headers
+    """What every request carries, the host included."""
     connect_seconds: float
     first_token_seconds: float
     idle_seconds: float
@@ -38,14 +40,20 @@ class Target:
         """No wait longer than `seconds`."""
         if seconds is None:
             return self
-        return Target(
-            self.name,
-            self.base_url,
-            self.headers,
-            min(self.connect_seconds, seconds),
-            min(self.first_token_seconds, seconds),
-            min(self.idle_seconds, seconds),
+        return replace(
+            self,
+            connect_seconds=min(self.connect_seconds, seconds),
+            first_token_seconds=min(self.first_token_seconds, seconds),
+            idle_seconds=min(self.idle_seconds, seconds),
         )
+
+    def url(self, path: str) -> httpx.URL:
+        return _url(self.base_url + path)
+
+
+@lru_cache(maxsize=1024)
+def _url(text: str) -> httpx.URL:
+    return httpx.URL(text)
 
 
 class Body:
@@ -103,9 +111,9 @@ class UpstreamClient:
         """The reply's body, once the server has said that it has one. Raises UpstreamFailed."""
         request = httpx.Request(
             "POST",
-            f"{target.base_url}/chat/completions",
+            target.url("/chat/completions"),
             headers=target.headers,
-            content=body,
+            stream=Payload(body),
             extensions={"timeout": {"connect": target.connect_seconds}},
         )
         try:
@@ -122,7 +130,9 @@ class UpstreamClient:
             return Body(response, inflater(response.headers.get("content-encoding")))
         except ValueError as error:
             Body(response, inflater(None)).abort()
-            raise UpstreamFailed(faults.made("upstream_protocol", f"the model server sent {error}", status=200)) from None
+            raise UpstreamFailed(
+                faults.made("upstream_protocol", f"the model server sent {error}", status=200)
+            ) from None
 
     async def _refusal(self, response: httpx.Response) -> Fault:
         """The fault of a response that is no 200; its body is read up to a limit of size and time."""
@@ -146,7 +156,7 @@ class UpstreamClient:
 
     async def models(self, target: Target) -> list[dict[str, Any]]:
         """What the server itself lists. Raises UpstreamFailed."""
-        request = httpx.Request("GET", f"{target.base_url}/models", headers=target.headers)
+        request = httpx.Request("GET", target.url("/models"), headers=target.headers)
         try:
             async with asyncio.timeout(target.connect_seconds):
                 response = await self._transport.handle_async_request(request)

@@ -91,7 +91,8 @@ _BASE_RESP |= {
 }
 
 _SECRET = re.compile(
-    r"\b(?:sk|pk|gsk|xai|nvapi|hf|csk|fw|r8|pplx|tgp)[-_][\w*.\-]+|\bbearer\s+[\w*.\-+/=]{4,}|(?<=key provided: )\S+|\bAIza[\w*\-]+",
+    r"\b(?:sk|pk|gsk|xai|nvapi|hf|csk|fw|r8|pplx|tgp)[-_][\w*.\-]+|\bbearer\s+[\w*.\-+/=]{4,}|"
+    r"(?<=key provided: )\S+|\bAIza[\w*\-]+",
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200}?)\s*</title", re.IGNORECASE)
@@ -188,7 +189,7 @@ def _nested(raw: Any) -> str:
         try:
             raw = json.loads(raw)
         except (ValueError, RecursionError):
-            return raw
+            return str(raw)
     if isinstance(raw, list):
         raw = next((item for item in raw if isinstance(item, dict)), {})
     if not isinstance(raw, dict):
@@ -267,7 +268,7 @@ def _clean(message: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait: `retry-after-ms`, then `retry-after` as a number or a date; None when absent, past or senseless."""
+    """Seconds to wait: `retry-after-ms`, then `retry-after` as a number or a date; None when absent or past."""
     try:
         if "retry-after-ms" in headers:
             return _bounded(float(headers["retry-after-ms"]) / 1000)

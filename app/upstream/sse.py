@@ -3,9 +3,9 @@
 One reader takes server-sent events, newline-delimited JSON and a single JSON document, since servers send each of them
 in place of the others; what it is shows in the bytes, never in the Content-Type.
 
-Lines end with LF, CRLF or CR and with nothing else: U+2028 and its like are text (WHATWG HTML, 9.2). Beyond the standard,
-a data line that is a whole JSON value counts at once (servers forget the blank line), an `error:` field is an error
-(llama.cpp), and an event that the end of a cleanly closed body cut off counts (servers forget its blank line).
+Lines end with LF, CRLF or CR and with nothing else: U+2028 and its like are text (WHATWG HTML, 9.2). Beyond the
+standard, a data line that is a whole JSON value counts at once (servers forget the blank line), an `error:` field is an
+error (llama.cpp), and an event that the end of a cleanly closed body cut off counts (servers forget its blank line).
 """
 
 from collections.abc import Callable

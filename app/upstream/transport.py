@@ -39,6 +39,7 @@ class Connection(asyncio.Protocol):
         self._held_bytes = 0
         self._header_bytes = 0
         self._until_close = False
+        self._keep_alive = False
         self._complete = False
         self._ended = False
         self._error: Exception | None = None
@@ -102,7 +103,7 @@ class Connection(asyncio.Protocol):
     def _recycle(self) -> None:
         self._ended = True
         self._cancel_timer()
-        if self._parser.should_keep_alive() and not self._until_close:
+        if self._keep_alive and not self._until_close:
             self._pool.give_back(self)
         else:
             self.abort()
@@ -192,6 +193,7 @@ class Connection(asyncio.Protocol):
             self.headers = []
             return
         self.status = status
+        self._keep_alive = self._parser.should_keep_alive()
         names = {name.lower() for name, _ in self.headers}
         sized = b"content-length" in names or b"transfer-encoding" in names
         self._until_close = not sized and status not in (204, 304)
@@ -219,7 +221,7 @@ class Pool:
         self._counts: dict[Origin, int] = {}
         self._waiting: dict[Origin, list[asyncio.Future[None]]] = {}
 
-    async def take(self, origin: Origin, timeout: float | None, *, fresh: bool = False) -> Connection:
+    async def take(self, origin: Origin, patience: float | None, *, fresh: bool = False) -> Connection:
         """A connection to the origin. Raises httpx.ConnectError, httpx.ConnectTimeout or httpx.PoolTimeout."""
         while True:
             idle = self._idle.get(origin)
@@ -229,15 +231,15 @@ class Pool:
                     connection.take()
                     return connection
             if self._counts.get(origin, 0) < self._max:
-                return await self._connect(origin, timeout)
-            await self._wait(origin, timeout)
+                return await self._connect(origin, patience)
+            await self._wait(origin, patience)
 
-    async def _wait(self, origin: Origin, timeout: float | None) -> None:
+    async def _wait(self, origin: Origin, patience: float | None) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(origin, [])
         waiting.append(future)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(patience):
                 await future
         except TimeoutError:
             raise httpx.PoolTimeout("all connections are in use") from None
@@ -245,12 +247,12 @@ class Pool:
             if future in waiting:
                 waiting.remove(future)
 
-    async def _connect(self, origin: Origin, timeout: float | None) -> Connection:
+    async def _connect(self, origin: Origin, patience: float | None) -> Connection:
         scheme, host, port = origin
         self._counts[origin] = self._counts.get(origin, 0) + 1
         context = self._tls() if scheme == "https" else None
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(patience):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: Connection(self), host, port, ssl=context, server_hostname=host if context else None
                 )
@@ -312,6 +314,16 @@ class Pool:
             connection.abort()
 
 
+class Payload(httpx.AsyncByteStream):
+    """A request's body that is there already. Sent without a copy."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.data
+
+
 class PushStream(httpx.AsyncByteStream):
     """A response's body. Push it, or iterate over it like any other."""
 
@@ -345,16 +357,17 @@ class PushTransport(httpx.AsyncBaseTransport):
         url = request.url
         origin = (url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
         timeout = request.extensions.get("timeout", {}).get("connect")
-        head = _head(request)
+        body = request.stream.data if isinstance(request.stream, Payload) else await request.aread()
+        head = _head(request, len(body))
         connection = await self._pool.take(origin, timeout)
         try:
-            await connection.request(head, request.content)
+            await connection.request(head, body)
         except httpx.TransportError:
             if not connection.reused or connection.touched:
                 raise
             connection = await self._pool.take(origin, timeout, fresh=True)
             try:
-                await connection.request(head, request.content)
+                await connection.request(head, body)
             except BaseException:
                 connection.abort()
                 raise
@@ -369,7 +382,10 @@ class PushTransport(httpx.AsyncBaseTransport):
         self._pool.close()
 
 
-def _head(request: httpx.Request) -> bytes:
+def _head(request: httpx.Request, length: int) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path)]
-    lines += (b"%b: %b" % (name, value) for name, value in request.headers.raw)
+    raw = request.headers.raw
+    lines += [b"%b: %b" % line for line in raw]
+    if length and not any(name.lower() == b"content-length" for name, _ in raw):
+        lines.append(b"content-length: %d" % length)
     return b"\r\n".join((*lines, b"", b""))

@@ -1,5 +1,6 @@
 """Qwen-Agent's message format, both ways."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,7 +12,11 @@ from app.formats.qwen.schema import QwenMessages
 from app.formats.violations import violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
-_ENCODERS = {"delta": DeltaEncoder, "snapshot": SnapshotEncoder, "whole": WholeEncoder}
+_ENCODERS: dict[Mode, Callable[[ReplyInfo], Encoder]] = {
+    "delta": DeltaEncoder,
+    "snapshot": SnapshotEncoder,
+    "whole": WholeEncoder,
+}
 
 
 def _decode(messages: list[Any]) -> Decoded:
@@ -23,8 +28,7 @@ def _decode(messages: list[Any]) -> Decoded:
 
 
 def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
-    encoder: Encoder = _ENCODERS[mode](info)
-    return encoder
+    return _ENCODERS[mode](info)
 
 
 QWEN = Format("qwen", _decode, _encoder, QwenMessages, text_joiner="")

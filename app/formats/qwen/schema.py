@@ -1,16 +1,74 @@
 """Qwen-Agent's messages as they come over the wire (docs/formats.md: where the package and its documents differ)."""
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]{16}")
 OPENAI_PART = "is a part in OpenAI's form; send the list with format: openai"
 
 
 def _is_remote(value: str) -> bool:
-    # No slicing or lower-casing of the whole: a data URI may be megabytes long.
+    # No lower-casing of the whole: a data URI may be megabytes long.
     return value[:8].lower().startswith(("http://", "https://", "data:"))
+
+
+def _url(value: str | None) -> str | None:
+    if value is None:
+        return value
+    if not value:
+        raise ValueError("must not be empty")
+    if not _is_remote(value):
+        raise ValueError(LOCAL)
+    return value
+
+
+def _audio(value: Any) -> Any:
+    """A URL, or `{data, format}` with the sound itself in base64."""
+    if value is None or isinstance(value, str):
+        return _url(value)
+    if not isinstance(value, dict):
+        raise ValueError("must be a string or an object with the key data")
+    if not isinstance(value.get("data"), str) or not value["data"]:
+        raise ValueError("must have the sound in its key data, as a string")
+    if not isinstance(value.get("format"), str | None):
+        raise ValueError("must have a string for its key format")
+    if unknown := sorted(set(value) - {"data", "format"}):
+        raise ValueError(f"has unknown keys: {', '.join(map(str, unknown))}")
+    if not _is_remote(value["data"]) and not _BASE64.match(value["data"]):
+        raise ValueError(f"data {LOCAL}, or base64")
+    return value
+
+
+def _video(value: Any) -> Any:
+    """A URL, or a list of frames."""
+    if value is None or isinstance(value, str):
+        return _url(value)
+    if not isinstance(value, list) or not value or not all(isinstance(frame, str) for frame in value):
+        raise ValueError("must be a string or a list of strings")
+    for frame in value:
+        _url(frame)
+    return value
+
+
+Url = Annotated[str | None, AfterValidator(_url)]
+Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})]
+Video = Annotated[
+    Any,
+    AfterValidator(_video),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 
 
 class ContentItem(BaseModel):
@@ -19,10 +77,10 @@ class ContentItem(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str | None = None
-    image: str | None = None
-    file: str | None = None
-    audio: str | dict[str, Any] | None = None
-    video: str | list[str] | None = None
+    image: Url = None
+    file: Url = None
+    audio: Audio = None
+    video: Video = None
 
     @model_validator(mode="before")
     @classmethod
@@ -36,29 +94,7 @@ class ContentItem(BaseModel):
         given = [name for name in ("text", "image", "file", "audio", "video") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("must have exactly one of text, image, file, audio, video")
-        name = given[0]
-        value = getattr(self, name)
-        if name != "text":
-            _check_media(name, value)
         return self
-
-
-def _check_media(name: str, value: str | dict[str, Any] | list[str]) -> None:
-    if not value:
-        raise ValueError(f"{name} must not be empty")
-    if isinstance(value, dict):
-        if not isinstance(value.get("data"), str) or not value["data"]:
-            raise ValueError("audio must have its content in the key data, as a string")
-        if not isinstance(value.get("format"), str | None):
-            raise ValueError("audio.format must be a string")
-        if set(value) - {"data", "format"}:
-            raise ValueError(f"audio has unknown keys: {', '.join(sorted(set(value) - {'data', 'format'}))}")
-        if value["data"].startswith(("file:", "/", "./", "../", "~")) and not value.get("format"):
-            raise ValueError(f"audio.data {LOCAL}")
-        return
-    urls = value if isinstance(value, list) else [value]
-    if not all(_is_remote(url) for url in urls):
-        raise ValueError(f"{name} {LOCAL}")
 
 
 class FunctionCall(BaseModel):
