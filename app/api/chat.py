@@ -82,6 +82,7 @@ class ChatEndpoint:
             created=int(time.time()),
             warnings=(*reading.warnings, *prepared.warnings),
             completed_bodies=envelope.completed_bodies,
+            options=envelope.options,
         )
         delivery = self._delivery(send, reading, info)
         del reading
@@ -98,6 +99,7 @@ class ChatEndpoint:
             heartbeat_seconds=server.heartbeat_seconds,
             commit_seconds=server.commit_seconds,
             stall_seconds=server.stall_seconds,
+            refusal=reading.reply_format.error,
         )
 
     async def _deliver(self, delivery: Delivery, prepared: Prepared, reply_id: str, receive: Receive) -> None:

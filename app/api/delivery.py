@@ -68,6 +68,7 @@ class Delivery:
         heartbeat_seconds: float,
         commit_seconds: float,
         stall_seconds: float,
+        refusal: Callable[[dict[str, Any]], dict[str, Any]],
         headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -80,6 +81,7 @@ class Delivery:
         self._commit_seconds = commit_seconds
         self._stall_seconds = stall_seconds
         self._headers = headers
+        self._refusal = refusal
         self._reply: LiveReply | None = None
         self._queue: deque[dict[str, Any]] = deque()
         self._flusher: asyncio.Task[None] | None = None
@@ -167,7 +169,7 @@ class Delivery:
             self._end(200, body)
         else:
             if self._stream:
-                body = msgspec.json.encode({"error": error.to_dict(self._request_id)})
+                body = msgspec.json.encode(self._refusal(error.to_dict(self._request_id)))
             self._end_whole(error.status, body, error)
 
     def _end(self, status: int, data: bytes) -> None:
