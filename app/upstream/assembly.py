@@ -202,8 +202,9 @@ class Assembler:
         self.ended = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
+        """What fails here had been announced as a success: the server's status was 200."""
         self._calls.flush(out)
-        out.append(Failed(fault))
+        out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
