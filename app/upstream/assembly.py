@@ -72,7 +72,7 @@ class Assembler:
                 break
             if type(item) is Chunk:
                 self._chunk(item, out)
-            elif type(item) is Done or type(item) is ErrorText and self._reason:
+            elif type(item) is Done or item is not None and self._reason:
                 self._finish(out)
             elif type(item) is ErrorText:
                 self._fail(faults.from_body(item.data, None), out)
