@@ -118,7 +118,7 @@ def _begins_as(later: list[Json], earlier: list[Json]) -> bool:
 
 def _payload(message: Json) -> str:
     call = message.get("function_call")
-    return call["name"] + call["arguments"] if call else message.get("reasoning_content") or message["content"]
+    return str(call["name"] + call["arguments"] if call else message.get("reasoning_content") or message["content"])
 
 
 def _ended(messages: list[Json], end: Json) -> Told:

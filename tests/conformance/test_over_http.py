@@ -9,7 +9,7 @@ import pytest
 from app.settings import Settings
 
 from tests.conformance.compare import Json, body_chunks, compare
-from tests.conformance.test_in_process import CASES, known_profile
+from tests.conformance.in_process import CASES, known_profile
 from tests.cuts import bytewise
 from tests.scripted import Reply
 from tests.serving import ByModel, ask, serving

@@ -7,13 +7,17 @@ from typing import Any
 
 from tests.replay import Recorded
 from tests.streams.reader import Expected
+from tests.streams.recordings import status_of
 from tests.told import Json, Told
 
 
 def recorded(path: Path, parts: list[bytes]) -> Recorded:
-    """The reply as the server would send it; what its status was is not recorded in the file."""
-    kind = "text/event-stream" if path.suffix == ".sse" else "application/json"
-    return Recorded(parts, headers={"content-type": kind})
+    """The reply as the server sent it."""
+    return Recorded(parts, status_of(path), {"content-type": content_type(path)})
+
+
+def content_type(path: Path) -> str:
+    return "text/event-stream" if path.suffix == ".sse" else "application/json"
 
 
 def disagreements(expected: Expected, told: Told) -> list[str]:

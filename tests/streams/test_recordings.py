@@ -9,24 +9,16 @@ import httpx
 import pytest
 from app.settings import Settings
 
-from tests.cuts import bytewise, random_cuts, whole
+from tests.cuts import finely, random_cuts, whole
 from tests.replay import replay, told
 from tests.scripted import Reply
 from tests.serving import ByModel, ask, serving
-from tests.streams.agreement import disagreements, recorded
-from tests.streams.reader import read
-from tests.streams.recordings import RECORDINGS, needs_recordings
+from tests.streams.agreement import content_type, disagreements, recorded
+from tests.streams.reader import Expected, read, read_body
+from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
 from tests.told import Told
 
-LARGE = 200_000
-"""Bytes from which on a body is not cut into single ones."""
 OVER_SOCKETS = 200
-
-
-def finely(body: bytes) -> list[bytes]:
-    """Byte by byte, or for a large body in pieces of an odd size."""
-    size = 997
-    return bytewise(body) if len(body) < LARGE else [body[at : at + size] for at in range(0, len(body), size)]
 
 
 def at_random(body: bytes) -> list[bytes]:
@@ -46,22 +38,45 @@ def chosen() -> list[Path]:
     return [*one_each.values(), *others][:OVER_SOCKETS]
 
 
+def differences(expected: Expected, reply: Told) -> list[str]:
+    return disagreements(expected, reply) + (["silent"] if silent(reply) else [])
+
+
 @needs_recordings
 @pytest.mark.parametrize("cut", [whole, finely, at_random], ids=lambda cut: cut.__name__)
 def test_every_recording_is_told_as_the_reader_reads_it(cut: Callable[[bytes], list[bytes]]) -> None:
-    assert asyncio.run(_differences(cut)) == {}
+    async def found() -> dict[str, list[str]]:
+        return {name_of(path): await _found(path, read(path), cut(path.read_bytes())) for path in RECORDINGS}
+
+    assert wrong(asyncio.run(found())) == {}
 
 
-async def _differences(cut: Callable[[bytes], list[bytes]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in RECORDINGS:
-        batches = await replay(recorded(path, cut(path.read_bytes())))
-        for mode in ("delta", "whole"):
-            reply = told(batches, mode)
-            differences = disagreements(read(path), reply) + (["silent"] if silent(reply) else [])
-            if differences:
-                found[f"{path.parent.name}/{path.name} {mode}"] = differences
-    return found
+@needs_recordings
+def test_a_recording_that_is_cut_off_anywhere_ends_as_the_reader_says() -> None:
+    async def found() -> dict[str, list[str]]:
+        places = random.Random(2)
+        said: dict[str, list[str]] = {}
+        for path in RECORDINGS:
+            body = path.read_bytes()
+            start = body[: places.randrange(len(body))]
+            if path.suffix == ".sse":
+                said[f"{name_of(path)} after {len(start)} bytes"] = await _found(path, read_body(start), [start])
+        return said
+
+    assert wrong(asyncio.run(found())) == {}
+
+
+async def _found(path: Path, expected: Expected, parts: list[bytes]) -> list[str]:
+    batches = await replay(recorded(path, parts))
+    return [line for mode in ("delta", "whole") for line in differences(expected, told(batches, mode))]
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def wrong(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {name: lines for name, lines in found.items() if lines}
 
 
 @pytest.fixture
@@ -86,10 +101,10 @@ async def test_recordings_are_told_over_sockets_as_the_reader_reads_them(
     upstream, client = scripted
     found: dict[str, list[str]] = {}
     for path in chosen():
-        upstream.scripts["m"] = Reply(at_random(path.read_bytes()))
+        upstream.scripts["m"] = Reply(
+            at_random(path.read_bytes()), status_of(path), {"content-type": content_type(path)}
+        )
         status, reply = await ask(client, mode, model="m")
         assert (status == 200) or (status != 500 and reply.error is not None)
-        differences = disagreements(read(path), reply) + (["silent"] if silent(reply) else [])
-        if differences:
-            found[f"{path.parent.name}/{path.name}"] = differences
-    assert found == {}
+        found[name_of(path)] = differences(read(path), reply)
+    assert wrong(found) == {}
