@@ -1,7 +1,7 @@
 """What a model and its server can and cannot do: data, never code.
 
 `KINDS` holds a row of defaults for each known kind of server; a model's own `[models.<name>.profile]` overrides it
-field by field. Sources: the tables of `docs/profiles.md`.
+field by field. docs/profiles.md is made of this file (`scripts/profiles`).
 """
 
 from typing import Any, Literal, TypeAlias
@@ -20,6 +20,7 @@ class Profile(BaseModel):
     """Thinking inside the content: `leading` a block at its start, `forced_open` the opening tag was in the prompt,
     `auto_close` it may have been (text is held until the closing tag or the end), `interleaved` blocks anywhere."""
     think_tags: tuple[str, str] = ("<think>", "</think>")
+    """What opens and closes a thought inside the content, in replies and in history."""
 
     replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none"] = "reasoning_content"
     """The field in which old reasoning goes back to the model, or inside its content between `think_tags`."""
@@ -39,6 +40,7 @@ class Profile(BaseModel):
     )
     """How `thinking_budget` is said to this server."""
     max_thinking_budget: int | None = Field(default=None, ge=1)
+    """A larger budget is lowered to it, and the caller is warned."""
 
     media: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
     """What the model takes; anything else is refused with its place in the request."""
@@ -51,6 +53,7 @@ class Profile(BaseModel):
     """A list of frames: DashScope's `video` part, or one image part each."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The one name under which the most tokens are sent, whichever the caller used."""
     renamed: dict[str, str] = Field(default_factory=dict)
     """Parameters that the server calls otherwise (`repetition_penalty` → `repeat_penalty`)."""
     lacks: tuple[str, ...] = ()
@@ -58,6 +61,7 @@ class Profile(BaseModel):
     tool_choice_required: str | None = "required"
     """The word for "call some tool"; None: the server has none."""
     named_tool_choice: bool = True
+    """The server can be told which function to call; others that can be made to call are given that one alone."""
     parallel_tool_calls: bool = True
     """The server knows the parameter `parallel_tool_calls`."""
 
