@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
-from app.errors import InvalidInput, Violation
+from app.errors import Violation
 from app.profiles import Profile
-from app.upstream import render
+from app.upstream import media, render
 
 
 @dataclass(slots=True)
@@ -45,16 +45,21 @@ class Group:
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
-def openai_messages(messages: Sequence[Message], profile: Profile, joiner: str) -> list[dict[str, Any]]:
-    """The messages to send. Raises InvalidInput with every orphan, duplicate and unanswered call."""
-    return [item for one in groups(messages) for item in render.group(one, profile, joiner)]
+def openai_messages(
+    messages: Sequence[Message], profile: Profile, joiner: str
+) -> tuple[list[dict[str, Any]], list[Violation]]:
+    """(messages to send, violations): every orphan, duplicate and unanswered call, and media that cannot be sent.
 
-
-def groups(messages: Sequence[Message]) -> list[Group]:
+    The messages are usable only where there are no violations.
+    """
     builder = _Builder()
     for message in messages:
         builder.add(message)
-    return builder.finish()
+    groups, violations = builder.finish()
+    violations = sorted(violations + media.violations(messages, profile), key=lambda found: _place(found.path))
+    if violations:
+        return [], violations
+    return [item for one in groups for item in render.group(one, profile, joiner)], []
 
 
 class _Builder:
@@ -142,16 +147,14 @@ class _Builder:
         self._violations.append(Violation(message.path, text))
         return None
 
-    def finish(self) -> list[Group]:
+    def finish(self) -> tuple[list[Group], list[Violation]]:
         self._settle_run()
         for group in self._groups:
             for issued in group.calls:
                 if not issued.answered:
                     text = f"the call of {issued.call.name!r} has no result in the messages after it"
                     self._violations.append(Violation(f"{issued.path}.function_call", text))
-        if self._violations:
-            raise InvalidInput(sorted(self._violations, key=lambda violation: _place(violation.path)))
-        return self._groups
+        return self._groups, self._violations
 
 
 def _without_id(pair: tuple[Message, ToolResult]) -> bool:
