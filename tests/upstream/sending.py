@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.chat.messages import ChatRequest, Message, Tool
+from app.formats.base import Options
 from app.formats.qwen import QWEN
 from app.profiles import KINDS, Profile
 from app.upstream.history import openai_messages
@@ -38,7 +39,7 @@ def _assistant(turn: str | None, id: Any = None, **fields: Any) -> Json:
 
 
 def decoded(*messages: Json) -> tuple[Message, ...]:
-    found = QWEN.decode(list(messages))
+    found = QWEN.decode(list(messages), Options())
     assert not found.violations, found.violations
     return found.messages
 
