@@ -3,20 +3,18 @@
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.chat.messages import Media, Text, ToolResult
 from app.chat.segments import is_json
+from app.grouping import Group
 from app.profiles import Profile
 from app.upstream import media
-
-if TYPE_CHECKING:
-    from app.upstream.history import Group
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def group(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+def group(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     if one.role == "assistant":
         return _assistant(one, profile, joiner)
     message: dict[str, Any] = {"role": one.role, "content": _content(one.texts, profile, joiner)}
@@ -25,7 +23,7 @@ def group(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
     return [message]
 
 
-def _assistant(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     reasoning = _reasoning(one, profile)
     if not one.texts and not one.calls and one.reasonings and reasoning is None:
         return []
@@ -56,7 +54,7 @@ def _assistant(one: "Group", profile: Profile, joiner: str) -> list[dict[str, An
     return [message, *_results(one, profile, joiner)]
 
 
-def _reasoning(one: "Group", profile: Profile) -> str | None:
+def _reasoning(one: Group, profile: Profile) -> str | None:
     if profile.replay_reasoning == "none" or (profile.replay_turns == "tool_turns" and not one.calls):
         return None
     if one.reasonings:
@@ -70,7 +68,7 @@ def _tagged(reasoning: str, content: str | list[dict[str, Any]], profile: Profil
     return thought + content if isinstance(content, str) else [_text(thought), *content]
 
 
-def _results(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+def _results(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     """Tool messages; their media follow all of them in one user message, each where a numbered placeholder stands."""
     messages: list[dict[str, Any]] = []
     seen: list[Media] = []
