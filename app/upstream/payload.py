@@ -49,6 +49,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     _max_tokens(params, profile, body)
     _tools(request.tools, params, profile, body, warnings)
     _thinking(params, profile, body, warnings)
+    if request.continue_last:
+        _continuation(profile, body)
     _extra_body(params, body)
     return body, warnings
 
@@ -153,6 +155,16 @@ def _switch(enabled: bool, profile: Profile, body: dict[str, Any], warnings: lis
         body["reasoning"] = {"enabled": enabled}
     else:
         warnings.append("generate_cfg.enable_thinking was not sent: this model's server has no such switch")
+
+
+def _continuation(profile: Profile, body: dict[str, Any]) -> None:
+    last = body["messages"][-1]
+    if last["role"] != "assistant":
+        return
+    if profile.continuation in ("prefix", "partial"):
+        body["messages"][-1] = {**last, profile.continuation: True}
+    elif profile.continuation == "continue_final_message":
+        body |= {"continue_final_message": True, "add_generation_prompt": False}
 
 
 def _extra_body(params: Mapping[str, Any], body: dict[str, Any]) -> None:
