@@ -92,6 +92,17 @@ def test_a_tokenizer_json_cuts_at_characters(json_file: Counter) -> None:
     assert json_file.truncate("on two on two on", 8) == "on tw...o on"
 
 
+def test_no_character_is_cut_in_two(ranks: Counter) -> None:
+    assert ranks.count("龍") == 3
+    assert ranks.truncate("a龍a", 3, keep_both_sides=False) == "a"
+    assert ranks.truncate("龍龍龍", 6) == "...龍"
+
+
+def test_the_end_of_a_long_text_is_its_own(json_file: Counter) -> None:
+    text = "x" * 40_000 + "yz" * 10_000 + "!"
+    assert json_file.truncate(text, 10) == "xxx...zyz!"
+
+
 def test_lone_surrogates_are_counted_too(json_file: Counter, ranks: Counter) -> None:
     for counter in (json_file, ranks, Estimate()):
         assert counter.count("a\ud800b") >= 2

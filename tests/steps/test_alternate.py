@@ -69,6 +69,12 @@ def test_a_user_who_speaks_before_the_result_is_heard_after_it() -> None:
     assert texts(alternating(given, Profile(alternate=True)))[2:] == [("tool", "r"), ("user", "b\n\nc")]
 
 
+def test_messages_of_two_replies_belong_to_neither() -> None:
+    first, second = Message("assistant", (Text("a"),), turn="1"), Message("assistant", (Text("b"),), turn="2")
+    assert alternating(request(first, second), STRICT).messages[0].turn is None
+    assert alternating(request(first, first), STRICT).messages[0].turn == "1"
+
+
 def test_the_bridge_alone_merges_nothing() -> None:
     given = request(user(Text("a")), user(Text("b")))
     assert alternating(given, Profile(assistant_after_tool=True)) == given

@@ -134,6 +134,10 @@ def test_a_word_that_waited_for_a_longer_one_cuts_when_the_text_ends() -> None:
     assert stage.feed([CallDelta(0, "{}", "id", "f"), END]) == [TextDelta("a"), END]
 
 
+def test_a_word_that_begins_a_longer_one_cuts_at_once() -> None:
+    assert StopStage(["ab", "abc"]).feed([TextDelta("xab")]) == [TextDelta("x"), Finish("stop")]
+
+
 def test_what_is_held_at_the_end_comes_out() -> None:
     stage = StopStage(["abcd", "bc"])
     stage.feed([TextDelta("xab")])

@@ -239,6 +239,64 @@ def test_everything_that_is_sent_counts(part: Part, tokens: int) -> None:
     assert Measure(Words(), MEDIA).part(part) == tokens
 
 
+def test_a_turn_that_is_just_what_is_too_much_goes_whole() -> None:
+    turns = [
+        {"role": "user", "content": "a a a a"},
+        {"role": "assistant", "content": "b b"},
+        {"role": "user", "content": "z"},
+    ]
+    _, warnings = truncate(conversation(*turns), 1, Words(), MEDIA)
+    assert len(warnings) == 1
+    request, _ = truncate(conversation(*turns), 3, Words(), MEDIA)
+    assert texts(request) == [("user", "omit"), ("assistant", "b"), ("user", "z")]
+
+
+def test_the_longest_text_of_the_last_turn_is_shortened() -> None:
+    wire = [{"role": "user", "content": "q q q"}, {"role": "assistant", "content": "a a a a a a a"}]
+    request, _ = truncate(conversation(*wire), 8, Words(), MEDIA)
+    assert texts(request) == [("user", "q q q"), ("assistant", "a a... a a")]
+    request, _ = truncate(conversation(wire[1] | {"role": "user"}, wire[0] | {"role": "assistant"}), 8, Words(), MEDIA)
+    assert texts(request) == [("user", "a a... a a"), ("assistant", "q q q")]
+
+
+def test_an_old_image_stays_where_shorter_text_is_enough() -> None:
+    request = conversation(
+        {"role": "user", "content": [{"text": "q q q q q q q"}, {"image": "x.png"}]},
+        {"role": "user", "content": "z"},
+    )
+    cut, _ = truncate(request, 14, Words(), MEDIA)
+    assert [part.kind for part in cut.messages[0].parts] == ["text", "media"]
+
+
+def test_a_last_question_between_a_call_and_its_result_stays() -> None:
+    def call(id_: str) -> Message:
+        return Message("assistant", (ToolCall("f", "a b", id_),))
+
+    def result(id_: str) -> Message:
+        return Message("tool", (ToolResult((Text("r r r r"),), "f", id_),))
+
+    def user(text: str) -> Message:
+        return Message("user", (Text(text),))
+
+    messages = (user("q"), call("1"), user("note"), result("1"), call("2"), result("2"), call("3"), result("3"))
+    cut, _ = truncate(ChatRequest("m", messages), 13, Words(), MEDIA)
+    assert [one.role for one in cut.messages] == ["user", "assistant", "user", "tool", "assistant", "tool"]
+    assert ids(cut, ToolCall) == ids(cut, ToolResult) == ["1", "3"]
+
+
+class Marked(Words):
+    """Some tokenizers put a mark before each text."""
+
+    def count(self, text: str) -> int:
+        return super().count(text) + 1
+
+
+def test_texts_of_one_token_more_than_their_bytes_are_counted() -> None:
+    request = conversation(*[{"role": "user", "content": "a"}] * 5)
+    cut, _ = truncate(request, 9, Marked(), MEDIA)
+    assert cut != request
+
+
 def test_a_question_without_a_word_stays() -> None:
     request = ChatRequest("m", (Message("user", ()), Message("assistant", (Text("a b c"),))))
     cut, _ = truncate(request, 2, Words(), MEDIA)
