@@ -42,6 +42,27 @@ class Profile(BaseModel):
     max_thinking_budget: int | None = Field(default=None, ge=1)
     """A larger budget is lowered to it, and the caller is warned."""
 
+    default_system: dict[Literal["en", "zh"], str] = Field(default_factory=dict)
+    """The system message of a conversation that has none, by its language; where one language is missing, the other."""
+    system: Literal["anywhere", "leading", "merged", "none"] = "anywhere"
+    """Where system messages may stand: `leading` before all others, `merged` one before all others, `none` the model
+    has no such role, and the first user message begins with their text."""
+    alternate: bool = False
+    """User and assistant must alternate: neighbours of one role are merged, empty assistant messages left out."""
+    assistant_after_tool: bool = False
+    """No user message may follow a tool result directly: a short assistant message is put between them."""
+    continuation: Literal["fold", "prefix", "partial", "continue_final_message", "send", "refuse"] = "fold"
+    """How a last assistant message is gone on with: `prefix` and `partial` are fields of that message (DeepSeek's on
+    its /beta URL only), `continue_final_message` is one of the body, `send` means that the server does it anyway;
+    `fold` puts the text behind the user's message, for models that cannot."""
+
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    """Longer conversations are cut before they are sent; the caller's own `max_input_tokens` wins."""
+    tokenizer: str | None = None
+    """The file of this model's tokenizer: a `tokenizer.json`, or ranks in tiktoken's form. None: the default one."""
+    media_tokens: dict[MediaKind, int] = {"image": 1024, "audio": 1024, "video": 4096, "file": 4096}
+    """What one of them is counted as, a frame of a video as an image; what is not named here, as nothing."""
+
     media: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
     """What the model takes; anything else is refused with its place in the request."""
     inline_media: tuple[MediaKind, ...] = ("file",)
@@ -86,7 +107,12 @@ def _kind(**fields: Any) -> Profile:
     return Profile(**fields)
 
 
-_LOCAL: dict[str, Any] = {"thinking_switch": "chat_template_kwargs", "thinking_budget": "chat_template_kwargs"}
+_LOCAL: dict[str, Any] = {
+    "thinking_switch": "chat_template_kwargs",
+    "thinking_budget": "chat_template_kwargs",
+    "system": "merged",
+    "continuation": "continue_final_message",
+}
 _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
 """Ways to sample that OpenAI's own interface does not have."""
 
@@ -95,6 +121,8 @@ KINDS: dict[str, Profile] = {
     "vllm": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
     "sglang": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
     "llamacpp": _kind(
+        system="merged",
+        continuation="send",
         thinking_switch="chat_template_kwargs",
         thinking_budget="none",
         media=("image", "audio"),
@@ -102,6 +130,8 @@ KINDS: dict[str, Profile] = {
         renamed={"repetition_penalty": "repeat_penalty"},
     ),
     "ollama": _kind(
+        system="merged",
+        continuation="send",
         thinking_switch="reasoning_effort",
         thinking_budget="none",
         replay_reasoning="reasoning",
@@ -113,9 +143,15 @@ KINDS: dict[str, Profile] = {
         tool_choice_required=None,
         parallel_tool_calls=False,
     ),
-    "lmstudio": _kind(thinking_switch="none", thinking_budget="none", media=("image",)),
-    "dashscope": _kind(max_thinking_budget=38912, replay_reasoning="none", media=("image", "audio", "video")),
+    "lmstudio": _kind(thinking_switch="none", thinking_budget="none", system="merged", media=("image",)),
+    "dashscope": _kind(
+        max_thinking_budget=38912,
+        replay_reasoning="none",
+        continuation="partial",
+        media=("image", "audio", "video"),
+    ),
     "deepseek": _kind(
+        continuation="prefix",
         thinking_switch="thinking_type",
         thinking_budget="none",
         replay_turns="tool_turns",
@@ -125,6 +161,7 @@ KINDS: dict[str, Profile] = {
         parallel_tool_calls=False,
     ),
     "moonshot": _kind(
+        continuation="partial",
         thinking_switch="thinking_type",
         thinking_budget="none",
         replay_blank_reasoning=True,
@@ -141,6 +178,7 @@ KINDS: dict[str, Profile] = {
         parallel_tool_calls=False,
     ),
     "minimax": _kind(
+        system="merged",
         thinking_switch="none",
         thinking_budget="none",
         inline_think="interleaved",
@@ -164,6 +202,10 @@ KINDS: dict[str, Profile] = {
         lacks=_SAMPLERS,
     ),
     "mistral": _kind(
+        system="merged",
+        alternate=True,
+        assistant_after_tool=True,
+        continuation="prefix",
         thinking_switch="none",
         thinking_budget="none",
         replay_reasoning="none",

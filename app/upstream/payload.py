@@ -44,6 +44,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     building.options()
     if violations:
         raise InvalidInput(violations)
+    if request.continue_last:
+        _continuation(profile, body)
     return body, building.warnings
 
 
@@ -188,3 +190,13 @@ def _chosen_name(choice: Any) -> str | None:
 
 def _laid_over(ours: Any, given: Any) -> Any:
     return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
+
+
+def _continuation(profile: Profile, body: dict[str, Any]) -> None:
+    last = body["messages"][-1]
+    if last["role"] != "assistant":
+        return
+    if profile.continuation in ("prefix", "partial"):
+        body["messages"][-1] = {**last, profile.continuation: True}
+    elif profile.continuation == "continue_final_message":
+        body |= {"continue_final_message": True, "add_generation_prompt": False}
