@@ -1,0 +1,223 @@
+"""The text of a reply while a grammar reads it: what came, how far it is understood, and what follows from it.
+
+A grammar is a generator that yields where it needs more text. It is resumed when more came, or when the text ended
+for now (`ended`); what cannot be finished then raises `Cut`. Between two calls stands prose. From a marker on nothing
+is told until it is certain that a call stands there: an attempt that fails gives its text back, and the prose goes on
+behind the marker. Every decision follows from the text alone, never from where it was cut into pieces.
+"""
+
+import hashlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TypeAlias
+
+from app.chat.events import Event, Extra, ReasoningDelta, TextDelta
+from app.chat.messages import Tool
+from app.steps.text_tools.scan import first, held_suffix
+from app.steps.text_tools.told import Cut, Told, Unreadable
+
+Steps: TypeAlias = Generator[None, None, None]
+Waiting: TypeAlias = Generator[None, None, bool]
+
+
+class Reading:
+    def __init__(self, reply_id: str, tools: Sequence[Tool]) -> None:
+        self.text = ""
+        self.pos = 0
+        self.ended = False
+        self.out: list[Event] = []
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self.idle = False
+        """In prose, with nothing held."""
+        self.leads: frozenset[str] = frozenset()
+        """The first characters of the markers that are looked for in this prose."""
+        self.doubt: tuple[int, int] | None = None
+        """Where a closing marker stood inside a string: the call may have ended there."""
+        self.owed: tuple[str, ...] = ()
+        """The closing marker of the last call, where it has not come yet."""
+        self.call: Told | None = None
+        self.calls = 0
+        self._mark: int | None = None
+        """From here on the text is given back when no call comes of it."""
+        self._marker = ""
+        self._reply_id = reply_id
+        self._ids: set[str] = set()
+
+    def next_call(self, id_: str = "") -> tuple[int, str]:
+        """The index and the id of the next call of the reply."""
+        index = self.calls
+        self.calls += 1
+        if not id_ or id_ in self._ids:
+            id_ = "call_" + hashlib.sha256(f"{self._reply_id}:{index}".encode()).hexdigest()[:24]
+        self._ids.add(id_)
+        return index, id_
+
+    def open(self, name: str = "", id_: str = "") -> Told:
+        self.call = Told(self, name, id_)
+        return self.call
+
+    def settle(self, call: Told) -> None:
+        """The call is whole: nothing before this place is given back any more."""
+        self.doubt = self.call = None
+        call.flush()
+        self._mark, self._marker = self.pos, ""
+
+    def say(self, text: str) -> None:
+        if text:
+            self.out.append(TextDelta(text))
+
+    def think(self, text: str) -> None:
+        if text:
+            self.out.append(ReasoningDelta(text))
+
+    def warn(self, what: str) -> None:
+        self.out.append(Extra({"warning": what}))
+
+    def rest(self) -> str:
+        """All that is not read yet; it counts as read."""
+        rest, self.pos = self.text[self.pos :], len(self.text)
+        return rest
+
+    def _trim(self) -> None:
+        if self.doubt is None:
+            start = self.pos if self._mark is None else self._mark
+            if start:
+                self.text, self.pos = self.text[start:], self.pos - start
+                self._mark = None if self._mark is None else 0
+
+    def more(self) -> Steps:
+        """Wait for more text. Raises Cut when it ended."""
+        if self.call is not None:
+            self.call.flush()
+            if self.call.certain:
+                self._mark = None
+        self._trim()
+        if self.ended:
+            raise Cut
+        yield
+
+    def peek(self) -> Steps:
+        while self.pos >= len(self.text):
+            yield from self.more()
+
+    def blanks(self) -> Steps:
+        """Pass white space; there is a character behind it."""
+        while True:
+            rest = self.text[self.pos :]
+            self.pos += len(rest) - len(rest.lstrip())
+            if self.pos < len(self.text):
+                return
+            yield from self.more()
+
+    def sees(self, literal: str) -> Waiting:
+        """Whether the literal stands here; it is not passed."""
+        while len(self.text) - self.pos < len(literal) and literal.startswith(self.text[self.pos :]) and not self.ended:
+            yield from self.more()
+        return self.text.startswith(literal, self.pos)
+
+    def takes(self, literal: str) -> Waiting:
+        """Whether the literal stands here; it is passed."""
+        found = yield from self.sees(literal)
+        if found:
+            self.pos += len(literal)
+        return found
+
+    def until(self, *tags: str, limit: int | None = None) -> Generator[None, None, tuple[str, str]]:
+        """The text up to the first of the tags, and the tag; both are passed. Raises Unreadable when the text is
+        longer than the limit."""
+        seen = 0
+        longest = max(map(len, tags), default=1)
+        while True:
+            place, tag = first(self.text, self.pos + seen, tags)
+            length = (place if tag else len(self.text) - longest) - self.pos
+            if limit is not None and length > limit:
+                raise Unreadable
+            if tag:
+                before, self.pos = self.text[self.pos : place], place + len(tag)
+                return before, tag
+            seen = max(0, length + 1)
+            yield from self.more()
+
+    def passing(self, put: Callable[[str], None], *tags: str) -> Generator[None, None, str]:
+        """Hand on what cannot belong to a tag, up to the first tag, which is not passed. What is held is left there
+        when the text ends."""
+        while True:
+            place, tag = first(self.text, self.pos, tags)
+            if not tag:
+                place = len(self.text) - held_suffix(self.text[self.pos :], tags)
+            put(self.text[self.pos : place])
+            self.pos = place
+            if tag:
+                return tag
+            yield from self.more()
+
+    def swallow(self, *tags: str, besides: str = "") -> Generator[None, None, str]:
+        """Pass one of the tags, and say which, if it follows after nothing but white space and the characters
+        `besides`; else leave everything."""
+        while True:
+            ahead = self.text[self.pos :].lstrip(" \t\r\n" + besides)
+            tag = next((tag for tag in tags if ahead.startswith(tag)), "")
+            if tag:
+                self.pos = len(self.text) - len(ahead) + len(tag)
+            if tag or not any(tag.startswith(ahead) for tag in tags):
+                return tag
+            if self.ended:
+                self.pos = len(self.text) if ahead else self.pos
+                return ""
+            yield from self.more()
+
+    def prose(self, *markers: str) -> Generator[None, None, str]:
+        """Text for the caller, up to one of the markers, which is passed. It survives the end of the text."""
+        self._mark = self.call = self.doubt = None
+        while True:
+            place, marker = first(self.text, self.pos, markers)
+            if not marker:
+                place = len(self.text) - (0 if self.ended else held_suffix(self.text[self.pos :], markers))
+            self.say(self.text[self.pos : place])
+            self.pos = place
+            if marker:
+                self._mark, self._marker, self.idle = place, marker, False
+                self.pos += len(marker)
+                return marker
+            self._trim()
+            self.idle = not self.text
+            self.leads = frozenset(marker[0] for marker in markers)
+            yield
+            self.idle = False
+
+    def begin(self) -> None:
+        """What was read so far is understood: it is not given back."""
+        self._mark = None
+
+    def unread(self) -> None:
+        """Go back to the marker that the prose ended at."""
+        assert self._mark is not None
+        self.pos = self._mark
+
+    def attempt(self, call: Steps, *, guess: bool = False) -> Steps:
+        """Read what stands behind the marker. What is no call gives its text back; `guess`: without a warning."""
+        if guess:
+            self._mark, self._marker = self.pos, ""
+        try:
+            yield from call
+        except Unreadable as error:
+            cut = isinstance(error, Cut)
+            if self.call is not None and self.call.certain:
+                self._break_off(self.call, cut)
+            elif self._mark is not None:
+                self._give_back(self._mark, cut, guess)
+        self._mark = self.call = self.doubt = None
+
+    def _give_back(self, mark: int, cut: bool, guess: bool) -> None:
+        self.pos = mark + len(self._marker)
+        self.say(self._marker)
+        if not guess and self.text[mark:].strip():
+            self.warn(f"a call {'that was cut off' if cut else 'that cannot be read'} is given as text")
+
+    def _break_off(self, call: Told, cut: bool) -> None:
+        """A call that has been told stays one; what is left of it is delivered as it is."""
+        if self.doubt is not None:
+            self.pos = self.doubt[1]
+            call.forget_doubtful()
+        elif cut:
+            self.rest()
+        call.finish()
