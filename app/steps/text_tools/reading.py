@@ -18,6 +18,8 @@ from app.steps.text_tools.told import Cut, Told, Unreadable
 Steps: TypeAlias = Generator[None, None, None]
 Waiting: TypeAlias = Generator[None, None, bool]
 
+_BLANKS = " \t\r\n"
+
 
 class Reading:
     def __init__(self, reply_id: str, tools: Sequence[Tool]) -> None:
@@ -165,24 +167,35 @@ class Reading:
                 return ""
             yield from self.more()
 
-    def prose(self, *markers: str) -> Generator[None, None, str]:
-        """Text for the caller, up to one of the markers, which is passed. It survives the end of the text."""
+    def prose(self, *markers: str, blanks: bool = False) -> Generator[None, None, str]:
+        """Text for the caller, up to one of the markers, which is passed. It survives the end of the text. `blanks`:
+        white space before a marker belongs to it."""
         self._mark = self.call = self.doubt = None
         while True:
             place, marker = first(self.text, self.pos, markers)
             if not marker:
                 place = len(self.text) - (0 if self.ended else held_suffix(self.text[self.pos :], markers))
-            self.say(self.text[self.pos : place])
-            self.pos = place
+            ready = self.text[self.pos : place]
+            ready = ready.rstrip(_BLANKS) if blanks and not self.ended else ready
+            self.say(ready)
             if marker:
                 self._mark, self._marker, self.idle = place, marker, False
-                self.pos += len(marker)
+                self.pos = place + len(marker)
                 return marker
+            self.pos += len(ready)
             self._trim()
             self.idle = not self.text
-            self.leads = frozenset(marker[0] for marker in markers)
+            self.leads = frozenset(marker[0] for marker in markers) | frozenset(_BLANKS if blanks else "")
             yield
             self.idle = False
+
+    def drop(self) -> Steps:
+        """Nothing of what comes now is told. Does not return."""
+        while True:
+            self.rest()
+            self._mark = None
+            self._trim()
+            yield
 
     def begin(self) -> None:
         """What was read so far is understood: it is not given back."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-
 from app.chat.events import Failed, Finish
 from app.chat.messages import Tool
 from app.chat.stage import Stage
@@ -14,6 +13,7 @@ from app.steps.thinking import ThinkStage
 from app.upstream import chunks
 from app.upstream.assembly import Assembler
 from app.upstream.sse import EventReader
+
 from tests.conformance.compare import body_chunks, compare, load_cases
 from tests.cuts import bytewise, every_cut, random_cuts, whole
 from tests.steps.replies import Reply
