@@ -176,11 +176,12 @@ class Reading:
             if not marker:
                 place = len(self.text) - (0 if self.ended else held_suffix(self.text[self.pos :], markers))
             ready = self.text[self.pos : place]
-            ready = ready.rstrip(_BLANKS) if blanks and not self.ended else ready
+            ready = ready.rstrip(_BLANKS) if blanks and (marker or not self.ended) else ready
             self.say(ready)
             if marker:
-                self._mark, self._marker, self.idle = place, marker, False
+                self._mark, self.idle = self.pos + len(ready), False
                 self.pos = place + len(marker)
+                self._marker = self.text[self._mark : self.pos]
                 return marker
             self.pos += len(ready)
             self._trim()
