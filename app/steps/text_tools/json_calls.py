@@ -174,7 +174,9 @@ def _llama_calls(r: Reading, *, guess: bool) -> Steps:
         call.among = r.tools if guess else None
         yield from json_call(r, call)
         call.finish()
-        yield from r.swallow(";", "<|eom_id|>", "<|eot_id|>")
-        yield from r.blanks()
-        if r.text[r.pos] != "{":
+        tag = yield from r.swallow(";", "{", "<|eom_id|>", "<|eot_id|>")
+        if tag == ";":
+            tag = yield from r.swallow("{", "<|eom_id|>", "<|eot_id|>")
+        if tag != "{":
             return
+        r.pos -= 1

@@ -157,15 +157,14 @@ class Reading:
         `besides`; else leave everything."""
         while True:
             ahead = self.text[self.pos :].lstrip(" \t\r\n" + besides)
-            tag = next((tag for tag in tags if ahead.startswith(tag)), "")
-            if tag:
-                self.pos = len(self.text) - len(ahead) + len(tag)
-            if tag or not any(tag.startswith(ahead) for tag in tags):
-                return tag
-            if self.ended:
-                self.pos = len(self.text) if ahead else self.pos
-                return ""
-            yield from self.more()
+            growing = any(tag.startswith(ahead) and tag != ahead for tag in tags)
+            tag = max((tag for tag in tags if ahead.startswith(tag)), key=len, default="")
+            if growing and not self.ended:
+                yield from self.more()
+                continue
+            if tag or (growing and ahead):
+                self.pos = len(self.text) - len(ahead) + (len(tag) or len(ahead))
+            return tag
 
     def prose(self, *markers: str, blanks: bool = False) -> Generator[None, None, str]:
         """Text for the caller, up to one of the markers, which is passed. It survives the end of the text. `blanks`:
