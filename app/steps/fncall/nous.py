@@ -9,8 +9,8 @@ from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, Tool,
 from app.steps.fncall.choice import Choice, choice
 from app.steps.fncall.wording import appended, dumps, folded, said, with_system, without_tools
 from app.steps.text_tools.blocks import CODE_TOOL
-from app.steps.text_tools.json_text import loads
 from app.steps.text_tools.told import Unreadable
+from app.steps.text_tools.values import loads
 
 _BLOCK = """# Tools
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from app.chat.messages import Tool
 from app.steps.text_tools.blocks import OPEN, tool_call
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.cursor import Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.stage import CallStage
 from app.steps.text_tools.told import Cut
 

@@ -9,8 +9,9 @@ from collections.abc import Generator, Sequence
 
 from app.chat.messages import Tool
 from app.steps.fncall.qwen import ARGS, FUNCTION, RESULT, RETURN
+from app.steps.text_tools.cursor import Steps
 from app.steps.text_tools.json_calls import arguments
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.stage import CallStage
 from app.steps.text_tools.told import Cut, Told, Unreadable
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import partial
 
 from app.steps.text_tools import tagged
+from app.steps.text_tools.cursor import Steps
 from app.steps.text_tools.json_calls import json_call
-from app.steps.text_tools.json_text import loads
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.told import Unreadable
+from app.steps.text_tools.values import loads
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 CODE_TOOL = "code_interpreter"

@@ -3,8 +3,9 @@ channel; the rest is content."""
 
 import re
 
+from app.steps.text_tools.cursor import Steps
 from app.steps.text_tools.json_calls import arguments
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.told import Cut, Unreadable
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"

@@ -4,9 +4,11 @@ import json
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from app.steps.text_tools.json_text import Transcoder, loads, standard
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.cursor import Steps
+from app.steps.text_tools.json_text import Transcoder
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.told import Cut, Told, Unreadable
+from app.steps.text_tools.values import loads, standard
 
 ARGUMENTS = ("arguments", "parameters")
 _KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))

@@ -8,10 +8,10 @@ A closing marker inside a string puts the reading in doubt until the value has e
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
 
 from app.steps.text_tools import words
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.cursor import Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.scan import first, held_suffix
 from app.steps.text_tools.told import Cut, Unreadable
 
@@ -187,23 +187,3 @@ class Transcoder:
         raw = reading.text[reading.pos : reading.pos + length]
         self._put(words.escape(raw, char))
         reading.pos += length
-
-
-def standard(text: str) -> str:
-    """The text as standard JSON. Raises Unreadable where it is no value."""
-    reading = Reading("", ())
-    reading.text, reading.ended = text, True
-    pieces: list[str] = []
-    for _ in Transcoder(reading, pieces.append).run():
-        raise AssertionError("a text that has ended is not waited for")
-    if reading.text[reading.pos :].strip():
-        raise Unreadable
-    return "".join(pieces)
-
-
-def loads(text: str) -> Any:
-    """The value of a JSON text as models write it. Raises Unreadable."""
-    try:
-        return json.loads(standard(text))
-    except (ValueError, RecursionError) as exc:
-        raise Unreadable from exc

@@ -10,7 +10,8 @@ import re
 from collections.abc import Generator
 from typing import Any
 
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.cursor import Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.told import Unreadable
 
 MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}

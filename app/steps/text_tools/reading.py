@@ -7,25 +7,20 @@ behind the marker. Every decision follows from the text alone, never from where 
 """
 
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Generator, Mapping, Sequence
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta
 from app.chat.messages import Tool
+from app.steps.text_tools.cursor import Cursor, Steps
 from app.steps.text_tools.scan import first, held_suffix
 from app.steps.text_tools.told import Cut, Told, Unreadable
-
-Steps: TypeAlias = Generator[None, None, None]
-Waiting: TypeAlias = Generator[None, None, bool]
 
 _BLANKS = " \t\r\n"
 
 
-class Reading:
+class Reading(Cursor):
     def __init__(self, reply_id: str, tools: Sequence[Tool]) -> None:
-        self.text = ""
-        self.pos = 0
-        self.ended = False
+        super().__init__()
         self.out: list[Event] = []
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self.idle = False
@@ -74,11 +69,6 @@ class Reading:
     def warn(self, what: str) -> None:
         self.out.append(Extra({"warning": what}))
 
-    def rest(self) -> str:
-        """All that is not read yet; it counts as read."""
-        rest, self.pos = self.text[self.pos :], len(self.text)
-        return rest
-
     def _trim(self) -> None:
         if self.doubt is None:
             start = self.pos if self._mark is None else self._mark
@@ -86,85 +76,12 @@ class Reading:
                 self.text, self.pos = self.text[start:], self.pos - start
                 self._mark = None if self._mark is None else 0
 
-    def more(self) -> Steps:
-        """Wait for more text. Raises Cut when it ended."""
+    def _before_waiting(self) -> None:
         if self.call is not None:
             self.call.flush()
             if self.call.certain:
                 self._mark = None
         self._trim()
-        if self.ended:
-            raise Cut
-        yield
-
-    def peek(self) -> Steps:
-        while self.pos >= len(self.text):
-            yield from self.more()
-
-    def blanks(self) -> Steps:
-        """Pass white space; there is a character behind it."""
-        while True:
-            rest = self.text[self.pos :]
-            self.pos += len(rest) - len(rest.lstrip())
-            if self.pos < len(self.text):
-                return
-            yield from self.more()
-
-    def sees(self, literal: str) -> Waiting:
-        """Whether the literal stands here; it is not passed."""
-        while len(self.text) - self.pos < len(literal) and literal.startswith(self.text[self.pos :]) and not self.ended:
-            yield from self.more()
-        return self.text.startswith(literal, self.pos)
-
-    def takes(self, literal: str) -> Waiting:
-        """Whether the literal stands here; it is passed."""
-        found = yield from self.sees(literal)
-        if found:
-            self.pos += len(literal)
-        return found
-
-    def until(self, *tags: str, limit: int | None = None) -> Generator[None, None, tuple[str, str]]:
-        """The text up to the first of the tags, and the tag; both are passed. Raises Unreadable when the text is
-        longer than the limit."""
-        seen = 0
-        longest = max(map(len, tags), default=1)
-        while True:
-            place, tag = first(self.text, self.pos + seen, tags)
-            length = (place if tag else len(self.text) - longest) - self.pos
-            if limit is not None and length > limit:
-                raise Unreadable
-            if tag:
-                before, self.pos = self.text[self.pos : place], place + len(tag)
-                return before, tag
-            seen = max(0, length + 1)
-            yield from self.more()
-
-    def passing(self, put: Callable[[str], None], *tags: str) -> Generator[None, None, str]:
-        """Hand on what cannot belong to a tag, up to the first tag, which is not passed. What is held is left there
-        when the text ends."""
-        while True:
-            place, tag = first(self.text, self.pos, tags)
-            if not tag:
-                place = len(self.text) - held_suffix(self.text[self.pos :], tags)
-            put(self.text[self.pos : place])
-            self.pos = place
-            if tag:
-                return tag
-            yield from self.more()
-
-    def swallow(self, *tags: str, besides: str = "") -> Generator[None, None, str]:
-        """Pass one of the tags, and say which, if it follows after nothing but white space and the characters
-        `besides`; else leave everything."""
-        while True:
-            ahead = self.text[self.pos :].lstrip(" \t\r\n" + besides)
-            growing = any(tag.startswith(ahead) and tag != ahead for tag in tags)
-            tag = max((tag for tag in tags if ahead.startswith(tag)), key=len, default="")
-            if growing and not self.ended:
-                yield from self.more()
-                continue
-            if tag or (growing and ahead):
-                self.pos = len(self.text) - len(ahead) + (len(tag) or len(ahead))
-            return tag
 
     def prose(self, *markers: str, blanks: bool = False) -> Generator[None, None, str]:
         """Text for the caller, up to one of the markers, which is passed. It survives the end of the text. `blanks`:

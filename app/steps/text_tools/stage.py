@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from app.chat.events import CallDelta, Event, Extra, Finish, TextDelta
 from app.chat.messages import Tool
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.cursor import Steps
+from app.steps.text_tools.reading import Reading
 
 Grammar: TypeAlias = Callable[[Reading], Steps]
 

@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.cursor import Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.told import Told, Unreadable
 from app.steps.text_tools.typed import typed, types_of
 

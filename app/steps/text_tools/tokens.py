@@ -4,8 +4,9 @@ import re
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from app.steps.text_tools.cursor import Steps
 from app.steps.text_tools.json_calls import arguments
-from app.steps.text_tools.reading import Reading, Steps
+from app.steps.text_tools.reading import Reading
 from app.steps.text_tools.told import Told, Unreadable
 
 

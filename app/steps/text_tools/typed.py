@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.chat.messages import Tool
-from app.steps.text_tools.json_text import loads
 from app.steps.text_tools.told import Unreadable
+from app.steps.text_tools.values import loads
 
 _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
