@@ -112,6 +112,7 @@ CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
         [("F", "f", '{"n": 1, "s": "x\\r"')],
     ),
     ("glm45", "<tool_call>g</tool_call>", [G]),
+    ("glm45", "<tool_call>g<arg_key>k</arg_key><arg_value>a\n</arg_value></tool_call>", [("F", "g", '{"k": "a\\n"}')]),
     ("glm45", "<tool_call>f<arg_key>n</arg_key><arg_value>1</arg_value></tool_call>\n", [F]),
     ("glm45", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>1\n</arg_value>", [("F", "f", '{"s": "1\\n"')]),
     (
