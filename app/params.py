@@ -53,6 +53,8 @@ class GenerateCfg(BaseModel):
     max_input_tokens: int | None = None
     incremental_output: bool | None = None
     skip_stopword_postproc: bool | None = None
+    repair_arguments: bool | None = None
+    """Arguments of calls that are broken JSON are repaired."""
 
     def given(self) -> dict[str, Any]:
         """What was said, without what was left open."""
@@ -70,6 +72,7 @@ UNSENT = frozenset(
         "max_input_tokens",
         "incremental_output",
         "skip_stopword_postproc",
+        "repair_arguments",
     }
 )
 """The gateway's own business: never sent to a model server."""

@@ -9,6 +9,22 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
+TextTools: TypeAlias = Literal[
+    "hermes",
+    "qwen3_coder",
+    "deepseek_v3",
+    "deepseek_v31",
+    "dsml",
+    "mistral_json",
+    "mistral_args",
+    "llama_json",
+    "pythonic",
+    "glm45",
+    "kimi_k2",
+    "minimax_m2",
+    "harmony",
+    "lmstudio",
+]
 
 
 class Profile(BaseModel):
@@ -21,6 +37,17 @@ class Profile(BaseModel):
     `auto_close` it may have been (text is held until the closing tag or the end), `interleaved` blocks anywhere."""
     think_tags: tuple[str, str] = ("<think>", "</think>")
     """What opens and closes a thought inside the content, in replies and in history."""
+    think_interrupt: str | None = Field(default=None, min_length=1)
+    """A tool marker (`<tool_call>`) that ends an open thought when it begins a line: the model forgets to close it."""
+
+    native_tools: bool = True
+    """The server takes `tools`; without it functions are explained in the prompt and calls read from the text."""
+    fncall_prompt_type: Literal["nous", "qwen"] = "nous"
+    """The prompt that explains functions where they are not sent."""
+    special_code_mode: bool = False
+    """`nous`: the code of a code interpreter stands in a `<code>` block of its own, behind the JSON."""
+    text_tools: TextTools | None = None
+    """The family of models whose calls this server leaks as text, so that they are read from the content."""
 
     replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none"] = "reasoning_content"
     """The field in which old reasoning goes back to the model, or inside its content between `think_tags`."""
