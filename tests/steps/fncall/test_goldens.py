@@ -16,7 +16,7 @@ from tests.steps.goldens import load, names, replies, request
 from tests.steps.replies import Reply, texts
 
 Json = dict[str, Any]
-CASES = names("02_", "06_", "07_", "10_", "13_")
+CASES = names("02_consecutive_users_with_functions", "06_", "07_", "10_stream_empty_fn", "13_")
 REFUSED = {"06_nous_choice_invalid", "07_fncall_prompt_type_bad"}
 NOT_SENT_BY_THE_ORIGINAL = {"06_nofn_history_multimodal_result", "06_nous_choice_name", "06_nous_delta"}
 OTHER_REQUESTS = {
