@@ -57,10 +57,14 @@ class Caller:
         self.status = 0
         self.headers: dict[str, str] = {}
 
-    async def ask(self, body: dict[str, Any] | bytes | None = None, **more: Any) -> None:
+    async def ask(self, body: dict[str, Any] | None = None, **more: Any) -> None:
         """Send a request; its answer is not waited for."""
-        data = body if isinstance(body, bytes) else json.dumps({**ASK, **(body or {}), **more}).encode()
-        self._writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: %d\r\n\r\n%b" % (len(data), data))
+        await self.ask_as("r1", body, **more)
+
+    async def ask_as(self, request_id: str, body: dict[str, Any] | None = None, **more: Any) -> None:
+        data = json.dumps({**ASK, **(body or {}), **more}).encode()
+        head = f"POST /v1/chat HTTP/1.1\r\nhost: g\r\nx-request-id: {request_id}\r\ncontent-length: {len(data)}\r\n\r\n"
+        self._writer.write(head.encode() + data)
         await self._writer.drain()
 
     async def head(self) -> int:
