@@ -72,18 +72,19 @@ class ChatEndpoint:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog) -> None:
         """What was read is not held while the reply comes."""
         raw = await read_body(scope, receive, self._desk.server.max_body_bytes)
-        hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
-        delivery, opening = self._prepared(raw, send, hang_up, request_id, entry)
+        reading = read(raw, self._limits)
         del raw
+        hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
+        delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
+        del reading
         await self._deliver(delivery, opening, receive)
         entry.delivered(delivery)
 
     def _prepared(
-        self, raw: bytes | bytearray, send: Send, hang_up: Callable[[], None] | None, request_id: str, entry: RequestLog
+        self, reading: Reading, send: Send, hang_up: Callable[[], None] | None, request_id: str, entry: RequestLog
     ) -> tuple[Delivery, Opening]:
         """Everything that can be refused before a byte goes out."""
         gateway = self._desk.gateway
-        reading = read(raw, self._limits)
         envelope = reading.envelope
         route = gateway.route(envelope.model)
         if envelope.cache is not None and envelope.cache.mode == "only":

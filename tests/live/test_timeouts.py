@@ -5,9 +5,10 @@ import json
 import time
 
 import pytest
+from app.settings import Settings
 
 from tests.live.caller import calling, checked, frames, reply_of
-from tests.live.gateway import DONE, chunk, end, eventually, say, serving
+from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
 from tests.live.test_leaving import unreachable
 from tests.scripted import Reply, ScriptedServer
 
@@ -134,6 +135,17 @@ async def test_a_long_retry_after_is_told_and_not_waited_for() -> None:
         status, raw = await caller.reply(generate_cfg={"max_retries": 3})
     assert (status, caller.headers["retry-after"], len(upstream.requests)) == (429, "60", 1)
     assert json.loads(raw)["error"]["retryable"] is True
+
+
+async def test_another_replica_is_asked_at_once_whatever_the_first_one_wants() -> None:
+    busy = Reply([b"{}"], status=429, headers={"content-length": "2", "retry-after": "20"})
+    async with ScriptedServer(busy) as one, ScriptedServer(Reply([say("a"), end(), DONE])) as two:
+        rows = {name: {"base_url": f"{server.url}/v1"} for name, server in (("one", one), ("two", two))}
+        tree = {"upstreams": rows, "models": {"m": {"upstreams": ["one", "two"]}}, "server": {"log_level": "error"}}
+        async with serving_with(Settings.model_validate(tree)) as gateway:
+            async with asyncio.timeout(5):
+                status, raw = await reply_of(gateway.address)
+    assert (status, checked(raw)[-1].type) == (200, "response.completed")
 
 
 FLOOD = [say(f"{number:06d}" * 4000) for number in range(400)]
