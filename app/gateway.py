@@ -29,6 +29,8 @@ from app.upstream.sse import EventReader, Garbage
 
 RETRY_SECONDS = 0.5
 """The first wait before a request is sent again, doubled each time, where the server names no time itself."""
+MAX_RETRY_SECONDS = 30.0
+"""A server that asks for a longer wait is not waited for: the caller is told, and can wait better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +131,21 @@ class Gateway:
             except UpstreamFailed as error:
                 if not error.retryable or attempt + 1 == attempts:
                     raise
-                await _wait(error.fault, attempt - len(prepared.route.ways) + 1)
+                if attempt + 1 >= len(prepared.route.ways):
+                    await asyncio.sleep(_pause(error, attempt + 1 - len(prepared.route.ways)))
                 continue
             return LiveReply(body, reply_id, reply_stages(way.profile), target)
         raise AssertionError("a route has at least one way")
 
 
-async def _wait(fault: Fault, round_: int) -> None:
-    if fault.retry_after_seconds is not None:
-        await asyncio.sleep(fault.retry_after_seconds)
-    elif round_ >= 0:
-        await asyncio.sleep(RETRY_SECONDS * 2**round_ * (1 + random.random() / 2))
+def _pause(error: UpstreamFailed, round_: int) -> float:
+    """Seconds before asking again, once every server was asked. Raises the error where that would be too long."""
+    named = error.fault.retry_after_seconds
+    if named is None:
+        return min(RETRY_SECONDS * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
+    if named > MAX_RETRY_SECONDS:
+        raise error
+    return named
 
 
 def _unapplied(params: Mapping[str, Any]) -> Sequence[str]:
@@ -162,30 +168,38 @@ class LiveReply:
         self._assembler = Assembler(reply_id)
         self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
         self._receiver: Receiver | None = None
+        self._over = False
+        """Its terminal event was told, or nobody wants it. The body is somebody else's from then on."""
         self._active = True
         self._alive = False
         self._paused = False
-        self._since = asyncio.get_running_loop().time()
-        self._opened = self._since
+        self._since = body.asked_at
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._body.push(self._on_data, self._on_end)
 
     def pause(self) -> None:
-        self._paused = True
-        self._body.pause()
+        if not self._over:
+            self._paused = True
+            self._body.pause()
 
     def resume(self) -> None:
-        self._paused = False
-        self._active = True
-        self._body.resume()
+        if not self._over:
+            self._paused = False
+            self._active = True
+            self._body.resume()
 
     def close(self) -> None:
         """Stop; a reply that has not ended takes its connection with it. May be called twice."""
-        if self._receiver is not None:
-            self._receiver = None
+        if not self._over:
+            self._end()
             self._body.abort()
+
+    def _end(self) -> Receiver:
+        receiver, self._receiver = self._receiver, None
+        self._over = True
+        return receiver or _NOBODY
 
     def _on_data(self, data: bytes) -> None:
         receiver = self._receiver
@@ -196,12 +210,14 @@ class LiveReply:
             events = self._assembler.feed(self._items(data))
             if events:
                 events = self._stage.feed(events)
-            if self._assembler.ended:
-                self._receiver = None
-                self._body.release()
         except Exception as error:
-            self._crash(error)
+            self._end()
+            self._body.abort()
+            receiver.on_crash(error)
             return
+        if self._assembler.ended:
+            self._end()
+            self._body.release()
         if events or (not self._alive and self._reader.saw_line):
             self._alive = self._reader.saw_line
             receiver.on_events(events)
@@ -213,46 +229,51 @@ class LiveReply:
             return [Garbage(str(error).encode())]
 
     def _on_end(self, error: Exception | None) -> None:
-        if self._receiver is None:
-            return
-        fault = None if error is None else transport_fault(error, self._target)
-        try:
-            items = self._reader.close(clean=error is None)
-        except ValueError:
-            items = []
-        self._finish(self._assembler.feed(items), fault)
+        if not self._over:
+            self._finish(None if error is None else transport_fault(error, self._target))
 
-    def _finish(self, events: list[Event], fault: Fault | None) -> None:
-        receiver, self._receiver = self._receiver, None
-        assert receiver is not None
+    def _finish(self, fault: Fault | None) -> None:
+        """No more bytes will come: the body has ended, cleanly where there is no fault."""
+        receiver = self._end()
         try:
+            events = self._assembler.feed(self._rest(fault is None))
             events = self._stage.feed(events + self._assembler.close(self._reader.junk, fault))
         except Exception as error:
             receiver.on_crash(error)
             return
         receiver.on_events(events)
 
-    def _crash(self, error: Exception) -> None:
-        receiver, self._receiver = self._receiver, None
-        self._body.abort()
-        if receiver is not None:
-            receiver.on_crash(error)
+    def _rest(self, clean: bool) -> list[Any]:
+        try:
+            return self._reader.close(clean=clean)
+        except ValueError:
+            return []
 
     def tick(self, now: float) -> None:
-        """Bounds the silence: before the first token, and between any bytes after it."""
+        """Bounds the silence: before the first token (comments do not count), and between any bytes after it."""
         if self._receiver is None:
             return
-        if self._active or self._paused:
+        if self._active or self._paused or not self._assembler.started:
             self._active = False
             self._since = now
-        if not self._assembler.started and now - self._opened > self._target.first_token_seconds:
+        if self._assembler.started:
+            if now - self._since > self._target.idle_seconds:
+                self._time_out(f"silence for more than {self._target.idle_seconds:g} s")
+        elif now - self._body.asked_at > self._target.first_token_seconds and not self._paused:
             self._time_out(f"no first token within {self._target.first_token_seconds:g} s")
-        elif now - self._since > self._target.idle_seconds:
-            self._time_out(f"silence for more than {self._target.idle_seconds:g} s")
 
     def _time_out(self, what: str) -> None:
-        self._finish([], faults.made("timeout", f"the model server timed out: {what}"))
         self._body.abort()
+        self._finish(faults.made("timeout", f"the model server timed out: {what}"))
+
+
+class _Nobody:
+    def on_events(self, events: list[Event]) -> None: ...
+
+    def on_crash(self, error: Exception) -> None: ...
+
+
+_NOBODY = _Nobody()
 
 
 def new_reply_id() -> str:
