@@ -47,6 +47,11 @@ class Parts:
 
     abort = release
 
+    def pause(self) -> None:
+        """What was pushed is there already."""
+
+    resume = pause
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded(httpx.AsyncBaseTransport):
