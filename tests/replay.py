@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 import httpx
 from app.chat.events import Event, Failed
+from app.chat.messages import ChatRequest, Tool
 from app.errors import UpstreamFailed
 from app.formats.base import Mode, ReplyInfo
 from app.formats.qwen import QWEN
 from app.gateway import Gateway, Prepared, Route, Way
 from app.profiles import Profile
+from app.tokens import Counters
 from app.upstream.client import Target, UpstreamClient
 from app.upstream.transport import PushStream
 from typing_extensions import override
@@ -82,12 +84,13 @@ class Batches:
         raise AssertionError("a defect while reading a reply") from error
 
 
-async def replay(recorded: Recorded, profile: Profile = PLAIN) -> list[list[Event]]:
-    """The events of every read; the last of them is the end of the reply."""
+async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[str] = ()) -> list[list[Event]]:
+    """The events of every read; the last of them is the end of the reply. `tools` are the names of those offered."""
     route = Route("m", (Way(TARGET, "m", profile),), {})
-    gateway = Gateway(lambda _: route, None, UpstreamClient(recorded))
+    gateway = Gateway(lambda _: route, None, UpstreamClient(recorded), Counters(()).of)
+    asked = ChatRequest("m", (), tuple(Tool(name, {"name": name}) for name in tools))
     try:
-        reply = await gateway.open(Prepared(route, (b"{}",), (), 0, None), INFO.response_id)
+        reply = await gateway.open(Prepared(route, asked, (b"{}",), (), 0, None), INFO.response_id)
     except UpstreamFailed as error:
         return [[Failed(error.fault)]]
     received = Batches()

@@ -14,10 +14,11 @@ from app.api.envelope import Limits, Reading, read
 from app.api.problems import send_error
 from app.errors import BadRequest, Busy, CacheMiss, ParleyError, TooLarge
 from app.formats.base import ReplyInfo
-from app.gateway import Gateway, LiveReply, new_reply_id
+from app.gateway import Gateway, new_reply_id
 from app.observe.logs import RequestLog
 from app.pulse import Pulse
 from app.settings import Server
+from app.upstream.reply import LiveReply
 
 Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]

@@ -18,7 +18,7 @@ import msgspec
 from app.chat.events import Event, Failed, Finish
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder
-from app.gateway import LiveReply
+from app.upstream.reply import LiveReply
 
 Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 

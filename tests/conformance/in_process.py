@@ -9,15 +9,7 @@ from tests.cuts import bytewise, random_cuts, whole
 from tests.replay import Recorded, replay, told
 from tests.told import Told
 
-NOT_YET = {"Q-018", *(f"Q-{number:03d}" for number in range(80, 98))}
-"""Calls and channels in the text of the content: the gateway does not read these yet."""
-
-CASES = [case for case in load_cases() if case["id"] not in NOT_YET]
-
-
-def known_profile(case: Json) -> Json:
-    """The case's profile, as far as the gateway knows its fields."""
-    return {name: value for name, value in case["profile"].items() if name in Profile.model_fields}
+CASES = load_cases()
 
 
 def cuttings(case: Json) -> Iterator[tuple[str, list[bytes]]]:
@@ -34,7 +26,7 @@ def cuttings(case: Json) -> Iterator[tuple[str, list[bytes]]]:
 async def _tell(case: Json, parts: list[bytes]) -> dict[str, Told]:
     broken = case["upstream_end"] == "abrupt"
     recorded = Recorded(parts, case["upstream_status"], case["upstream_headers"], broken)
-    batches = await replay(recorded, Profile.model_validate(known_profile(case)))
+    batches = await replay(recorded, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
     return {mode: told(batches, mode) for mode in ("delta", "snapshot", "whole")}
 
 

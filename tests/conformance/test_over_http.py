@@ -9,7 +9,7 @@ import pytest
 from app.settings import Settings
 
 from tests.conformance.compare import Json, body_chunks, compare
-from tests.conformance.in_process import CASES, known_profile
+from tests.conformance.in_process import CASES
 from tests.cuts import bytewise
 from tests.scripted import Reply
 from tests.serving import ByModel, ask, serving
@@ -46,7 +46,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 async def bench() -> AsyncIterator[Bench]:
-    models = {case["id"]: {"upstreams": ["scripted"], "profile": known_profile(case)} for case in CASES}
+    models = {case["id"]: {"upstreams": ["scripted"], "profile": case["profile"]} for case in CASES}
     async with ByModel() as upstream:
         settings = {"upstreams": {"scripted": {"base_url": f"{upstream.url}/v1"}}, "models": models}
         async with serving(Settings.model_validate({**settings, "server": {"log_level": "error"}})) as client:
