@@ -10,6 +10,7 @@ counts as one.
 import asyncio
 import signal
 import socket
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
@@ -138,7 +139,21 @@ def serve(settings: Settings) -> int:
 
 
 class _Worker(multiprocess.Process):
-    """A worker process that goes down as a single one does."""
+    """A worker process that goes down as a single one does. A Ctrl-C while it still starts is its supervisor's alone:
+    that one ends it."""
+
+    def start(self) -> None:
+        resource_tracker.ensure_running()  # starting it unblocks the signal
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def target(self, sockets: list[socket.socket] | None = None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        super().target(sockets)
 
     @property
     def server(self) -> uvicorn.Server:

@@ -33,11 +33,17 @@ def end(reason: str = "stop") -> bytes:
 
 
 class Gateway:
-    def __init__(self, app: Any, transport: PushTransport, port: int) -> None:
+    def __init__(self, app: Any, server: ParleyServer, transport: PushTransport, port: int) -> None:
+        self._server = server
         self.desk: Desk = app.state.desk
         self.transport = transport
         self.address = ("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{port}"
+
+    @property
+    def callers(self) -> int:
+        """Connections of callers that are open."""
+        return len(self._server.server_state.connections)
 
     def quiet(self) -> bool:
         """Nothing is left of any request but connections that are kept for the next one."""
@@ -82,7 +88,7 @@ async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
     server.lifespan = ours.lifespan_class(ours)
     await uvicorn.Server.startup(server, sockets=[listener])
     running = asyncio.create_task(server.main_loop())
-    gateway = Gateway(app, transport, listener.getsockname()[1])
+    gateway = Gateway(app, server, transport, listener.getsockname()[1])
     try:
         yield gateway
         await eventually(gateway.quiet)

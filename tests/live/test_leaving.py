@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import random
 import socket
 from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ from tests.scripted import Reply, ScriptedServer
 pytestmark = pytest.mark.anyio
 
 SOON = 0.25
+BODY = json.dumps(ASK).encode()
+ASKED = b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 
 
 async def closed(upstream: ScriptedServer, number: int = 0) -> None:
@@ -145,14 +148,26 @@ async def test_leaving_before_the_request_is_all_there() -> None:
 
 
 async def test_leaving_with_a_second_request_behind_the_first() -> None:
-    gate = asyncio.Event()
-    script = [say("a"), gate, *[say("b" * 1000)] * 50, never()]
-    async with ScriptedServer(Reply(script)) as upstream, serving(upstream) as gateway:
+    async with ScriptedServer(Reply([say("a"), never()])) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            await caller.ask()
+            caller._writer.write(ASKED * 2)
+            await caller.head()
+            await caller.write()
+        await closed(upstream)
+        assert len(upstream.requests) == 1
+
+
+async def test_leaving_after_a_second_request_is_noticed_within_the_next_words() -> None:
+    gate = asyncio.Event()
+    async with (
+        ScriptedServer(Reply([say("a"), gate, *[say("b")] * 20, never()])) as upstream,
+        serving(upstream) as gateway,
+    ):
+        async with calling(gateway.address) as caller:
             await caller.ask()
             await caller.head()
             await caller.write()
+            await caller.ask()
         gate.set()
         await closed(upstream)
         assert len(upstream.requests) == 1

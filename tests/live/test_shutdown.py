@@ -159,6 +159,15 @@ async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
     assert "Traceback" not in said
 
 
+async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
+    """One of five serves; the others are at any place of their start."""
+    async with ScriptedServer() as upstream, process(upstream, workers=5) as gateway:
+        gateway.signal_all(signal.SIGINT)
+        code, said = await gateway.ended()
+    assert code == 130
+    assert "Traceback" not in said
+
+
 @WORKERS
 async def test_one_ctrl_c_lets_streams_finish(workers: int) -> None:
     gate = asyncio.Event()

@@ -183,6 +183,7 @@ async def test_a_caller_who_reads_nothing_is_cut_off(last: list[bytes | asyncio.
             await caller.ask()
             await eventually(lambda: any(delivery._flusher for delivery in gateway.desk.active))
             await eventually(gateway.quiet)
+            await eventually(lambda: gateway.callers == 0)
             await caller.head()
             assert await caller.cut()
 

@@ -205,9 +205,15 @@ async def test_at_the_limit_of_connections_requests_wait_their_turn() -> None:
             leaving = asyncio.create_task(exchange(transport, server.url))
             waiting = asyncio.create_task(exchange(transport, server.url))
             await asyncio.sleep(0)
+            ended = asyncio.Event()
+
+            def leave(_: Exception | None) -> None:
+                leaving.cancel()  # at the moment when its turn has come
+                ended.set()
+
+            first.stream.connection.push(lambda data: None, leave)  # type: ignore[union-attr]
             gate.set()
-            await push(first).all()
-            leaving.cancel()  # at the moment when its turn has come
+            await ended.wait()
             assert await asyncio.wait_for(waiting, 2) == (200, b"a")
 
 
@@ -273,15 +279,14 @@ async def test_iteration_reads_no_further_than_it_is_asked() -> None:
 
 
 async def test_a_connection_that_was_paused_at_its_end_serves_the_next_request() -> None:
-    async with ScriptedServer(Reply([b"a"], chunked=True)) as server, transporting() as transport:
+    whole = Reply([b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na"], status=None, headers={"content-length": "1"})
+    async with ScriptedServer(whole) as server, transporting() as transport:
         response = await transport.handle_async_request(post(server.url))
         connection = response.stream.connection  # type: ignore[union-attr]
         pushed = Pushed()
         connection.push(lambda data: connection.pause(), pushed.on_end)
         async with asyncio.timeout(2):
-            while not pushed.ended.is_set():
-                connection.resume()
-                await asyncio.sleep(0)
+            await pushed.ended.wait()
             assert await exchange(transport, server.url) == (200, b"a")
         assert len(server.connections) == 1
 
