@@ -11,14 +11,10 @@ CONSTANT = (
     "No random `seed` is sent: it would make every request a new one for any cache.",
 )
 
-PROMPTED = {"02_consecutive_users_with_functions", "10_stream_empty_fn"}
-"""Functions without `use_raw_api`: Qwen-Agent describes them in the prompt, the gateway calls them natively."""
-
 ASSEMBLED = "the reply is the assembled messages, not the last delta"
 CONTENT_KEY = "an assistant message always has the key content: servers refuse one without"
 TOOL_CALL_ID = "results name their call in `tool_call_id`; `extra`, `id` and `name` are not sent"
-NATIVE = "functions are called natively; the prompt templates are not written yet"
-SERVERS_STOP = "stop words are the server's to obey, as with Qwen-Agent's raw API; the text is not cut a second time"
+STOPPED = "stop words are enforced wherever they appear, also where the server does not obey them"
 WEATHER, TIME = ("get_weather", "{}"), ("get_time", "{}")
 NO_ID_WEATHER, NO_ID_TIME = "call_38bf42d1834bc40a7733ae66", "call_bdc753abe110b5e8b4cd9a5f"
 
@@ -47,7 +43,7 @@ EXPECTED: dict[str, Expected] = {
         output="`reasoning` is another name for `reasoning_content`", messages=[thought("secret thoughts"), said("Hi!")]
     ),
     "01_plain_user_delta": Expected(output=ASSEMBLED, messages=[thought("Let me think."), said("The answer.")]),
-    "02_consecutive_users_with_functions": Expected(request=NATIVE, output="an empty `extra` is left out"),
+    "02_consecutive_users_with_functions": Expected(output="an empty `extra` is left out"),
     "02_empty_assistant": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
     "02_empty_messages": Expected(
         output="an HTTP error that names the field, in place of the ValueError",
@@ -176,7 +172,7 @@ EXPECTED: dict[str, Expected] = {
         body={"parallel_tool_calls": True},
         messages=[said("Hello")],
     ),
-    "08_raw_stop": Expected(output=SERVERS_STOP),
+    "08_raw_stop": Expected(output=STOPPED, messages=[said("abc ")]),
     "08_raw_string_false": Expected(
         request="a flag is true or false: a string is refused",
         output="refused before anything is sent",
@@ -190,8 +186,8 @@ EXPECTED: dict[str, Expected] = {
         body={"stop": ["lo"]},
         messages=[said("Hello")],
     ),
-    "09_stop_delta": Expected(output=ASSEMBLED + "; " + SERVERS_STOP, messages=[said("ThoSTOPx")]),
-    "09_stop_string": Expected(output=SERVERS_STOP, messages=[said("abcXYZ")]),
+    "09_stop_delta": Expected(output=ASSEMBLED + "; " + STOPPED, messages=[said("Tho")]),
+    "09_stop_string": Expected(output="a single stop word is a word, not its letters", messages=[said("abc")]),
     "10_finish_length": Expected(output="the reply says why it ended", finish_reason="length"),
     "10_http_400": Expected(
         request="what the server refuses is not sent again",
@@ -229,7 +225,5 @@ EXPECTED: dict[str, Expected] = {
     ),
     "10_refusal_field": Expected(output="a refusal is said, and marked", messages=[said("no", refusal=True)]),
     "10_stream_empty": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
-    "10_stream_empty_fn": Expected(
-        request=NATIVE, output="an empty reply ends like any other", messages=[], finish_reason="stop"
-    ),
+    "10_stream_empty_fn": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
 }

@@ -86,7 +86,7 @@ def _settings(case: Json, url: str) -> Settings:
     config = case["llm_cfg"]
     base = config.get("api_base") or config.get("base_url") or config["model_server"]
     upstream = {"base_url": url + urlsplit(base).path, "api_key": config.get("api_key", "EMPTY").strip()}
-    model = {"upstreams": ["golden"], "defaults": config["generate_cfg"]}
+    model = {"upstreams": ["golden"], "defaults": {"use_raw_api": False} | config["generate_cfg"]}
     name = config["model"] or DEFAULT_MODEL
     return Settings.model_validate({"upstreams": {"golden": upstream}, "models": {name: model}})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.goldens.differences import EXPECTED, PROMPTED
+from tests.goldens.differences import EXPECTED
 from tests.goldens.expectations import Expected, Json
 from tests.goldens.parity import document
 from tests.goldens.play import Outcome, load_cases, load_verdicts, play
@@ -17,7 +17,6 @@ VERDICTS = load_verdicts()
 GENERATED = "<generated>"
 
 every_case = pytest.mark.parametrize("name", CASES)
-sent_natively = pytest.mark.parametrize("name", [name for name in CASES if name not in PROMPTED])
 
 
 @pytest.fixture(autouse=True)
@@ -53,18 +52,11 @@ def _with_constants(body: Json) -> Json:
     return {**rest, **seed, "stream": True, "stream_options": {"include_usage": True}}
 
 
-@sent_natively
+@every_case
 def test_the_model_is_sent_what_qwen_agent_sends_or_what_the_table_says(name: str) -> None:
     want, bodies = expected(name), golden_bodies(CASES[name])
     count = len(bodies) if want.requests is None else want.requests
     assert outcome(name).bodies == [{**body, **want.body} for body in bodies[:count]]
-
-
-@pytest.mark.parametrize("name", sorted(PROMPTED))
-def test_functions_are_sent_natively_where_qwen_agent_writes_them_into_the_prompt(name: str) -> None:
-    case = CASES[name]
-    body = {"model": "mock-model", "messages": case["messages"], "seed": 42, **_tools(case)}
-    assert outcome(name).bodies == [_with_constants(body)]
 
 
 @every_case
@@ -130,7 +122,7 @@ def test_every_difference_has_its_reason(name: str) -> None:
 
 
 def test_the_table_names_cases_that_exist() -> None:
-    assert set(EXPECTED) | PROMPTED <= set(CASES) == set(VERDICTS)
+    assert set(EXPECTED) <= set(CASES) == set(VERDICTS)
 
 
 def test_the_page_on_parity_is_what_these_tests_say() -> None:
