@@ -115,7 +115,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
-        mistakes += (f"{item.path or 'the file'}: {item.message}" for item in violations(error))
+        mistakes += (f"{item.path or 'the file'}: {item.message}" for item in violations(error, tree))
         raise SettingsError(mistakes) from None
     mistakes += _dangling(settings)
     if mistakes:
@@ -222,8 +222,9 @@ def _dangling_model(name: str, model: Model, settings: Settings) -> list[str]:
         owners = [other for other, row in settings.models.items() if alias == other or alias in row.aliases]
         if owners != [name]:
             mistakes.append(f"models.{name}.aliases: {alias!r} is also the name of another model")
+    fields = {**Profile().model_dump(), **model.profile}
     try:
-        Profile.model_validate({**Profile().model_dump(), **model.profile})
+        Profile.model_validate(fields)
     except ValidationError as error:
-        mistakes += (f"{item.path}: {item.message}" for item in violations(error, f"models.{name}.profile"))
+        mistakes += (f"{item.path}: {item.message}" for item in violations(error, fields, f"models.{name}.profile"))
     return mistakes

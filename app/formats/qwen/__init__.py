@@ -23,7 +23,7 @@ def _decode(messages: list[Any]) -> Decoded:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, "messages"))
+        return Decoded((), violations(error, messages, "messages"))
     return Decoded(*decode(wire))
 
 

@@ -7,6 +7,7 @@ from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolC
 from app.chat.segments import is_json
 from app.errors import Violation
 from app.formats.qwen.schema import ContentItem, QwenMessage
+from app.formats.violations import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
 
@@ -30,7 +31,7 @@ class _Decoding:
         extra = item.extra or {}
         id_ = self._function_id(extra, path)
         for key in item.model_extra or ():
-            self.warnings.append(f"{path}.{key} is not a field of a Qwen-Agent message and was ignored")
+            self.warnings.append(f"{json_path([key], path)} is not a field of a Qwen-Agent message and was ignored")
         parts: list[Part] = []
         reasoning = self._reasoning(item, path)
         if reasoning:
