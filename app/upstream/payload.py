@@ -72,15 +72,15 @@ def _max_tokens(params: Mapping[str, Any], profile: Profile, body: dict[str, Any
 def _tools(
     tools: tuple[Tool, ...], params: Mapping[str, Any], profile: Profile, body: dict[str, Any], warnings: list[str]
 ) -> None:
-    choice = params.get("function_choice")
-    choice = params.get("tool_choice") if choice is None else choice
+    field = "tool_choice" if params.get("function_choice") is None else "function_choice"
+    choice = params.get(field)
     if not tools:
         if choice is not None and choice not in ("auto", "none"):
-            raise InvalidInput([Violation("generate_cfg.function_choice", "there are no functions to choose from")])
+            raise InvalidInput([Violation(f"generate_cfg.{field}", "there are no functions to choose from")])
         return
     body["tools"] = [{"type": "function", "function": dict(tool.schema)} for tool in tools]
     if choice is not None:
-        _tool_choice(choice, tools, profile, body, warnings)
+        _tool_choice(field, choice, tools, profile, body, warnings)
     parallel = params.get("parallel_function_calls")
     parallel = params.get("parallel_tool_calls") if parallel is None else parallel
     if parallel is not None and profile.parallel_tool_calls:
@@ -90,21 +90,21 @@ def _tools(
 
 
 def _tool_choice(
-    choice: Any, tools: tuple[Tool, ...], profile: Profile, body: dict[str, Any], warnings: list[str]
+    field: str, choice: Any, tools: tuple[Tool, ...], profile: Profile, body: dict[str, Any], warnings: list[str]
 ) -> None:
     names = {tool.name for tool in tools}
     named = _chosen_name(choice, names)
     if named is not None:
         if named not in names:
             text = f"{named!r} is none of the functions ({', '.join(sorted(names))}), auto, none or required"
-            raise InvalidInput([Violation("generate_cfg.function_choice", text)])
+            raise InvalidInput([Violation(f"generate_cfg.{field}", text)])
         if profile.named_tool_choice:
             body["tool_choice"] = {"type": "function", "function": {"name": named}}
             return
         choice = "required"
     word = profile.tool_choice_required if choice == "required" else choice
     if word is None:
-        warnings.append("generate_cfg.function_choice was not sent: this model's server cannot be made to call")
+        warnings.append(f"generate_cfg.{field} was not sent: this model's server cannot be made to call")
     else:
         body["tool_choice"] = word
 
