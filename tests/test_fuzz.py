@@ -38,7 +38,7 @@ def effort(examples: int) -> settings:
     )
 
 
-# -- any JSON -----------------------------------------------------------------------------------------------------------
+# -- any JSON ----------------------------------------------------------
 
 TEXTS = st.one_of(
     st.sampled_from(["", " ", "auto", "f", "\ud800", "\udc00x", "\u2028", "a.b", "<text>", "str", "[0]", "data:,x"]),
@@ -170,13 +170,15 @@ def steps(path: str) -> list[str | int]:
 
 
 def leads(path: str, value: Any, *, missing: bool) -> bool:
-    """Whether the path exists in the value; of a missing key, the object that lacks it."""
+    """Whether the path exists in the value; of a missing key, the object that lacks it or leaves it empty."""
     *way, last = steps(path)
     for step in way:
         if not _has(value, step):
             return False
         value = value[step]
-    return isinstance(value, dict) and last not in value if missing else _has(value, last)
+    if missing:
+        return isinstance(value, dict) and value.get(str(last)) in (None, "")
+    return _has(value, last)
 
 
 def _has(value: Any, step: str | int) -> bool:

@@ -80,7 +80,8 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
     found = list(_beyond(envelope, limits))
     form = FORMATS[envelope.format]
     decoded = form.decode(envelope.messages)
-    tools, wrong = _tools(envelope)
+    field = "functions" if envelope.functions is not None else "tools"
+    tools, wrong = _tools(field, envelope.functions or envelope.tools or ())
     found += [*decoded.violations, *wrong]
     if found:
         raise InvalidInput(found)
@@ -102,24 +103,26 @@ def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> 
     if first["type"] == "json_invalid":
         return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
     body = from_json(bytes(raw))
-    return InvalidInput([*violations(error, body), *_messages_too(body)])
+    found = violations(error, body)
+    return InvalidInput([*found, *_inside(body)] if isinstance(body, dict) else found)
 
 
-def _messages_too(body: Any) -> Sequence[Violation]:
-    """The envelope is wrong: look at its messages all the same, so that everything is reported at once."""
-    if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
-        return ()
-    name = body.get("format", "qwen")
+def _inside(body: dict[str, Any]) -> Iterator[Violation]:
+    """The envelope is wrong: look at what is in it all the same, so that everything is reported at once."""
+    name, messages = body.get("format", "qwen"), body.get("messages")
     form = FORMATS.get(name) if isinstance(name, str) else None
-    return form.decode(body["messages"]).violations if form and body["messages"] else ()
+    if form is not None and isinstance(messages, list) and messages:
+        yield from form.decode(messages).violations
+    for field in ("functions", "tools"):
+        if isinstance(body.get(field), list):
+            yield from _tools(field, body[field])[1]
 
 
-def _tools(envelope: Envelope) -> tuple[tuple[Tool, ...], list[Violation]]:
-    field = "functions" if envelope.functions is not None else "tools"
+def _tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
     tools: list[Tool] = []
     wrong: list[Violation] = []
     names: set[str] = set()
-    for place, item in enumerate(envelope.functions or envelope.tools or ()):
+    for place, item in enumerate(items):
         path = f"{field}[{place}]"
         wrapped = isinstance(item, dict) and item.get("type") == "function" and isinstance(item.get("function"), dict)
         schema = item["function"] if wrapped else item

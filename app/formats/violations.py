@@ -43,9 +43,12 @@ def _place(loc: Sequence[int | str], value: Any, missing: bool) -> Iterator[int 
     for at, step in enumerate(loc):
         if missing and at == len(loc) - 1:
             yield step
-        elif isinstance(value, dict) and step in value:
+        elif _has(value, step):
             yield step
             value = value[step]
-        elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
-            yield step
-            value = value[step]
+
+
+def _has(value: Any, step: int | str) -> bool:
+    if isinstance(value, list | tuple):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, dict) and step in value

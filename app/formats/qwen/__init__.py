@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.formats.base import Decoded, Encoder, Format, Mode, ReplyInfo
 from app.formats.qwen.decode import decode
 from app.formats.qwen.encode import DeltaEncoder, SnapshotEncoder, WholeEncoder
-from app.formats.qwen.schema import QwenMessages
+from app.formats.qwen.schema import QwenMessage, QwenMessages
 from app.formats.violations import violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
@@ -23,8 +23,17 @@ def _decode(messages: list[Any]) -> Decoded:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, messages, "messages"))
+        found = violations(error, messages, "messages")
+        _, more, warnings = decode([_sound(message) for message in messages])
+        return Decoded((), [*found, *more], warnings)
     return Decoded(*decode(wire))
+
+
+def _sound(message: Any) -> QwenMessage | None:
+    try:
+        return QwenMessage.model_validate(message)
+    except ValidationError:
+        return None
 
 
 def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
