@@ -1,6 +1,6 @@
 """Whatever comes in, from a caller or from a model server, something sensible comes out.
 
-`PARLEY_FUZZ=long` looks fifty times as long, and elsewhere every time.
+`FUZZ=long` looks fifty times as long, and elsewhere every time.
 """
 
 import json
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from tests.inprocess import SERVER, Answer, ModelServer, Running
 
-LONG = os.environ.get("PARLEY_FUZZ") == "long"
+LONG = os.environ.get("FUZZ") == "long"
 
 
 def effort(examples: int) -> settings:
