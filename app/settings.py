@@ -1,30 +1,22 @@
-"""The only reader of the environment and of `parley.toml`: both become one frozen `Settings`, or a list of mistakes.
+"""What can be set: file and environment (`sources`) become one frozen `Settings`, or a list of mistakes.
 
-The file is `PARLEY_CONFIG`, else `./parley.toml` where it exists. Every scalar can also come from the environment, as
-`PARLEY_` and its place with double underscores (`PARLEY_SERVER__PORT`); the environment wins. `${NAME}` in a string of
-the file is the environment's `NAME`. docs/configuration.md lists every setting; a test compares.
+docs/configuration.md lists every setting; a test compares.
 """
 
 import os
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from app.formats.violations import violations
+from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
 from app.profiles import KINDS, Profile
+from app.sources import gather
 
 DEMO = "demo"
-_SHORTHANDS = {
-    "PARLEY_UPSTREAM_URL": "base_url",
-    "PARLEY_UPSTREAM_API_KEY": "api_key",
-    "PARLEY_UPSTREAM_KIND": "kind",
-}
-"""One upstream by environment alone, under the name `default`; every model name passes through to it."""
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -40,6 +32,8 @@ class SettingsError(Exception):
 def _http_url(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", value):
         raise ValueError("must be an http or https URL without a query, such as http://127.0.0.1:8001/v1")
+    if "@" in value.split("/")[2]:
+        raise ValueError("must name no user and no password: those belong into api_key or headers")
     return value.rstrip("/")
 
 
@@ -106,126 +100,76 @@ class Settings(_Section):
 
 def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
     """The settings of this process. Raises SettingsError with every mistake."""
-    environ = os.environ if environ is None else environ
-    mistakes: list[str] = []
-    tree, origin = _file(environ, path, mistakes)
-    tree = _interpolated(tree, environ, origin, "", mistakes)
-    _overlay(tree, environ, mistakes)
-    _shorthand(tree, environ)
+    sources = gather(os.environ if environ is None else environ, path, Settings.model_fields)
+    tree, mistakes = sources.tree, sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {**tree, "demo": True}
     try:
-        settings = Settings.model_validate(tree)
+        # Not strict anywhere: what comes from the environment is text.
+        settings = Settings.model_validate(tree, strict=False)
     except ValidationError as error:
-        mistakes += (f"{item.path or 'the file'}: {item.message}" for item in violations(error))
-        raise SettingsError(mistakes) from None
-    mistakes += _dangling(settings)
+        settings = Settings()
+        mistakes += (f"{_named(item.path, sources.variables)}: {item.message}" for item in violations(error, tree))
+    mistakes += _dangling(tree)
     if mistakes:
         raise SettingsError(mistakes)
     return settings
 
 
-def _file(environ: Mapping[str, str], path: Path | None, mistakes: list[str]) -> tuple[dict[str, Any], str]:
-    named = path or (Path(environ["PARLEY_CONFIG"]) if environ.get("PARLEY_CONFIG") else None)
-    file = named or Path("parley.toml")
-    if named is None and not file.exists():
-        return {}, "the environment"
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8")), str(file)
-    except OSError as error:
-        mistakes.append(f"{file}: cannot be read ({error.strerror})")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        mistakes.append(f"{file}: is no TOML ({error})")
-    raise SettingsError(mistakes)
+def _named(path: str, variables: Mapping[str, str]) -> str:
+    return f"{path} ({variables[path]})" if path in variables else path
 
 
-def _interpolated(value: Any, environ: Mapping[str, str], origin: str, path: str, mistakes: list[str]) -> Any:
-    """`${NAME}` replaced everywhere; a name that the environment lacks is a mistake."""
-    if isinstance(value, dict):
-        return {
-            key: _interpolated(item, environ, origin, f"{path}.{key}" if path else key, mistakes)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_interpolated(item, environ, origin, f"{path}[{at}]", mistakes) for at, item in enumerate(value)]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-
-    def read(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in environ:
-            mistakes.append(f"{path}: the environment has no {name}")
-        return environ.get(name, "")
-
-    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", read, value)
-
-
-def _overlay(tree: dict[str, Any], environ: Mapping[str, str], mistakes: list[str]) -> None:
-    """`PARLEY_A__B=value` sets a.b. Names of upstreams and models match without regard to case and punctuation."""
-    for variable in sorted(environ):
-        if not variable.startswith("PARLEY_") or variable in _SHORTHANDS or variable == "PARLEY_CONFIG":
-            continue
-        steps = variable.removeprefix("PARLEY_").lower().split("__")
-        if steps[0] not in Settings.model_fields:
-            mistakes.append(f"{variable}: there is no setting of this name")
-            continue
-        node: Any = tree
-        for step in steps[:-1]:
-            node = node.setdefault(_existing(node, step), {})
-            if not isinstance(node, dict):
-                mistakes.append(f"{variable}: {step} is not a section")
-                break
-        else:
-            node[_existing(node, steps[-1])] = environ[variable]
-
-
-def _existing(node: dict[str, Any], step: str) -> str:
-    def plain(name: str) -> str:
-        return re.sub(r"[^a-z0-9]", "_", name.lower())
-
-    return next((key for key in node if plain(key) == step), step)
-
-
-def _shorthand(tree: dict[str, Any], environ: Mapping[str, str]) -> None:
-    if not environ.get("PARLEY_UPSTREAM_URL"):
-        return
-    upstream = tree.setdefault("upstreams", {}).setdefault("default", {})
-    for variable, field in _SHORTHANDS.items():
-        if environ.get(variable):
-            upstream[field] = environ[variable]
-    tree.setdefault("passthrough", "default")
-
-
-def _dangling(settings: Settings) -> list[str]:
-    """Names that lead nowhere, and profiles that are none."""
-    mistakes = []
-    names = set(settings.models) | {alias for model in settings.models.values() for alias in model.aliases}
-    if settings.demo:
-        names.add(DEMO)
-    for name, upstream in settings.upstreams.items():
-        if upstream.kind not in KINDS:
-            mistakes.append(f"upstreams.{name}.kind: {upstream.kind!r} is none of {', '.join(sorted(KINDS))}")
-    if settings.passthrough and settings.passthrough not in settings.upstreams:
-        mistakes.append(f"passthrough: there is no upstream {settings.passthrough!r}")
-    if settings.default_model and settings.default_model not in names and not settings.passthrough:
-        mistakes.append(f"default_model: there is no model {settings.default_model!r}")
-    for name, model in settings.models.items():
-        mistakes += _dangling_model(name, model, settings)
-    return mistakes
-
-
-def _dangling_model(name: str, model: Model, settings: Settings) -> list[str]:
+def _dangling(tree: Mapping[str, Any]) -> list[str]:
+    """Names that lead nowhere, and profiles that are none; what is of a wrong type has been named before."""
+    upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
+    passthrough, default = tree.get("passthrough"), tree.get("default_model")
+    names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
+    names |= {DEMO} if tree.get("demo") else set()
     mistakes = [
-        f"models.{name}.upstreams[{at}]: there is no upstream {upstream!r}"
-        for at, upstream in enumerate(model.upstreams)
-        if upstream not in settings.upstreams
+        f"{json_path(['upstreams', name, 'kind'])}: {kind!r} is none of {', '.join(sorted(KINDS))}"
+        for name, row in upstreams.items()
+        if isinstance(kind := row.get("kind", "openai_compatible"), str) and kind not in KINDS
     ]
-    for alias in model.aliases:
-        owners = [other for other, row in settings.models.items() if alias == other or alias in row.aliases]
-        if owners != [name]:
-            mistakes.append(f"models.{name}.aliases: {alias!r} is also the name of another model")
-    try:
-        Profile.model_validate({**Profile().model_dump(), **model.profile})
-    except ValidationError as error:
-        mistakes += (f"{item.path}: {item.message}" for item in violations(error, f"models.{name}.profile"))
+    if isinstance(passthrough, str) and passthrough not in upstreams:
+        mistakes.append(f"passthrough: there is no upstream {passthrough!r}")
+    if isinstance(default, str) and default not in names and not passthrough:
+        mistakes.append(f"default_model: there is no model {default!r}")
+    if upstreams and not names and not passthrough:
+        mistakes.append("upstreams: none is used; add a [models.<name>], or name one as passthrough")
+    for name, row in models.items():
+        mistakes += (*_dangling_names(name, row, upstreams, models), *_wrong_profile(name, row))
     return mistakes
+
+
+def _dangling_names(
+    name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
+) -> Iterator[str]:
+    for at, upstream in enumerate(_words(row, "upstreams")):
+        if upstream not in upstreams:
+            yield f"{json_path(['models', name, 'upstreams', at])}: there is no upstream {upstream!r}"
+    for alias in _words(row, "aliases"):
+        if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
+            yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
+
+
+def _wrong_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
+    said = row.get("profile", {})
+    if not isinstance(said, dict):
+        return
+    fields = {**Profile().model_dump(), **said}
+    try:
+        Profile.model_validate(fields)
+    except ValidationError as error:
+        for item in violations(error, fields, json_path(["models", name, "profile"])):
+            yield f"{item.path}: {item.message}"
+
+
+def _rows(tree: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
+    rows = tree.get(section)
+    return {name: row if isinstance(row, dict) else {} for name, row in rows.items()} if isinstance(rows, dict) else {}
+
+
+def _words(row: dict[str, Any], key: str) -> list[str]:
+    words = row.get(key)
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list | tuple) else []

@@ -1,17 +1,17 @@
 """What a caller of `POST /v1/chat` may say, and what it is told."""
 
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from app.chat.messages import ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Mode, Options
-from app.formats.violations import violations
+from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
 
 FormatName = Literal["qwen"]
@@ -87,7 +87,8 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
     found = list(_beyond(envelope, limits))
     form = FORMATS[envelope.format]
     decoded = form.decode(envelope.messages, envelope.options)
-    tools, wrong = _tools(envelope)
+    field = "functions" if envelope.functions is not None else "tools"
+    tools, wrong = _tools(field, envelope.functions or envelope.tools or ())
     found += [*decoded.violations, *wrong]
     if found:
         raise InvalidInput(found)
@@ -108,26 +109,27 @@ def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> 
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
-    found = violations(error)
-    if not any(item.path.startswith(("messages", "format")) for item in found):
-        found += _messages_too(raw)
-    return InvalidInput(found)
+    body = from_json(bytes(raw))
+    found = violations(error, body)
+    return InvalidInput([*found, *_inside(body)] if isinstance(body, dict) else found)
 
 
-def _messages_too(raw: bytes | bytearray) -> list[Violation]:
-    """The envelope is wrong: look at its messages all the same, so that everything is reported at once."""
-    body = json.loads(raw)
-    if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
-        return []
-    return list(FORMATS[body.get("format", "qwen")].decode(body["messages"], Options()).violations)
+def _inside(body: dict[str, Any]) -> Iterator[Violation]:
+    """The envelope is wrong: look at what is in it all the same, so that everything is reported at once."""
+    name, messages = body.get("format", "qwen"), body.get("messages")
+    form = FORMATS.get(name) if isinstance(name, str) else None
+    if form is not None and isinstance(messages, list) and messages:
+        yield from form.decode(messages, Options()).violations
+    for field in ("functions", "tools"):
+        if isinstance(body.get(field), list):
+            yield from _tools(field, body[field])[1]
 
 
-def _tools(envelope: Envelope) -> tuple[tuple[Tool, ...], list[Violation]]:
-    field = "functions" if envelope.functions is not None else "tools"
+def _tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
     tools: list[Tool] = []
     wrong: list[Violation] = []
     names: set[str] = set()
-    for place, item in enumerate(envelope.functions or envelope.tools or ()):
+    for place, item in enumerate(items):
         path = f"{field}[{place}]"
         wrapped = isinstance(item, dict) and item.get("type") == "function" and isinstance(item.get("function"), dict)
         schema = item["function"] if wrapped else item
@@ -144,7 +146,9 @@ def _tools(envelope: Envelope) -> tuple[tuple[Tool, ...], list[Violation]]:
 def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
         return "", "must be a function object with a name"
-    name = schema.get("name")
+    if "name" not in schema:
+        return ".name", "is required"
+    name = schema["name"]
     if not isinstance(name, str) or not name.strip():
         return ".name", "must be a string that is not blank"
     if name in names:
@@ -180,5 +184,4 @@ def _odd(value: Any, path: str, room: int) -> Iterator[Violation]:
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         if isinstance(item, dict | list | float):
-            step = f"[{key}]" if isinstance(key, int) else f".{key}"
-            yield from _odd(item, path + step, room - 1)
+            yield from _odd(item, json_path([key], path), room - 1)

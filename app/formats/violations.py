@@ -1,33 +1,54 @@
 """Pydantic's errors as violations with a JSON path."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
 from app.errors import Violation
 
-_BRANCHES = frozenset({"str", "list[str]", "dict[str,any]", "int", "float", "bool"})
-"""Steps that pydantic puts into a path for the branches of a union of plain types."""
 _MESSAGES = {"extra_forbidden": "is not a known key", "missing": "is required"}
+_BARE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
-def violations(error: ValidationError, prefix: str = "") -> list[Violation]:
-    """Every place once; what the branches of a union say of it is joined."""
+def violations(error: ValidationError, value: Any, prefix: str = "") -> list[Violation]:
+    """Every place of `value`, which was refused, once; what the branches of a union say of it is joined."""
     found: dict[str, list[str]] = {}
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         message = _MESSAGES.get(item["type"]) or item["msg"].removeprefix("Value error, ")
-        said = found.setdefault(json_path(item["loc"], prefix), [])
+        place = _place(item["loc"], value, item["type"] == "missing")
+        said = found.setdefault(json_path(place, prefix), [])
         if message not in said:
             said.append(message)
     return [Violation(path, "; or ".join(said)) for path, said in found.items()]
 
 
-def json_path(loc: Sequence[int | str], prefix: str = "") -> str:
-    """`messages[2].content[0].image`. Steps in angle brackets name a branch of a union, not a place."""
+def json_path(place: Iterator[int | str] | Sequence[int | str], prefix: str = "") -> str:
+    """`messages[2].content[0].image`. A key that could be taken for more than one stands quoted: `metadata["a.b"]`."""
     path = prefix
-    for at, step in enumerate(loc):
+    for step in place:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif not step.startswith("<") and not (step in _BRANCHES and at == len(loc) - 1 and at > 0):
+        elif _BARE.fullmatch(step):
             path += f".{step}" if path else step
+        else:
+            path += f"[{json.dumps(step)}]"
     return path
+
+
+def _place(loc: Sequence[int | str], value: Any, missing: bool) -> Iterator[int | str]:
+    """The steps of pydantic's path that the value has; the others name the branch of a union that was tried."""
+    for at, step in enumerate(loc):
+        if missing and at == len(loc) - 1:
+            yield step
+        elif _has(value, step):
+            yield step
+            value = value[step]
+
+
+def _has(value: Any, step: int | str) -> bool:
+    if isinstance(value, list | tuple):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, dict) and step in value

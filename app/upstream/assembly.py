@@ -100,7 +100,8 @@ class Assembler:
         if choice is None:
             return
         if chunk.ragged or self._halves:
-            self._mend(choice)
+            self._mend(choice.delta, "delta")
+            self._mend(choice.message, "message")
         if choice.delta is not None:
             self._delta(choice.delta, out)
         if choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
@@ -171,16 +172,18 @@ class Assembler:
         else:
             self._reason = self._reason or reason
 
-    def _mend(self, choice: Choice) -> None:
+    def _mend(self, delta: Delta | None, where: str) -> None:
         """Surrogate pairs whose halves came in two chunks; none may remain in a text."""
-        delta = choice.delta or choice.message
         if delta is None:
             return
         for field in ("content", "reasoning_content", "reasoning", "reasoning_text", "refusal"):
-            setattr(delta, field, self._joined(field, getattr(delta, field)))
+            setattr(delta, field, self._joined(f"{where} {field}", getattr(delta, field)))
         for place, call in enumerate(delta.tool_calls or ()):
             if call.function is not None:
-                call.function.arguments = self._joined(f"call {call.index}:{place}", call.function.arguments)
+                key = f"{where} {call.index}:{place}"
+                call.function.arguments = self._joined(key, call.function.arguments)
+        if delta.function_call is not None:
+            delta.function_call.arguments = self._joined(f"{where} call", delta.function_call.arguments)
 
     def _joined(self, field: str, text: str | None) -> str | None:
         if not text:

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from app.upstream.nesting import too_deep
+
 
 class Function(Struct, gc=False):
     name: str | None = None
@@ -66,15 +68,13 @@ def decode(data: bytes) -> Chunk | None:
 
     Raises ValueError when `data` is not one whole JSON value.
     """
+    if too_deep(data):
+        raise ValueError("nested too deeply")
     try:
         return _strict(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         pass
-    try:
-        value = json.loads(data.decode("utf-8", "replace"), parse_int=_integer)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    chunk = lenient(value)
+    chunk = lenient(json.loads(data.decode("utf-8", "replace"), parse_int=_integer))
     if chunk is not None:
         chunk.ragged = b"\\ud" in data.lower()
     return chunk
@@ -94,13 +94,13 @@ def lenient(value: Any) -> Chunk | None:
     return Chunk(
         choices=[_choice(item) for item in choices if isinstance(item, dict)] if isinstance(choices, list) else None,
         usage=_mapping(value.get("usage")),
-        error=value.get("error"),
+        error=_sendable(value.get("error")),
         x_groq=_mapping(value.get("x_groq")),
         base_resp=_mapping(value.get("base_resp")),
         object=value.get("object") if isinstance(value.get("object"), str) else None,
-        message=value.get("message"),
-        code=value.get("code"),
-        detail=value.get("detail"),
+        message=_sendable(value.get("message")),
+        code=_sendable(value.get("code")),
+        detail=_sendable(value.get("detail")),
     )
 
 
@@ -110,9 +110,9 @@ def _choice(value: dict[str, Any]) -> Choice:
         index=_index(value.get("index")) or 0,
         delta=_delta(value.get("delta")),
         message=_delta(value.get("message")),
-        finish_reason=reason if isinstance(reason, str) else None,
+        finish_reason=paired(reason) if isinstance(reason, str) else None,
         usage=_mapping(value.get("usage")),
-        error=value.get("error"),
+        error=_sendable(value.get("error")),
     )
 
 
@@ -130,7 +130,7 @@ def _delta(value: Any) -> Delta | None:
         reasoning_content=_text(value.get("reasoning_content")) or thought or None,
         reasoning=_text(value.get("reasoning")),
         reasoning_text=_text(value.get("reasoning_text")),
-        reasoning_details=details if isinstance(details, list) else None,
+        reasoning_details=_sendable(details) if isinstance(details, list) else None,
         tool_calls=[_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
         function_call=_function(value.get("function_call")),
         refusal=_text(value.get("refusal")),
@@ -175,7 +175,7 @@ def _call(value: dict[str, Any]) -> Call:
         index=_index(value.get("index")),
         id=paired(id_) if isinstance(id_, str) else str(id_) if isinstance(id_, int) else None,
         function=_function(function),
-        extra_content=value.get("extra_content"),
+        extra_content=_sendable(value.get("extra_content")),
     )
 
 
@@ -195,10 +195,21 @@ def _index(value: Any) -> int | None:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return None
 
 
 def _mapping(value: Any) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) else None
+    return _sendable(value) if isinstance(value, dict) else None
+
+
+def _sendable(value: Any) -> Any:
+    """What is passed on as it came, without halves of surrogate pairs, which have no UTF-8."""
+    if isinstance(value, str):
+        return value if value.isascii() else paired(value)
+    if isinstance(value, list):
+        return [_sendable(item) for item in value]
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
+    return value

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from app.chat.events import Fault
+from app.upstream.nesting import too_deep
 
 TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "upstream_incomplete", "tool_use_failed"})
 """The kinds after which the same request may work later."""
@@ -121,10 +122,7 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes, now: dat
 
 def from_body(body: bytes, status: int | None, retry_after_seconds: float | None = None) -> Fault:
     text = body.decode("utf-8", "replace").strip()
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = _parsed(text)
     if isinstance(value, dict | list):
         return from_object(value, status, retry_after_seconds)
     if isinstance(value, str):
@@ -163,7 +161,8 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
 
 def _base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> Fault:
     message = str(base.get("status_msg") or "the model server gave no reason")
-    kind = _BASE_RESP.get(base.get("status_code") or 0) or _by_words(message) or "server_error"
+    code = base.get("status_code")
+    kind = (_BASE_RESP.get(code) if isinstance(code, int) else None) or _by_words(message) or "server_error"
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait)
 
 
@@ -186,16 +185,25 @@ def _message(source: Any) -> str:
 
 def _nested(raw: Any) -> str:
     if isinstance(raw, str):
-        try:
-            raw = json.loads(raw)
-        except (ValueError, RecursionError):
-            return str(raw)
+        text, raw = raw, _parsed(raw)
+        if raw is None:
+            return text
     if isinstance(raw, list):
         raw = next((item for item in raw if isinstance(item, dict)), {})
     if not isinstance(raw, dict):
         return str(raw)
     error = raw.get("error")
     return _message(error if isinstance(error, dict | str) and error else raw)
+
+
+def _parsed(text: str) -> Any:
+    """None for what is no JSON."""
+    if too_deep(text.encode("utf-8", "replace")):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _flat(value: Any) -> str:
@@ -207,7 +215,8 @@ def _flat(value: Any) -> str:
     if isinstance(value, list):
         pieces = []
         for item in value:
-            where = ".".join(str(step) for step in item.get("loc", ())) if isinstance(item, dict) else ""
+            loc = item.get("loc") if isinstance(item, dict) else None
+            where = ".".join(str(step) for step in loc) if isinstance(loc, list) else ""
             text = _flat(item)
             pieces.append(f"{where}: {text}" if where else text)
         return "; ".join(piece for piece in pieces if piece)
@@ -245,14 +254,14 @@ def _by_status(status: int | None, code: int | None, type_: str) -> str:
 
 
 def _http_status(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and re.fullmatch("[45][0-9]{2}", value):
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None
 
 
 def _detail(source: dict[str, Any]) -> Any:
     failed = source.get("failed_generation")
-    return {"failed_generation": failed[:MAX_MESSAGE]} if isinstance(failed, str) else None
+    return {"failed_generation": _clean(failed)} if isinstance(failed, str) else None
 
 
 def _titled(html: str) -> str:

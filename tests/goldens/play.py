@@ -69,10 +69,11 @@ async def play(case: Json) -> Outcome:
     """The case's request through a gateway of its configuration."""
     replies = [_reply(exchange["response"]) for exchange in case["upstream"]]
     async with ScriptedServer(*(replies or [_reply({"kind": "sse", "chunks": [HELLO]})])) as server:
+        tree = _settings(case, server.url)
         try:
-            settings = _settings(case, server.url)
+            settings = Settings.model_validate(tree)
         except ValidationError as error:
-            return Outcome(refused=tuple(item.path for item in violations(error)))
+            return Outcome(refused=tuple(item.path for item in violations(error, tree)))
         app = create_app(settings)
         async with app.router.lifespan_context(app):
             transport = httpx.ASGITransport(app)
@@ -82,13 +83,13 @@ async def play(case: Json) -> Outcome:
         return Outcome(tuple(server.requests), read.messages, read.finish_reason, read.error)
 
 
-def _settings(case: Json, url: str) -> Settings:
+def _settings(case: Json, url: str) -> Json:
     config = case["llm_cfg"]
     base = config.get("api_base") or config.get("base_url") or config["model_server"]
     upstream = {"base_url": url + urlsplit(base).path, "api_key": config.get("api_key", "EMPTY").strip()}
     model = {"upstreams": ["golden"], "defaults": {"use_raw_api": False} | config["generate_cfg"]}
     name = config["model"] or DEFAULT_MODEL
-    return Settings.model_validate({"upstreams": {"golden": upstream}, "models": {name: model}})
+    return {"upstreams": {"golden": upstream}, "models": {name: model}}
 
 
 def _request(case: Json) -> Json:

@@ -10,7 +10,7 @@ from app.formats.base import Decoded, Encoded, Encoder, Format, Mode, Options, R
 from app.formats.qwen.decode import decode
 from app.formats.qwen.encode import DeltaEncoder, SnapshotEncoder, WholeEncoder
 from app.formats.qwen.history import history
-from app.formats.qwen.schema import QwenMessages
+from app.formats.qwen.schema import QwenMessage, QwenMessages
 from app.formats.violations import violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
@@ -25,8 +25,17 @@ def _decode(messages: list[Any], options: Options) -> Decoded:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, "messages"))
+        found = violations(error, messages, "messages")
+        _, more, warnings = decode([_sound(message) for message in messages])
+        return Decoded((), [*found, *more], warnings)
     return Decoded(*decode(wire))
+
+
+def _sound(message: Any) -> QwenMessage | None:
+    try:
+        return QwenMessage.model_validate(message)
+    except ValidationError:
+        return None
 
 
 def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:

@@ -6,17 +6,26 @@ from typing import Any
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.segments import is_json
 from app.errors import Violation
-from app.formats.qwen.schema import ContentItem, QwenMessage
+from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
+from app.formats.violations import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
 
 
-def decode(wire: Sequence[QwenMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
-    """(messages, violations, warnings). The messages are usable only where there are no violations."""
+def decode(wire: Sequence[QwenMessage | None]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
+    """(messages, violations, warnings). The messages are usable only where there are no violations.
+
+    None stands for a message that was refused already: nothing is said that may be wrong only because of it.
+    """
     run = _Decoding()
-    messages = tuple(run.message(number, item) for number, item in enumerate(wire))
+    messages: list[Message] = []
+    for number, item in enumerate(wire):
+        if item is None:
+            run.skipped = True
+        else:
+            messages.append(run.message(number, item))
     run.check_order(wire)
-    return messages, run.violations, run.warnings
+    return tuple(messages), run.violations, run.warnings
 
 
 class _Decoding:
@@ -24,13 +33,18 @@ class _Decoding:
         self.violations: list[Violation] = []
         self.warnings: list[str] = []
         self._names: dict[str, str] = {}
+        self.skipped = False
+        """Some message before had been refused."""
 
     def message(self, number: int, item: QwenMessage) -> Message:
         path = f"messages[{number}]"
         extra = item.extra or {}
         id_ = self._function_id(extra, path)
-        for key in item.model_extra or ():
-            self.warnings.append(f"{path}.{key} is not a field of a Qwen-Agent message and was ignored")
+        for key, value in (item.model_extra or {}).items():
+            if key == "tool_calls" and value:
+                self.violations.append(Violation(f"{path}.tool_calls", OPENAI_CALLS))
+                continue
+            self.warnings.append(f"{json_path([key], path)} is not a field of a Qwen-Agent message and was ignored")
         parts: list[Part] = []
         reasoning = self._reasoning(item, path)
         if reasoning:
@@ -70,7 +84,7 @@ class _Decoding:
 
     def _result_name(self, item: QwenMessage, id_: str | None, path: str) -> str | None:
         name = item.name or (self._names.get(id_) if id_ else None)
-        if not name:
+        if not name and not (id_ and self.skipped):
             text = "is required: no call before it has this message's extra.function_id"
             self.violations.append(Violation(f"{path}.name", text))
         return name
@@ -78,6 +92,8 @@ class _Decoding:
     def _call(self, item: QwenMessage, id_: str | None, path: str) -> ToolCall:
         call = item.function_call
         assert call is not None
+        if item.role != "assistant":
+            self.violations.append(Violation(f"{path}.function_call", "only an assistant message can have it"))
         if id_:
             self._names[id_] = call.name
         if call.arguments.strip() and not is_json(call.arguments):
@@ -86,13 +102,13 @@ class _Decoding:
         opaque = {key: extra[key] for key in ("extra_content",) if key in extra}
         return ToolCall(call.name, call.arguments, id_, opaque)
 
-    def check_order(self, wire: Sequence[QwenMessage]) -> None:
+    def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
         """Qwen-Agent's own rules: one system message at most, and after it a user speaks first."""
-        systems = [number for number, item in enumerate(wire) if item.role == "system"]
+        systems = [number for number, item in enumerate(wire) if item and item.role == "system"]
         for number in systems[1:]:
             self.violations.append(Violation(f"messages[{number}].role", "there can be only one system message"))
-        first = next((number for number, item in enumerate(wire) if item.role != "system"), None)
-        if first is not None and wire[first].role != "user":
+        first, item = next(((at, one) for at, one in enumerate(wire) if not one or one.role != "system"), (0, None))
+        if item is not None and item.role != "user":
             text = "the first message that is not system must be a user's"
             self.violations.append(Violation(f"messages[{first}].role", text))
 

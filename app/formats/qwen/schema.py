@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -16,7 +17,9 @@ from pydantic import (
 
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]{16}")
-OPENAI_PART = "is a part in OpenAI's form; send the list with format: openai"
+_AS_OPENAI = "send the list with format: openai"
+OPENAI_PART = f"is a part in OpenAI's form; {_AS_OPENAI}"
+OPENAI_CALLS = f"is a key of OpenAI's form; {_AS_OPENAI}"
 
 
 def _is_remote(value: str) -> bool:
@@ -51,24 +54,29 @@ def _audio(value: Any) -> Any:
     return value
 
 
-def _video(value: Any) -> Any:
-    """A URL, or a list of frames."""
-    if value is None or isinstance(value, str):
-        return _url(value)
-    if not isinstance(value, list) or not value or not all(isinstance(frame, str) for frame in value):
-        raise ValueError("must be a string or a list of strings")
-    for frame in value:
-        _url(frame)
-    return value
-
-
 Url = Annotated[str | None, AfterValidator(_url)]
 Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})]
+
+
+def _branch(value: Any) -> str | None:
+    """Which branch of a union: text, a list, or nothing."""
+    if isinstance(value, str):
+        return "<text>"
+    if isinstance(value, list | tuple):
+        return "<items>"
+    return "<null>" if value is None else None
+
+
+Frame = Annotated[str, AfterValidator(_url)]
 Video = Annotated[
-    Any,
-    AfterValidator(_video),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    Annotated[Frame, Tag("<text>")]
+    | Annotated[list[Frame], Field(min_length=1), Tag("<items>")]
+    | Annotated[None, Tag("<null>")],
+    Discriminator(
+        _branch, custom_error_type="video_type", custom_error_message="must be a string or a list of strings"
+    ),
 ]
+"""A URL, or a list of frames."""
 
 
 class ContentItem(BaseModel):
@@ -104,22 +112,20 @@ class FunctionCall(BaseModel):
     arguments: str
 
 
-def _kind_of_text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<text>"
-    if isinstance(value, list | tuple):
-        return "<items>"
-    return "<null>" if value is None else None
-
-
 Content = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[list[ContentItem], Tag("<items>")] | Annotated[None, Tag("<null>")],
     Discriminator(
-        _kind_of_text,
+        _branch,
         custom_error_type="content_type",
         custom_error_message="must be a string, a list of content items or null",
     ),
 ]
+
+
+def _role(value: Any) -> Any:
+    if value in ("tool", "developer"):
+        raise ValueError(f"{value} is a role of OpenAI's form; {_AS_OPENAI}")
+    return value
 
 
 class QwenMessage(BaseModel):
@@ -127,25 +133,12 @@ class QwenMessage(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
 
-    role: Literal["system", "user", "assistant", "function"]
+    role: Annotated[Literal["system", "user", "assistant", "function"], BeforeValidator(_role)]
     content: Content
     reasoning_content: Content = None
     name: str | None = None
     function_call: FunctionCall | None = None
     extra: dict[str, Any] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _not_openai(cls, value: Any) -> Any:
-        if isinstance(value, dict) and (value.get("role") in ("tool", "developer") or value.get("tool_calls")):
-            raise ValueError("is a message in OpenAI's form; send the list with format: openai")
-        return value
-
-    @model_validator(mode="after")
-    def _calls_are_the_assistants(self) -> "QwenMessage":
-        if self.function_call is not None and self.role != "assistant":
-            raise ValueError("only an assistant message can have a function_call")
-        return self
 
 
 QwenMessages = Annotated[list[QwenMessage], Field(min_length=1)]

@@ -1,0 +1,210 @@
+"""Which messages `format: qwen` takes: what Qwen-Agent's own schema takes, but for the differences listed here.
+
+The golden file is what the classes of qwen-agent 0.0.34 made of each input.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.formats import FORMATS
+from app.formats.base import Decoded, Options
+
+CASES = json.loads((Path(__file__).parent.parent / "goldens/qwen_agent/unit_schema.json").read_text())
+LOCAL_FILE = "a path or a bare word is a file of the gateway's machine, which is never read"
+STRICTER = {
+    "item_image": ("content[0].image", LOCAL_FILE),
+    "item_audio_str": ("content[0].audio", LOCAL_FILE),
+    "item_audio_dict": ("content[0].audio", "the sound is neither a URL nor base64"),
+    "item_video_list": ("content[0].video[0]", LOCAL_FILE),
+    "item_video_list_any": ("content[0].video[0]", "a frame is a URL"),
+    "function_without_name": ("name", "no model server takes a result of nothing"),
+    "fc_not_json": ("function_call.name", "a function without a name cannot be called"),
+    "fc_on_user": ("function_call", "Qwen-Agent would drop it without a word"),
+}
+"""Taken by Qwen-Agent, refused here: the place that is named, and why."""
+REFUSED_AT = {
+    "missing_role": "role",
+    "role_tool": "role",
+    "role_case": "role",
+    "int_content": "content",
+    "dict_content": "content",
+    "openai_part": "content[0]",
+    "openai_image_part": "content[0]",
+    "item_two": "content[0].image",
+    "item_emptytext_image": "content[0].image",
+    "item_none": "content[0]",
+    "item_text_extra": "content[0].foo",
+    "item_image_obj": "content[0].image",
+    "item_audio_empty": "content[0].audio",
+    "item_audio_list": "content[0].audio",
+    "item_video_dict": "content[0].video",
+    "name_int": "name",
+    "fc_args_obj": "function_call.arguments",
+    "fc_args_missing": "function_call.arguments",
+    "fc_name_missing": "function_call.name",
+    "extra_list": "extra",
+    "reasoning_int": "reasoning_content",
+}
+"""Refused by both, and where."""
+
+
+def decode(*messages: Any) -> Decoded:
+    """What comes of these messages behind a user's."""
+    return FORMATS["qwen"].decode([{"role": "user", "content": "x"}, *messages], Options())
+
+
+def places(*messages: Any) -> list[str]:
+    return [violation.path for violation in decode(*messages).violations]
+
+
+def call(name: str = "f", arguments: str = "{}", id_: str = "1") -> dict[str, Any]:
+    called = {"name": name, "arguments": arguments}
+    return {"role": "assistant", "content": "", "function_call": called, "extra": {"function_id": id_}}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_message_is_taken_or_refused_as_qwen_agent_does_but_for_the_differences(case: dict[str, Any]) -> None:
+    where = REFUSED_AT.get(case["name"])
+    if case["name"] in STRICTER:
+        where = STRICTER[case["name"]][0]
+    assert places(case["input"])[:1] == ([] if where is None else [f"messages[1].{where}"])
+
+
+def test_the_tables_say_what_qwen_agent_does() -> None:
+    assert {case["name"] for case in CASES if case["ok"]} >= set(STRICTER)
+    assert {case["name"] for case in CASES if not case["ok"]} == set(REFUSED_AT)
+
+
+@pytest.mark.parametrize(
+    ("item", "place"),
+    [
+        ({"text": "", "image": ""}, "image"),
+        ({"image": ""}, "image"),
+        ({"image": "/etc/passwd"}, "image"),
+        ({"image": "file:///etc/passwd"}, "image"),
+        ({"file": "C:\\secret.txt"}, "file"),
+        ({"audio": "notes.wav"}, "audio"),
+        ({"audio": {"data": "a.wav", "path": "x"}}, "audio"),
+        ({"video": ["https://example.com/1.png", "2.png"]}, "video[1]"),
+        ({"video": []}, "video"),
+        ({"text": "a", "image": "https://example.com/a.png"}, ""),
+        ({"text": None}, ""),
+    ],
+)
+def test_an_item_that_cannot_be_sent_is_refused_at_its_key(item: dict[str, Any], place: str) -> None:
+    where = "messages[1].content[1]" + (f".{place}" if place else "")
+    assert places({"role": "user", "content": [{"text": "see"}, item]}) == [where]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"image": "https://example.com/a.png"},
+        {"image": "DATA:image/png;base64,AAAA"},
+        {"audio": {"data": "A" * 40, "format": "wav"}},
+        {"video": ["https://example.com/1.png"]},
+        {"video": "http://example.com/a.mp4", "text": None},
+    ],
+)
+def test_urls_data_and_frames_are_taken(item: dict[str, Any]) -> None:
+    assert places({"role": "user", "content": [item]}) == []
+
+
+def test_every_violation_is_named_at_once_with_its_exact_place() -> None:
+    assert places(
+        {"role": "user", "content": [{"image": "a.png"}, {"foo": 1}]},
+        {"role": "assistant", "content": 3, "function_call": {"name": " ", "arguments": {}}},
+        {"role": "function", "content": "x"},
+        {"role": "system", "content": "be"},
+        {"role": "system", "content": "nice"},
+    ) == [
+        "messages[1].content[0].image",
+        "messages[1].content[1].foo",
+        "messages[2].content",
+        "messages[2].function_call.name",
+        "messages[2].function_call.arguments",
+        "messages[3].name",
+        "messages[5].role",
+    ]
+
+
+def test_nothing_is_held_against_what_follows_a_refused_message() -> None:
+    refused = call() | {"content": 3}
+    assert places(refused, {"role": "function", "content": "x", "extra": {"function_id": "1"}}) == [
+        "messages[1].content"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ({"role": "tool", "content": "x", "tool_call_id": "1"}, "role"),
+        ({"role": "developer", "content": "x"}, "role"),
+        ({"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}, "tool_calls"),
+        ({"role": "user", "content": [{"type": "text", "text": "x"}]}, "content[0]"),
+    ],
+)
+def test_openais_form_is_refused_and_the_format_to_name_is_said(message: dict[str, Any], place: str) -> None:
+    (violation,) = decode(message).violations
+    assert violation.path == f"messages[1].{place}"
+    assert violation.message.endswith("send the list with format: openai")
+
+
+def test_unknown_keys_are_warnings_that_name_them() -> None:
+    decoded = decode({"role": "user", "content": "x", "foo": 1, "a.b": 2, "tool_calls": []})
+    assert not decoded.violations
+    assert [warning.split(" ")[0] for warning in decoded.warnings] == [
+        "messages[1].foo",
+        'messages[1]["a.b"]',
+        "messages[1].tool_calls",
+    ]
+
+
+def test_reasoning_of_a_user_is_not_sent_and_said_so() -> None:
+    decoded = decode({"role": "user", "content": "x", "reasoning_content": "hm"})
+    assert [part.kind for part in decoded.messages[1].parts] == ["text"]
+    assert decoded.warnings == ["messages[1].reasoning_content was not sent: only an assistant message can have it"]
+
+
+def test_reasoning_can_only_be_text() -> None:
+    item = {"image": "https://example.com/a.png"}
+    assert places({"role": "assistant", "content": "", "reasoning_content": [{"text": "a"}, item]}) == [
+        "messages[1].reasoning_content[1]"
+    ]
+
+
+def test_a_result_without_a_name_takes_it_from_the_call_that_its_id_names() -> None:
+    decoded = decode(call("f"), {"role": "function", "content": "x", "extra": {"function_id": "1"}})
+    (result,) = decoded.messages[2].parts
+    assert (result.kind, result.name, result.id) == ("tool_result", "f", "1")
+
+
+def test_a_result_whose_id_names_no_call_needs_a_name() -> None:
+    result = {"role": "function", "content": "x", "extra": {"function_id": "2"}}
+    assert places(call("f"), result) == ["messages[2].name"]
+    assert places(call("f"), result | {"name": "f"}) == []
+
+
+@pytest.mark.parametrize("arguments", ["{", "not json", '{"a": 1} x', "\ud800"])
+def test_arguments_that_are_no_json_go_back_with_a_warning(arguments: str) -> None:
+    decoded = decode(call(arguments=arguments))
+    assert decoded.warnings == ["messages[1].function_call.arguments is not valid JSON"]
+    assert decoded.messages[1].parts[0].arguments == arguments
+
+
+@pytest.mark.parametrize("arguments", ["{}", "", " ", "[1]", '"x"'])
+def test_arguments_that_are_json_or_blank_need_no_warning(arguments: str) -> None:
+    assert decode(call(arguments=arguments)).warnings == []
+
+
+def test_a_number_is_taken_for_an_id_and_nothing_else_is() -> None:
+    assert decode(call() | {"extra": {"function_id": 7}}).messages[1].parts[0].id == "7"
+    assert places(call() | {"extra": {"function_id": True}}) == ["messages[1].extra.function_id"]
+
+
+def test_a_user_speaks_first_and_there_is_one_system_message() -> None:
+    system, user, assistant = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
+    found = FORMATS["qwen"].decode([assistant, system, user, system]).violations
+    assert [violation.path for violation in found] == ["messages[3].role", "messages[0].role"]

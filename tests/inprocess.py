@@ -1,0 +1,144 @@
+"""A gateway in this process: requests go straight into the application, model servers are a function."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx
+from app.main import create_app
+from app.settings import Settings
+
+SERVER = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "models": {"m": {"upstreams": ["local"]}}}
+SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+
+
+class Pieces(httpx.AsyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+class ModelServer(httpx.AsyncBaseTransport):
+    """Answers as it is told, by default with a short reply; `requests` is what it was sent."""
+
+    def __init__(self, answer: Callable[[httpx.Request], httpx.Response] | None = None) -> None:
+        self._answer = answer
+        self.requests: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        response = self._answer(request) if self._answer else streamed(SAID, STOP)
+        response.request = request
+        return response
+
+
+def streamed(*pieces: bytes) -> httpx.Response:
+    return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    header_lines: list[tuple[bytes, bytes]]
+    body: bytes
+
+    @property
+    def headers(self) -> httpx.Headers:
+        return httpx.Headers(self.header_lines)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def frames(self) -> list[Any]:
+        """The events of a stream."""
+        return [json.loads(line[6:]) for line in self.body.decode().split("\n") if line.startswith("data: ")]
+
+
+class Running:
+    """`with Running({...}) as gateway: gateway.post("/v1/chat", {...})`."""
+
+    def __init__(self, settings: dict[str, Any] | None = None, server: httpx.AsyncBaseTransport | None = None) -> None:
+        self.app = create_app(Settings.model_validate(SERVER if settings is None else settings), server)
+        self.loop = asyncio.new_event_loop()
+        self._lifespan: AbstractAsyncContextManager[Any] = self.app.router.lifespan_context(self.app)
+
+    def __enter__(self) -> Self:
+        self.loop.run_until_complete(self._lifespan.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.run_until_complete(self._lifespan.__aexit__(None, None, None))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
+        return self.ask("GET", path, headers=headers)
+
+    def post(self, path: str, body: Any, headers: dict[str, str] | None = None) -> Answer:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.ask("POST", path, [raw], headers)
+
+    def ask(
+        self, method: str, path: str, pieces: Sequence[bytes] = (b"",), headers: dict[str, str] | None = None
+    ) -> Answer:
+        return self.loop.run_until_complete(self.asked(method, path, pieces, headers))
+
+    async def asked(
+        self, method: str, path: str, pieces: Sequence[bytes] = (b"",), headers: dict[str, str] | None = None
+    ) -> Answer:
+        """The body goes out piece by piece; the caller stays until the answer has ended."""
+        last = len(pieces) - 1
+        queue = [{"type": "http.request", "body": piece, "more_body": at < last} for at, piece in enumerate(pieces)]
+        ended = asyncio.Event()
+        begin: dict[str, Any] = {}
+        body: list[bytes] = []
+
+        async def receive() -> dict[str, Any]:
+            if queue:
+                return queue.pop(0)
+            await ended.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                assert not begin, "two heads"
+                begin.update(message)
+            else:
+                assert not ended.is_set(), "bytes behind the end"
+                body.append(message.get("body", b""))
+                if not message.get("more_body"):
+                    ended.set()
+
+        await self.app(_scope(method, path, headers or {}), receive, send)
+        assert ended.is_set(), "no end"
+        return Answer(begin["status"], list(begin["headers"]), b"".join(body))
+
+
+def _scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
+    path, _, query = path.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", 8000),
+        "state": {},
+    }

@@ -1,0 +1,325 @@
+"""Configuration: what wins over what, what every mistake is told as, and what is never shown."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.settings import Model, Server, Settings, SettingsError, Upstream, load
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+DOCUMENT = (Path(__file__).parent.parent / "docs/configuration.md").read_text()
+LOCAL = '[upstreams.local]\nbase_url = "http://127.0.0.1:1/v1"\n'
+ONE_MODEL = LOCAL + '[models.m]\nupstreams = ["local"]\n'
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(text: str, **environ: str) -> Settings:
+    Path("parley.toml").write_text(text, encoding="utf-8")
+    return load(environ)
+
+
+def mistakes(text: str, **environ: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        written(text, **environ)
+    assert str(caught.value) == "\n".join(caught.value.mistakes)
+    return caught.value.mistakes
+
+
+# -- where settings come from ---------------------------------------------------------
+
+
+def test_without_a_file_and_variables_the_demo_model_serves() -> None:
+    settings = load({})
+    assert settings == Settings(demo=True)
+    assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8000)
+
+
+def test_settings_of_the_server_alone_leave_the_demo_model_on() -> None:
+    assert written("[server]\nport = 9000").demo
+
+
+def test_the_working_folders_file_is_read() -> None:
+    assert written("[server]\nport = 9000").server.port == 9000
+
+
+def test_a_named_file_is_read_instead(empty_folder: Path) -> None:
+    (empty_folder / "other.toml").write_text("[server]\nport = 9001")
+    assert written("[server]\nport = 9000", PARLEY_CONFIG="other.toml").server.port == 9001
+    assert load({"PARLEY_CONFIG": "missing.toml"}, Path("other.toml")).server.port == 9001
+
+
+def test_a_variable_wins_over_the_file() -> None:
+    assert written("[server]\nport = 9000\nworkers = 2", PARLEY_SERVER__PORT="9002").server == Server(
+        port=9002, workers=2
+    )
+
+
+def test_variables_alone_configure_an_upstream_and_a_default() -> None:
+    settings = load(
+        {
+            "PARLEY_UPSTREAMS__BOX__BASE_URL": "http://box/v1/",
+            "PARLEY_UPSTREAMS__BOX__IDLE_SECONDS": "7.5",
+            "PARLEY_PASSTHROUGH": "box",
+            "PARLEY_DEFAULT_MODEL": "any",
+        }
+    )
+    assert settings.upstreams == {"box": Upstream(base_url="http://box/v1", idle_seconds=7.5)}
+    assert (settings.passthrough, settings.default_model, settings.demo) == ("box", "any", False)
+
+
+def test_every_scalar_can_come_from_a_variable_whatever_its_type() -> None:
+    settings = written(
+        ONE_MODEL,
+        PARLEY_MODELS__M__DEFAULTS__TEMPERATURE="0.5",
+        PARLEY_MODELS__M__DEFAULTS__ENABLE_THINKING="true",
+        PARLEY_MODELS__M__DEFAULTS__MAX_TOKENS="7",
+        PARLEY_MODELS__M__PROFILE__TEXT_PARTS="true",
+        PARLEY_MODELS__M__MAX_RETRIES="2",
+        PARLEY_DEMO="false",
+    )
+    assert settings.models["m"].defaults.given() == {"temperature": 0.5, "max_tokens": 7, "enable_thinking": True}
+    assert settings.models["m"].max_retries == 2
+    assert settings.profile("m", "local").text_parts is True
+
+
+@pytest.mark.parametrize("name", ["my-box", "My.Box", "my_box", "MY BOX"])
+def test_names_match_variables_without_case_and_punctuation(name: str) -> None:
+    text = f'passthrough = "{name}"\n[upstreams."{name}"]\nbase_url = "http://a/v1"'
+    settings = written(text, PARLEY_UPSTREAMS__MY_BOX__BASE_URL="http://b/v1")
+    assert {key: row.base_url for key, row in settings.upstreams.items()} == {name: "http://b/v1"}
+
+
+def test_the_name_as_it_is_wins_over_one_that_looks_alike() -> None:
+    text = 'passthrough = "a_b"\n[upstreams.a-b]\nbase_url = "http://a/v1"\n[upstreams.a_b]\nbase_url = "http://b/v1"'
+    settings = written(text, PARLEY_UPSTREAMS__A_B__BASE_URL="http://c/v1")
+    assert settings.upstreams["a_b"].base_url == "http://c/v1"
+
+
+def test_one_variable_puts_a_server_behind_every_model_name() -> None:
+    settings = load(
+        {"PARLEY_UPSTREAM_URL": "http://a/v1", "PARLEY_UPSTREAM_API_KEY": "k", "PARLEY_UPSTREAM_KIND": "vllm"}
+    )
+    assert settings.passthrough == "default"
+    assert settings.upstreams["default"].kind == "vllm"
+    assert settings.upstreams["default"].api_key is not None
+    assert settings.upstreams["default"].api_key.get_secret_value() == "k"
+
+
+def test_the_shorthand_leaves_the_files_models_and_pass_through() -> None:
+    settings = written('passthrough = "local"\n' + ONE_MODEL, PARLEY_UPSTREAM_URL="http://a/v1")
+    assert (set(settings.upstreams), settings.passthrough) == ({"local", "default"}, "local")
+
+
+def test_variables_are_put_into_strings_anywhere_and_taken_as_they_are() -> None:
+    text = 'passthrough = "x"\n[upstreams.x]\nbase_url = "http://${HOST}:${PORT}/v1"\nheaders = { a = "${A}${A}" }'
+    settings = written(text, HOST="h", PORT="1", A="${HOST}")
+    assert settings.upstreams["x"].base_url == "http://h:1/v1"
+    assert settings.upstreams["x"].headers["a"].get_secret_value() == "${HOST}${HOST}"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PARLEY_URL", "http://127.0.0.1:8000"),
+        ("PARLEY_API_KEY", "k"),
+        ("PARLEY_SERVICE_HOST", "10.0.0.1"),
+        ("PARLEY_SERVICE_PORT_HTTP", "80"),
+        ("PARLEY_PORT", "tcp://10.0.0.1:80"),
+        ("PARLEY_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ("PARLEYS_SERVER__PORT", "x"),
+    ],
+)
+def test_variables_that_are_no_settings_are_left_alone(variable: str, value: str) -> None:
+    assert load({variable: value}) == load({})
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load({}).server.port = 1  # type: ignore[misc]
+
+
+# -- mistakes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("[server]\nport = 70000", "server.port: "),
+        ("[server]\nport = 'x'", "server.port: "),
+        ("[server]\nprot = 1", "server.prot: is not a known key"),
+        ("[sever]\nport = 1", "sever: is not a known key"),
+        ("server = 3", "server: "),
+        ("[server]\nlog_level = 'loud'", "server.log_level: Input should be 'debug', "),
+        ("[server]\nheartbeat_seconds = 0", "server.heartbeat_seconds: "),
+        ("[server]\nheartbeat_seconds = nan", "server.heartbeat_seconds: "),
+        ("[server]\nmax_nesting = 1000", "server.max_nesting: "),
+        ("upstreams = 3", "upstreams: "),
+        ("[upstreams]\nlocal = 3", "upstreams.local: "),
+        ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
+        ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
+        ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
+        ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://u:p@x/v1'", "upstreams.a.base_url: must name no user"),
+        ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x'\nkind = 'vlm'", "upstreams.a.kind: 'vlm' is none of"),
+        (LOCAL, "upstreams: none is used; "),
+        ("passthrough = 'x'\n" + ONE_MODEL, "passthrough: there is no upstream 'x'"),
+        ("default_model = 'x'\n" + ONE_MODEL, "default_model: there is no model 'x'"),
+        ("[models.m]\nupstreams = []", "models.m.upstreams: "),
+        ("[models.m]\nupstreams = ['x']", "models.m.upstreams[0]: there is no upstream 'x'"),
+        (ONE_MODEL + "aliases = ['m']\n[models.n]\nupstreams = ['local']\naliases = ['m']", "models.n.aliases: 'm' is"),
+        (ONE_MODEL + "defaults = { temprature = 1 }", "models.m.defaults.temprature: is not a known key"),
+        (ONE_MODEL + "defaults = { temperature = -1 }", "models.m.defaults.temperature: "),
+        (ONE_MODEL + "profile = { media = ['smell'] }", "models.m.profile.media[0]: "),
+        (ONE_MODEL + "profile = { quirk = 1 }", "models.m.profile.quirk: is not a known key"),
+        (ONE_MODEL.replace("models.m", 'models."qwen3.5"') + "name = 3", 'models["qwen3.5"].name: '),
+        ("[upstreams.a]\nbase_url = '${NOWHERE}'\n", "upstreams.a.base_url: the environment has no NOWHERE"),
+        ("x = ", "parley.toml: is no TOML"),
+        ("# \udcff", "parley.toml: is no TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(text: str, start: str) -> None:
+    Path("parley.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SettingsError) as caught:
+        load({})
+    assert any(mistake.startswith(start) for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "mistake"),
+    [
+        ("PARLEY_PORT", "9000", "PARLEY_PORT: there is no setting of this name"),
+        ("PARLEY_SEVER__PORT", "9000", "PARLEY_SEVER__PORT: there is no setting of this name"),
+        ("PARLEY_SERVER__PROT", "9", "server.prot (PARLEY_SERVER__PROT): is not a known key"),
+        ("PARLEY_SERVER__PORT__X", "9", "PARLEY_SERVER__PORT__X: server.port is not a section"),
+        ("PARLEY_CONFIG", "nowhere.toml", "nowhere.toml: cannot be read (No such file or directory)"),
+        ("PARLEY_CONFIG", ".", ".: cannot be read (Is a directory)"),
+    ],
+)
+def test_a_mistake_of_the_environment_names_its_variable(variable: str, value: str, mistake: str) -> None:
+    assert mistake in mistakes("[server]\nport = 1", **{variable: value})
+
+
+def test_a_wrong_value_of_a_shorthand_names_the_variable() -> None:
+    (mistake,) = mistakes("", PARLEY_UPSTREAM_URL="localhost:8000")
+    assert mistake.startswith("upstreams.default.base_url (PARLEY_UPSTREAM_URL): must be an http ")
+
+
+def test_every_mistake_is_named_at_once() -> None:
+    text = """
+        default_model = "nobody"
+        [server]
+        port = "x"
+        [upstreams.a]
+        base_url = "ftp://a"
+        kind = "odd"
+        api_key = "${NO_KEY}"
+        [models.m]
+        upstreams = ["b", "a"]
+        profile = { names = "some" }
+    """
+    found = mistakes(text, PARLEY_X="1", PARLEY_SERVER__WORKERS="0")
+    assert [mistake.split(":")[0] for mistake in found] == [
+        "upstreams.a.api_key",
+        "PARLEY_X",
+        "server.port",
+        "server.workers (PARLEY_SERVER__WORKERS)",
+        "upstreams.a.base_url",
+        "upstreams.a.kind",
+        "default_model",
+        "models.m.upstreams[0]",
+        "models.m.profile.names",
+    ]
+
+
+# -- secrets ------------------------------------------------------------------------------
+
+SECRETS = {"KEY": "s3cret-key", "TOKEN": "s3cret-token"}
+WITH_SECRETS = (
+    'passthrough = "a"\n[upstreams.a]\nbase_url = "http://a/v1"\napi_key = "${KEY}"\nheaders = {x="${TOKEN}"}\n'
+)
+
+
+def test_secrets_are_kept_and_never_shown() -> None:
+    settings = written(WITH_SECRETS, **SECRETS)
+    assert settings.upstreams["a"].headers["x"].get_secret_value() == "s3cret-token"
+    for shown in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.upstreams["a"].api_key)):
+        assert "s3cret" not in shown
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        WITH_SECRETS + "kind = 3",
+        WITH_SECRETS.replace('base_url = "http://a/v1"', 'base_url = "http://u:s3cret@a/v1"'),
+        WITH_SECRETS.replace('"${KEY}"', '["${KEY}"]'),
+        WITH_SECRETS.replace('{x="${TOKEN}"}', '"${TOKEN}"'),
+        WITH_SECRETS.replace("api_key", "apikey"),
+    ],
+)
+def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
+    assert "s3cret" not in "\n".join(mistakes(wrong, **SECRETS))
+
+
+# -- the document ---------------------------------------------------------------------------
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "": Settings,
+    "server.": Server,
+    "upstreams.<name>.": Upstream,
+    "models.<name>.": Model,
+}
+TABLES = {"server", "upstreams", "models", "cache"}
+
+
+def fields() -> Iterator[tuple[str, FieldInfo]]:
+    for prefix, section in SECTIONS.items():
+        yield from (
+            (prefix + name, info) for name, info in section.model_fields.items() if prefix or name not in TABLES
+        )
+
+
+def rows() -> dict[str, list[str]]:
+    found = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.*?) ?\| (.+?) \| (.*?) ?\|$", DOCUMENT, re.MULTILINE)
+    return {name: rest for name, *rest in found}
+
+
+def shown(info: FieldInfo) -> str:
+    """The default as the document writes it."""
+    if info.is_required():
+        return "required"
+    default: Any = info.get_default(call_default_factory=True)
+    if default is None:
+        return ""
+    if isinstance(default, BaseModel):
+        return "`{}`"
+    return f"`{default}`".replace("False", "false").replace("()", "[]")
+
+
+def test_the_document_lists_every_setting_with_its_default() -> None:
+    assert {name: default for name, (_, default, *_) in rows().items()} == {
+        name: shown(info) for name, info in fields()
+    }
+
+
+def test_the_document_names_the_variable_of_every_setting_that_is_one_value() -> None:
+    for name, (_, _, _, variable) in rows().items():
+        if variable:
+            plain = "PARLEY_" + name.upper().replace(".", "__")
+            assert variable.startswith(f"`{plain}") and re.fullmatch(r"(__<\w+>)?", variable[1 + len(plain) : -1])
+        else:
+            assert name in ("upstreams.<name>.headers", "models.<name>.upstreams", "models.<name>.aliases")
+
+
+def test_the_documents_example_is_sound() -> None:
+    example = re.search(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert example
+    settings = written(example.group(1), DASHSCOPE_API_KEY="k")
+    assert set(settings.models) == {"qwen3", "qwen-max"}
+    assert settings.profile("qwen3", "box").inline_think == "auto_close"
