@@ -24,25 +24,35 @@ class Profile(BaseModel):
     replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none"] = "reasoning_content"
     """The field in which old reasoning goes back to the model, or inside its content between `think_tags`."""
     replay_turns: Literal["all", "tool_turns"] = "all"
-    """Whether reasoning goes back with every assistant turn or only with those that called tools."""
+    """Reasoning goes back with every assistant turn, or only with those that called tools."""
     replay_blank_reasoning: bool = False
     """Tool turns need the reasoning field even when no reasoning is known (DeepSeek V3.2+, Kimi)."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"
     ] = "enable_thinking"
-    """How `enable_thinking` is said to this server."""
+    """How `enable_thinking` is said to this server; the next one: how `thinking_budget`."""
     thinking_budget: Literal["thinking_budget", "reasoning_max_tokens", "chat_template_kwargs", "none"] = (
         "thinking_budget"
     )
-    """How `thinking_budget` is said to this server."""
     max_thinking_budget: int | None = Field(default=None, ge=1)
 
     media: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-    """What the model takes; anything else is refused with its place in the request."""
+    """What the model takes; anything else is described to it in words, files also by their text."""
+    media_form: dict[MediaKind, Literal["url", "base64", "raw"]] = Field(default_factory=dict)
+    """`url`: as the caller gave them; `base64`: as data URIs only, remote ones are fetched; `raw`: as bare base64 with
+    its format (OpenAI's `input_audio`). A kind that is not here: `url`, files `base64`."""
+    max_image_pixels: int | None = Field(default=None, ge=1)
+    """Images with more are scaled down. For these limits remote images are fetched."""
+    max_image_short_side: int | None = Field(default=None, ge=1)
+    max_media_bytes: int | None = Field(default=None, ge=1)
+    """Images above it are encoded smaller, anything else is refused."""
+    file_text: bool = True
+    """A file that the model does not take is read and its text inserted; else only its name is told."""
+    name_media: Literal["untaken", "with_tools"] = "with_tools"
+    """Media of users named in words: those that the model does not take, or where there are tools all (Qwen-Agent)."""
     video_frames: Literal["video", "images"] = "video"
     """A list of frames: DashScope's `video` part, or one image part each."""
-
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     renamed: dict[str, str | None] = Field(default_factory=dict)
     """Parameters that the server calls otherwise (`repetition_penalty` → `repeat_penalty`); None: it has none, and
@@ -52,9 +62,8 @@ class Profile(BaseModel):
     named_tool_choice: bool = True
     parallel_tool_calls: bool = True
     """The server knows the parameter `parallel_tool_calls`."""
-
     names: Literal["none", "user", "all"] = "none"
-    """Whose `name` is sent: nobody's, the users', or those of all roles."""
+    """Whose `name` is sent."""
     tool_names: bool = False
     """Tool results carry the function's name."""
     empty_content: Literal["null", "empty", "omit"] = "null"
@@ -65,7 +74,6 @@ class Profile(BaseModel):
     """Mistral's templates refuse ids that are not nine letters and digits."""
     valid_arguments: bool = True
     """The server refuses history whose arguments are no JSON object: broken ones are wrapped as `{"_raw": "…"}`."""
-
     stream_usage: bool = True
     """Usage in a stream is asked for by `stream_options.include_usage`."""
 
@@ -75,15 +83,18 @@ def _kind(**fields: Any) -> Profile:
 
 
 _LOCAL: dict[str, Any] = {"thinking_switch": "chat_template_kwargs", "thinking_budget": "chat_template_kwargs"}
+_RAW_AUDIO: dict[str, str] = {"audio": "raw"}
+_INLINE: dict[str, str] = {"image": "base64", "audio": "raw", "video": "base64"}
 
 KINDS: dict[str, Profile] = {
     "openai_compatible": _kind(),
-    "vllm": _kind(**_LOCAL, media=("image", "video", "audio")),
-    "sglang": _kind(**_LOCAL, media=("image", "video", "audio")),
+    "vllm": _kind(**_LOCAL, media=("image", "video", "audio"), media_form=_RAW_AUDIO),
+    "sglang": _kind(**_LOCAL, media=("image", "video", "audio"), media_form=_RAW_AUDIO),
     "llamacpp": _kind(
         thinking_switch="chat_template_kwargs",
         thinking_budget="none",
         media=("image", "audio"),
+        media_form=_INLINE,
         renamed={"repetition_penalty": "repeat_penalty"},
     ),
     "ollama": _kind(
@@ -91,12 +102,13 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_reasoning="reasoning",
         media=("image", "audio"),
+        media_form=_INLINE,
         renamed={"top_k": None, "repetition_penalty": None},
         named_tool_choice=False,
         tool_choice_required=None,
         parallel_tool_calls=False,
     ),
-    "lmstudio": _kind(thinking_switch="none", thinking_budget="none", media=("image",)),
+    "lmstudio": _kind(thinking_switch="none", thinking_budget="none", media=("image",), media_form=_INLINE),
     "dashscope": _kind(max_thinking_budget=38912, replay_reasoning="none", media=("image", "audio", "video")),
     "deepseek": _kind(
         thinking_switch="thinking_type",
@@ -112,6 +124,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_blank_reasoning=True,
         media=("image", "video"),
+        media_form=_INLINE,
         tool_choice_required=None,
         renamed={"top_k": None, "repetition_penalty": None, "seed": None},
     ),
@@ -134,6 +147,7 @@ KINDS: dict[str, Profile] = {
         thinking_switch="reasoning_object",
         thinking_budget="reasoning_max_tokens",
         replay_reasoning="reasoning",
+        media_form=_RAW_AUDIO,
     ),
     "groq": _kind(
         thinking_switch="reasoning_effort",
@@ -167,6 +181,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_reasoning="none",
         media=("image", "audio"),
+        media_form=_INLINE,
         renamed={"top_k": None, "repetition_penalty": None, "seed": None},
         parallel_tool_calls=False,
     ),
@@ -176,6 +191,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_reasoning="none",
         media=("image", "audio", "file"),
+        media_form=_RAW_AUDIO,
         max_tokens_field="max_completion_tokens",
         names="all",
         renamed={"top_k": None, "repetition_penalty": None},

@@ -139,7 +139,7 @@ def _file(part: Media) -> dict[str, Any]:
     url = part.urls[0]
     if not url.startswith("data:"):
         raise InvalidInput([Violation(part.path, "a file must come as a data URI; this model's server reads no URL")])
-    return {"type": "file", "file": {"filename": "file", "file_data": url}}
+    return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
 
 
 def _call_id(id_: str, profile: Profile) -> str:
