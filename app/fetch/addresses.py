@@ -26,6 +26,7 @@ _HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*
 _NUMERIC_END = re.compile(r"(\d+|0x[0-9a-f]*)\.?")
 _WEB_PORTS = frozenset({80, 443})
 _FIRST_FREE_PORT = 1024
+_LAST_PORT = 65535
 
 _PUBLIC_6 = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -79,8 +80,9 @@ def place(url: str, allowed: "AllowList") -> Place:
         host = _host(parsed)
     except (httpx.InvalidURL, ValueError, UnicodeError):
         raise MediaRefused("the URL is not valid") from None
-    port = parsed.port or (443 if parsed.scheme == "https" else 80)
-    if port < _FIRST_FREE_PORT and port not in _WEB_PORTS and not allowed.names(host):
+    port = (443 if parsed.scheme == "https" else 80) if parsed.port is None else parsed.port
+    web = port in _WEB_PORTS or _FIRST_FREE_PORT <= port <= _LAST_PORT
+    if not web and not allowed.names(host):
         raise MediaRefused(f"port {port} is not read")
     return Place(parsed.copy_with(fragment=None), host, port)
 

@@ -18,6 +18,8 @@ async def collected(response: httpx.Response, max_bytes: int) -> bytes:
         body += data if inflate is None else _inflated(inflate, data, max_bytes - len(body) + 1)
         if len(body) > max_bytes:
             raise TooLarge(f"is larger than {max_bytes} bytes")
+    if inflate is not None and not inflate.eof:
+        raise MediaRefused("its compressed body is broken")
     return bytes(body)
 
 
