@@ -8,7 +8,9 @@ from app.documents.jobs import Unreadable
 
 _BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+_HIGH = re.compile(rb"[\x80-\xff]")
+_CHINESE_PAIR = re.compile(rb"[\xa1-\xf7][\xa1-\xfe]")
+_CHINESE_SHARE = 0.9
 _META = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_-]{2,40})""", re.IGNORECASE)
 _MAX_CONTROL_SHARE = 0.01
 
@@ -37,10 +39,15 @@ def _in_some_encoding(data: bytes, charset: str | None) -> str:
         text = _strictly(data, name)
         if text is not None:
             return text
-    chinese = _strictly(data, "gb18030")
-    if chinese and len(_CHINESE.findall(chinese)) * 4 > sum(byte > 127 for byte in data[:65536]) / 2:
+    if _looks_chinese(data[:65536]) and (chinese := _strictly(data, "gb18030")):
         return chinese
     return data.decode("cp1252", "replace")
+
+
+def _looks_chinese(data: bytes) -> bool:
+    """Bytes above ASCII come in pairs: accents of other languages stand alone."""
+    pairs = len(_CHINESE_PAIR.findall(data))
+    return pairs * 2 > len(_HIGH.findall(data)) * _CHINESE_SHARE
 
 
 def _strictly(data: bytes, encoding: str | None) -> str | None:

@@ -36,7 +36,8 @@ class Workshop:
     def __init__(self, limits: DocumentLimits) -> None:
         self.limits = limits
         self._idle: list[_Worker] = []
-        self._all: set[_Worker] = set()
+        self.workers: set[_Worker] = set()
+        """All that run."""
         self._places = asyncio.Semaphore(limits.workers)
         self._waiting = 0
         self._closed = False
@@ -74,7 +75,7 @@ class Workshop:
         self._closed = True
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*(worker.kill() for worker in list(self._all)))
+        await asyncio.gather(*(worker.kill() for worker in list(self.workers)))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _done(self, job: Job) -> Reply:
@@ -119,7 +120,7 @@ class Workshop:
             async with asyncio.timeout(self.limits.wall_seconds + _GRACE_SECONDS):
                 return await worker.exchange(ticket.job)
         except BaseException:
-            self._all.discard(worker)
+            self.workers.discard(worker)
             await asyncio.shield(worker.kill())
             raise
 
@@ -135,7 +136,7 @@ class Workshop:
             start_new_session=True,
         )
         worker = _Worker(process)
-        self._all.add(worker)
+        self.workers.add(worker)
         return worker
 
 
@@ -156,6 +157,7 @@ class _Ticket:
 class _Worker:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None and process.stdout is not None
+        self.pid = process.pid
         self._process = process
         self._stdin = process.stdin
         self._stdout = process.stdout
@@ -173,7 +175,7 @@ class _Worker:
     async def kill(self) -> None:
         """With the child that it may have: the two are a process group."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         self._stdin.close()
         await self._process.wait()
 
