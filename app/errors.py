@@ -3,6 +3,7 @@
 ParleyError                     code                      status  it works later
 ├── InvalidInput                invalid_request              422  no      every violation of one request, at once
 ├── BadRequest                  invalid_request              400  no
+├── ContextTooLong              context_length_exceeded      400  no      not even when it is cut
 ├── UnknownModel                unknown_model                404  no
 ├── NotFound                    not_found                    404  no
 ├── MethodNotAllowed            method_not_allowed           405  no
@@ -97,6 +98,11 @@ class InvalidInput(ParleyError):
 
 class BadRequest(ParleyError):
     code = "invalid_request"
+    status = 400
+
+
+class ContextTooLong(ParleyError):
+    code = "context_length_exceeded"
     status = 400
 
 

@@ -7,28 +7,27 @@ the `LiveReply` it returns pushes events at one receiver until its terminal even
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import msgspec
 
-from app import __version__
-from app.chat.events import Event, Fault
+from app import __version__, steps
+from app.chat.counter import Counter
 from app.chat.messages import ChatRequest
-from app.chat.stage import Pipe, Stage
 from app.errors import BadRequest, UnknownModel, UpstreamFailed
 from app.params import merged
 from app.profiles import Profile
-from app.steps import reply_stages
-from app.upstream import chunks, faults, payload
-from app.upstream.assembly import Assembler
-from app.upstream.client import Body, Target, UpstreamClient, transport_fault
-from app.upstream.sse import EventReader, Garbage
+from app.upstream import payload
+from app.upstream.client import Target, UpstreamClient
+from app.upstream.reply import LiveReply
 
 RETRY_SECONDS = 0.5
 """The first wait before a request is sent again, doubled each time, where the server names no time itself."""
+MAX_RETRY_SECONDS = 30.0
+"""A server that asks for a longer wait is not waited for: the caller is told, and can wait better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,8 @@ class Prepared:
     """A request that nothing is left to refuse."""
 
     route: Route
+    asked: ChatRequest
+    """The request as the caller made it, without its messages: by it the reply is read."""
     bodies: tuple[bytes, ...]
     """One for each way."""
     warnings: tuple[str, ...]
@@ -62,23 +63,18 @@ class Prepared:
     wait_seconds: float | None
 
 
-class Routes(Protocol):
-    def find(self, model: str) -> Route | None: ...
-
-
-class Receiver(Protocol):
-    def on_events(self, events: list[Event]) -> None:
-        """What one read brought; empty when the server only showed that it lives."""
-
-    def on_crash(self, error: Exception) -> None:
-        """A defect of ours while the reply was read. Nothing follows."""
-
-
 class Gateway:
-    def __init__(self, find: Callable[[str], Route | None], default_model: str | None, client: UpstreamClient) -> None:
+    def __init__(
+        self,
+        find: Callable[[str], Route | None],
+        default_model: str | None,
+        client: UpstreamClient,
+        counter: Callable[[str | None], Counter],
+    ) -> None:
         self._find = find
         self._default_model = default_model
         self._client = client
+        self._counter = counter
 
     def route(self, model: str | None) -> Route:
         """Raises BadRequest where no model is named and none is the default, UnknownModel."""
@@ -91,29 +87,31 @@ class Gateway:
         return route
 
     def prepare(self, route: Route, request: ChatRequest) -> Prepared:
-        """Raises InvalidInput for what this model cannot be sent."""
+        """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit."""
         params = merged(route.defaults, request.params)
         request = replace(request, params=params)
         bodies: list[bytes] = []
-        warnings: dict[str, None] = dict.fromkeys(_unapplied(params))
+        warnings: dict[str, None] = {}
         built: dict[tuple[str, int], bytes] = {}
         for way in route.ways:
             key = (way.model, id(way.profile))
             if key not in built:
-                body, said = payload.build(request, way.model, way.profile)
+                seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer))
+                body, unsent = payload.build(seen, way.model, way.profile)
                 built[key] = msgspec.json.encode(body)
-                warnings |= dict.fromkeys(said)
+                warnings |= dict.fromkeys((*said, *unsent))
             bodies.append(built[key])
         retries = params.get("max_retries")
         return Prepared(
             route,
+            replace(request, messages=()),
             tuple(bodies),
             tuple(warnings),
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
         )
 
-    async def open(self, prepared: Prepared, reply_id: str) -> "LiveReply":
+    async def open(self, prepared: Prepared, reply_id: str) -> LiveReply:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
 
         A fault after which the same request may work is answered by the model's next server, then by sending again,
@@ -129,130 +127,21 @@ class Gateway:
             except UpstreamFailed as error:
                 if not error.retryable or attempt + 1 == attempts:
                     raise
-                await _wait(error.fault, attempt - len(prepared.route.ways) + 1)
+                if attempt + 1 >= len(prepared.route.ways):
+                    await asyncio.sleep(_pause(error, attempt + 1 - len(prepared.route.ways)))
                 continue
-            return LiveReply(body, reply_id, reply_stages(way.profile), target)
+            return LiveReply(body, reply_id, steps.reply_stages(prepared.asked, way.profile, reply_id), target)
         raise AssertionError("a route has at least one way")
 
 
-async def _wait(fault: Fault, round_: int) -> None:
-    if fault.retry_after_seconds is not None:
-        await asyncio.sleep(fault.retry_after_seconds)
-    elif round_ >= 0:
-        await asyncio.sleep(RETRY_SECONDS * 2**round_ * (1 + random.random() / 2))
-
-
-def _unapplied(params: Mapping[str, Any]) -> Sequence[str]:
-    """What Qwen-Agent's callers may say and this gateway does not do."""
-    said = []
-    if params.get("use_raw_api") is False or params.get("thought_in_content"):
-        said.append("functions are always called natively: use_raw_api and thought_in_content have no effect")
-    if (params.get("max_input_tokens") or 0) > 0:
-        said.append("generate_cfg.max_input_tokens has no effect: the conversation is sent whole")
-    return said
-
-
-class LiveReply:
-    """A model server's reply while it comes. `start` it once; `close` it whatever happens."""
-
-    def __init__(self, body: Body, reply_id: str, stages: Sequence[Stage], target: Target) -> None:
-        self._body = body
-        self._target = target
-        self._reader = EventReader(chunks.decode)
-        self._assembler = Assembler(reply_id)
-        self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
-        self._receiver: Receiver | None = None
-        self._active = True
-        self._alive = False
-        self._paused = False
-        self._since = asyncio.get_running_loop().time()
-        self._opened = self._since
-
-    def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._body.push(self._on_data, self._on_end)
-
-    def pause(self) -> None:
-        self._paused = True
-        self._body.pause()
-
-    def resume(self) -> None:
-        self._paused = False
-        self._active = True
-        self._body.resume()
-
-    def close(self) -> None:
-        """Stop; a reply that has not ended takes its connection with it. May be called twice."""
-        if self._receiver is not None:
-            self._receiver = None
-            self._body.abort()
-
-    def _on_data(self, data: bytes) -> None:
-        receiver = self._receiver
-        if receiver is None:
-            return
-        self._active = True
-        try:
-            events = self._assembler.feed(self._items(data))
-            if events:
-                events = self._stage.feed(events)
-            if self._assembler.ended:
-                self._receiver = None
-                self._body.release()
-        except Exception as error:
-            self._crash(error)
-            return
-        if events or (not self._alive and self._reader.saw_line):
-            self._alive = self._reader.saw_line
-            receiver.on_events(events)
-
-    def _items(self, data: bytes) -> list[Any]:
-        try:
-            return self._reader.feed(self._body.inflate.feed(data))
-        except ValueError as error:
-            return [Garbage(str(error).encode())]
-
-    def _on_end(self, error: Exception | None) -> None:
-        if self._receiver is None:
-            return
-        fault = None if error is None else transport_fault(error, self._target)
-        try:
-            items = self._reader.close(clean=error is None)
-        except ValueError:
-            items = []
-        self._finish(self._assembler.feed(items), fault)
-
-    def _finish(self, events: list[Event], fault: Fault | None) -> None:
-        receiver, self._receiver = self._receiver, None
-        assert receiver is not None
-        try:
-            events = self._stage.feed(events + self._assembler.close(self._reader.junk, fault))
-        except Exception as error:
-            receiver.on_crash(error)
-            return
-        receiver.on_events(events)
-
-    def _crash(self, error: Exception) -> None:
-        receiver, self._receiver = self._receiver, None
-        self._body.abort()
-        if receiver is not None:
-            receiver.on_crash(error)
-
-    def tick(self, now: float) -> None:
-        """Bounds the silence: before the first token, and between any bytes after it."""
-        if self._receiver is None:
-            return
-        if self._active or self._paused:
-            self._active = False
-            self._since = now
-        if not self._assembler.started and now - self._opened > self._target.first_token_seconds:
-            self._time_out(f"no first token within {self._target.first_token_seconds:g} s")
-        elif now - self._since > self._target.idle_seconds:
-            self._time_out(f"silence for more than {self._target.idle_seconds:g} s")
-
-    def _time_out(self, what: str) -> None:
-        self._finish([], faults.made("timeout", f"the model server timed out: {what}"))
-        self._body.abort()
+def _pause(error: UpstreamFailed, round_: int) -> float:
+    """Seconds before asking again, once every server was asked. Raises the error where that would be too long."""
+    named = error.fault.retry_after_seconds
+    if named is None:
+        return min(RETRY_SECONDS * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
+    if named > MAX_RETRY_SECONDS:
+        raise error
+    return named
 
 
 def new_reply_id() -> str:

@@ -58,7 +58,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     client = UpstreamClient(app.state.transport, max_connections=most)
     table = RouteTable(settings, demo.base_url if demo else None)
     beat = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
-    desk = Desk(Gateway(table.find, table.default_model, client), settings.server, Pulse(max(beat, 0.01)))
+    desk = Desk(
+        Gateway(table.find, table.default_model, client, table.counters.of), settings.server, Pulse(max(beat, 0.01))
+    )
     app.state.client, app.state.table, app.state.desk = client, table, desk
     app.state.chat = ChatEndpoint(desk)
     try:

@@ -2,6 +2,7 @@
 
 from app.gateway import Route, Way, request_headers
 from app.settings import DEMO, Settings, Upstream
+from app.tokens import Counters
 from app.upstream.client import Target
 
 DEMO_MODEL = "parley-demo"
@@ -19,6 +20,8 @@ class RouteTable:
             route = Route(name, ways, row.defaults.given(), row.max_retries)
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
+        files = {way.profile.tokenizer for route in self._routes.values() for way in route.ways}
+        self.counters = Counters((file for file in files if file), settings.tokenizer)
         if demo_url is not None and DEMO not in self._routes:
             demo = Upstream(base_url=demo_url, kind="vllm")
             profile = settings.kind_profile("vllm")

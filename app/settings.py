@@ -90,6 +90,8 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     passthrough: str | None = None
     """The upstream to which every other model name goes."""
+    tokenizer: str | None = None
+    """The file that counts for models whose profile names none; without one, tokens are estimated."""
     demo: bool = False
     """The built-in demonstration model serves, as the model `demo`."""
 

@@ -104,6 +104,8 @@ async def test_an_image_is_scaled_to_the_models_limit(workshop: Workshop) -> Non
         (Wanted("http://h.test/a.wav", "audio", "raw"), Inlined(base64.b64encode(WAV).decode(), "wav")),
         (Wanted("http://h.test/a.wav", "audio", "inline"), Inlined(data("audio/wav", WAV))),
         (Wanted(data("audio/mp3", WAV), "audio", "raw"), Inlined(base64.b64encode(WAV).decode(), "wav")),
+        (Wanted(data("audio/x-wav", b"??"), "audio", "raw"), Inlined("Pz8=", "wav")),
+        (Wanted(data("audio/aac", b"??"), "audio", "raw"), Inlined(data("audio/aac", b"??"))),
         (Wanted(data("video/x", b"??"), "video", "inline"), Inlined(data("video/x", b"??"))),
         (Wanted("data:text/plain,a%20b", "file", "inline"), Inlined(data("text/plain", b"a b"))),
         (Wanted("data:,x", "file", "inline"), Inlined(data("application/octet-stream", b"x"))),

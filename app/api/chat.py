@@ -5,7 +5,7 @@ A plain ASGI callable: what FastAPI does around an endpoint costs more than ever
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,14 +14,19 @@ from app.api.envelope import Limits, Reading, read
 from app.api.problems import send_error
 from app.errors import BadRequest, Busy, CacheMiss, ParleyError, TooLarge
 from app.formats.base import ReplyInfo
-from app.gateway import Gateway, Prepared, new_reply_id
+from app.gateway import Gateway, new_reply_id
 from app.observe.logs import RequestLog
 from app.pulse import Pulse
 from app.settings import Server
+from app.upstream.reply import LiveReply
 
 Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Any]
+Opening: TypeAlias = Coroutine[Any, Any, LiveReply]
+
+HANG_UP = "parley.hang_up"
+"""The ASGI extension by which our server lets a connection be dropped whose client reads nothing."""
 
 
 class CallerGone(Exception):
@@ -66,14 +71,26 @@ class ChatEndpoint:
             entry.write()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog) -> None:
+        """What was read is not held while the reply comes."""
         raw = await read_body(scope, receive, self._desk.server.max_body_bytes)
         reading = read(raw, self._limits)
         del raw
+        hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
+        delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
+        del reading
+        await self._deliver(delivery, opening, receive)
+        entry.delivered(delivery)
+
+    def _prepared(
+        self, reading: Reading, send: Send, hang_up: Callable[[], None] | None, request_id: str, entry: RequestLog
+    ) -> tuple[Delivery, Opening]:
+        """Everything that can be refused before a byte goes out."""
+        gateway = self._desk.gateway
         envelope = reading.envelope
-        route = self._desk.gateway.route(envelope.model)
+        route = gateway.route(envelope.model)
         if envelope.cache is not None and envelope.cache.mode == "only":
             raise CacheMiss("no reply is cached")
-        prepared = self._desk.gateway.prepare(route, reading.request)
+        prepared = gateway.prepare(route, reading.request)
         entry.request(route.model, envelope.stream, envelope.metadata)
         info = ReplyInfo(
             response_id=new_reply_id(),
@@ -82,13 +99,11 @@ class ChatEndpoint:
             created=int(time.time()),
             warnings=(*reading.warnings, *prepared.warnings),
             completed_bodies=envelope.completed_bodies,
+            options=envelope.options,
         )
-        delivery = self._delivery(send, reading, info)
-        del reading
-        await self._deliver(delivery, prepared, info.response_id, receive)
-        entry.delivered(delivery)
+        return self._delivery(send, hang_up, reading, info), gateway.open(prepared, info.response_id)
 
-    def _delivery(self, send: Send, reading: Reading, info: ReplyInfo) -> Delivery:
+    def _delivery(self, send: Send, hang_up: Callable[[], None] | None, reading: Reading, info: ReplyInfo) -> Delivery:
         server = self._desk.server
         return Delivery(
             send,
@@ -98,49 +113,57 @@ class ChatEndpoint:
             heartbeat_seconds=server.heartbeat_seconds,
             commit_seconds=server.commit_seconds,
             stall_seconds=server.stall_seconds,
+            refusal=reading.reply_format.error,
+            hang_up=hang_up,
         )
 
-    async def _deliver(self, delivery: Delivery, prepared: Prepared, reply_id: str, receive: Receive) -> None:
+    async def _deliver(self, delivery: Delivery, opening: Opening, receive: Receive) -> None:
         """Whoever opens closes: all of it ends here, on end, error, cancel and when the caller leaves."""
         desk = self._desk
         desk.pulse.add(delivery)
         desk.active.add(delivery)
-        opening = asyncio.current_task()
         watcher = asyncio.get_running_loop().create_task(_left(receive))
-
-        def leave(_: object) -> None:
-            if not delivery.finished:
-                delivery.leave()
-                if opening is not None and not delivery.opened:
-                    opening.cancel()
-
-        watcher.add_done_callback(leave)
+        watcher.add_done_callback(lambda _: delivery.leave())
         try:
-            await self._open(delivery, prepared, reply_id)
+            await _opened(delivery, opening)
             await delivery.done
-        except asyncio.CancelledError:
-            if not delivery.gone or opening is None or opening.uncancel() > 0:
-                raise
         finally:
             desk.pulse.discard(delivery)
             desk.active.discard(delivery)
-            if not delivery.finished:
-                delivery.leave()
-            watcher.remove_done_callback(leave)
+            delivery.leave()
             watcher.cancel()
 
-    async def _open(self, delivery: Delivery, prepared: Prepared, reply_id: str) -> None:
-        try:
-            reply = await self._desk.gateway.open(prepared, reply_id)
-        except ParleyError as error:
-            delivery.opened = True
-            delivery.fail(error)
-        except Exception as error:
-            delivery.opened = True
-            delivery.on_crash(error)
-        else:
-            delivery.opened = True
-            delivery.start(reply)
+
+async def _opened(delivery: Delivery, opening: Opening) -> None:
+    """Start the delivery as soon as the reply is open. A delivery that is done before then cancels the wait."""
+    task = asyncio.current_task()
+    assert task is not None
+    waiting, given_up = True, False
+
+    def give_up(_: object) -> None:
+        nonlocal given_up
+        if waiting:
+            given_up = True
+            task.cancel()
+
+    delivery.done.add_done_callback(give_up)
+    try:
+        reply = await opening
+    except ParleyError as error:
+        waiting = False
+        delivery.fail(error)
+    except Exception as error:
+        waiting = False
+        delivery.on_crash(error)
+    except asyncio.CancelledError:
+        waiting = False
+        if not given_up or task.uncancel() > 0:
+            raise
+    else:
+        waiting = False
+        delivery.start(reply)
+    finally:
+        delivery.done.remove_done_callback(give_up)
 
 
 async def _left(receive: Receive) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from app.chat.events import Event, Failed, Finish
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder
-from app.gateway import LiveReply
+from app.upstream.reply import LiveReply
 
 Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
@@ -56,7 +56,8 @@ class _Rest:
 
 
 class Delivery:
-    """`stream` picks between frames as they come and one JSON body at the end."""
+    """`stream` picks between frames as they come and one JSON body at the end; `hang_up` drops the connection of a
+    caller who reads nothing."""
 
     def __init__(
         self,
@@ -68,7 +69,8 @@ class Delivery:
         heartbeat_seconds: float,
         commit_seconds: float,
         stall_seconds: float,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
+        refusal: Callable[[dict[str, Any]], dict[str, Any]],
+        hang_up: Callable[[], None] | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
@@ -79,18 +81,17 @@ class Delivery:
         self._heartbeat_seconds = heartbeat_seconds
         self._commit_seconds = commit_seconds
         self._stall_seconds = stall_seconds
-        self._headers = headers
+        self._refusal = refusal
+        self._hang_up = hang_up
         self._reply: LiveReply | None = None
         self._queue: deque[dict[str, Any]] = deque()
         self._flusher: asyncio.Task[None] | None = None
         self._blocked_since = 0.0
         self._started = loop.time()
-        self._last_sent = self._started
+        self._last_sent = self._ticked = self._started
         self._quiet = False
         self.done: asyncio.Future[None] = loop.create_future()
         """The reply has ended, well or badly, or nobody waits for it."""
-        self.opened = False
-        """The model server has answered, or failed to; before that, a caller who leaves cancels the wait."""
         self.committed = False
         self.finished = False
         self.status = 0
@@ -105,6 +106,9 @@ class Delivery:
 
     def start(self, reply: LiveReply) -> None:
         self._reply = reply
+        if self.finished:
+            reply.close()
+            return
         if self._flusher is not None:
             reply.pause()
         reply.start(self)
@@ -112,6 +116,12 @@ class Delivery:
     def on_events(self, events: list[Event]) -> None:
         if self.finished:
             return
+        try:
+            self._tell(events)
+        except Exception as error:
+            self.on_crash(error)
+
+    def _tell(self, events: list[Event]) -> None:
         if not events:
             self.commit()
             return
@@ -121,16 +131,12 @@ class Delivery:
         if type(last) is Failed:
             self._failed(events, last)
             return
-        try:
-            data = self._encoder.feed(events)
-        except Exception as error:
-            self.on_crash(error)
-            return
+        self.commit()  # the frame that opens the stream is numbered before those of the events
+        data = self._encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._end(200, data)
         elif self._stream:
-            self.commit()
             self._quiet = False
             self._write(data)
 
@@ -141,12 +147,17 @@ class Delivery:
             self.commit()
             self._end(200, self._encoder.feed(events))
         else:
-            self._encoder.feed(events[:-1])
+            if not self._stream:
+                self._encoder.feed(events)
             self.fail(self.error)
 
     def on_crash(self, error: Exception) -> None:
+        """A defect of ours ends this reply, and no other."""
         log.error("request %s: defect while reading a reply", self._request_id, exc_info=error)
-        self.fail(Internal("the gateway failed while reading the reply"))
+        try:
+            self.fail(Internal("the gateway failed while reading the reply"))
+        except Exception:
+            self.leave()
 
     # -- to the caller ------------------------------------------------------------------------------------------------
 
@@ -162,12 +173,11 @@ class Delivery:
         if self.finished:
             return
         self.error = error
-        body = self._encoder.fail(error.to_dict(self._request_id))
+        told = error.to_dict(self._request_id)
         if self.committed:
-            self._end(200, body)
+            self._end(200, self._encoder.fail(told))
         else:
-            if self._stream:
-                body = msgspec.json.encode({"error": error.to_dict(self._request_id)})
+            body = msgspec.json.encode(self._refusal(told)) if self._stream else self._encoder.fail(told)
             self._end_whole(error.status, body, error)
 
     def _end(self, status: int, data: bytes) -> None:
@@ -199,7 +209,7 @@ class Delivery:
     def _head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self.committed = True
         self.status = status
-        start = {"type": "http.response.start", "status": status, "headers": [*headers, *self._headers]}
+        start = {"type": "http.response.start", "status": status, "headers": [*headers]}
         self._step(start)
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
@@ -208,6 +218,8 @@ class Delivery:
 
     def _step(self, message: dict[str, Any]) -> None:
         """Send now, as far as it goes without waiting."""
+        if self.gone:
+            return
         if self._flusher is not None:
             self._queue.append(message)
             return
@@ -229,11 +241,12 @@ class Delivery:
         try:
             await rest
             while self._queue:
+                self._blocked_since = self._loop.time()
                 await self._send(self._queue.popleft())
         except Exception:
             self.leave()
-        finally:
-            self._flusher = None
+            return
+        self._flusher = None
         if self.finished:
             self._resolve()
         elif self._reply is not None:
@@ -243,36 +256,42 @@ class Delivery:
 
     def tick(self, now: float) -> None:
         """Heartbeats, the commit deadline, and a caller that reads nothing."""
-        if self._reply is not None:
-            self._reply.tick(now)
-        if self.finished:
-            return
-        if self._flusher is not None:
-            if now - self._blocked_since > self._stall_seconds:
-                self.leave()
-            return
-        if not self._stream:
-            return
+        beat, self._ticked = now - self._ticked, now
+        try:
+            if self._reply is not None:
+                self._reply.tick(now)
+            if self._flusher is not None:
+                self._unstall(now)
+            elif self._stream and not self.finished:
+                self._keep_alive(now, beat)
+        except Exception as error:
+            self.on_crash(error)
+
+    def _unstall(self, now: float) -> None:
+        if now - self._blocked_since > self._stall_seconds:
+            self.leave()
+            if self._hang_up is not None:
+                self._hang_up()
+
+    def _keep_alive(self, now: float, beat: float) -> None:
+        """What was written since the last tick may be as old as that tick, and the next one may be too late."""
         if not self.committed:
             if now - self._started >= self._commit_seconds:
                 self._last_sent = now
                 self.commit()
-            return
-        if not self._quiet:
-            self._quiet, self._last_sent = True, now
-        elif now - self._last_sent >= self._heartbeat_seconds:
+        elif not self._quiet:
+            self._quiet, self._last_sent = True, now - beat
+        elif now + beat - self._last_sent >= self._heartbeat_seconds:
             self._last_sent = now
             self._write(HEARTBEAT)
 
     def leave(self) -> None:
-        """Nobody waits for the reply: the model server's connection is closed at once."""
-        if not self.finished:
-            self.finished = self.gone = True
-        self.close()
-        self._resolve()
-
-    def close(self) -> None:
+        """Nobody waits for the reply: the model server's connection is closed at once. May be called at any time."""
+        if self.finished and self._flusher is None:
+            return
+        self.finished = self.gone = True
         if self._reply is not None:
             self._reply.close()
-        if self._flusher is not None and self.gone:
+        if self._flusher is not None:
             self._flusher.cancel()
+        self._resolve()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from app.chat.messages import ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
-from app.formats.base import Format, Mode
+from app.formats.base import Format, Mode, Options
 from app.formats.violations import violations
 from app.params import GenerateCfg
 
@@ -39,6 +39,9 @@ class Envelope(BaseModel):
     stream: bool = True
     stream_mode: Literal["delta", "snapshot"] = "delta"
     completed_bodies: bool = True
+    agent: str | None = Field(default=None, min_length=1, max_length=512)
+    agent_name: str | None = Field(default=None, min_length=1, max_length=512)
+    autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
     cache: CacheControl | None = None
     metadata: dict[str, str] | None = None
 
@@ -47,6 +50,10 @@ class Envelope(BaseModel):
         if self.functions is not None and self.tools is not None:
             raise ValueError("functions and tools are two names for one list: give one")
         return self
+
+    @property
+    def options(self) -> Options:
+        return Options(self.agent, self.agent_name or "assistant", self.autogen_stream)
 
     @property
     def mode(self) -> Mode:
@@ -79,7 +86,7 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
         raise _refused(error, raw, limits) from None
     found = list(_beyond(envelope, limits))
     form = FORMATS[envelope.format]
-    decoded = form.decode(envelope.messages)
+    decoded = form.decode(envelope.messages, envelope.options)
     tools, wrong = _tools(envelope)
     found += [*decoded.violations, *wrong]
     if found:
@@ -112,7 +119,7 @@ def _messages_too(raw: bytes | bytearray) -> list[Violation]:
     body = json.loads(raw)
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
         return []
-    return list(FORMATS[body.get("format", "qwen")].decode(body["messages"]).violations)
+    return list(FORMATS[body.get("format", "qwen")].decode(body["messages"], Options()).violations)
 
 
 def _tools(envelope: Envelope) -> tuple[tuple[Tool, ...], list[Violation]]:

@@ -32,7 +32,7 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """A data URI, or bare base64 where the model's server wants that."""
+    """A data URI, or bare base64 where the model's server wants that and its format is known."""
 
     url: str
     format: str | None = None

@@ -38,6 +38,23 @@ EXTENSIONS = {
     "text/markdown": "md",
 }
 
+AUDIO_FORMATS = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/vnd.wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mpeg3": "mp3",
+    "audio/mp3": "mp3",
+    "audio/x-mp3": "mp3",
+    "audio/flac": "flac",
+    "audio/x-flac": "flac",
+    "audio/ogg": "ogg",
+    "audio/mp4": "m4a",
+    "audio/x-m4a": "m4a",
+}
+"""The names that servers have for the formats of sound."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataUri:

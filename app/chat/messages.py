@@ -94,3 +94,5 @@ class ChatRequest:
     """Generation parameters under the gateway's own names (`generate_cfg` of the public contract)."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""
+    continue_last: bool = False
+    """The last message is an assistant's that the model is to go on writing."""

@@ -12,6 +12,17 @@ Mode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may say about the use of a format."""
+
+    agent: str | None = None
+    """AutoGen: the agent for whom the request is made; every other source is the user's side."""
+    agent_name: str = "assistant"
+    """The name under which the reply speaks."""
+    autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyInfo:
     """What a reply says of itself."""
 
@@ -23,6 +34,7 @@ class ReplyInfo:
     cached: bool = False
     warnings: tuple[str, ...] = ()
     completed_bodies: bool = True
+    options: Options = Options()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -54,13 +66,31 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoded:
+    """A conversation in a client's format, and what that format could not say of it."""
+
+    messages: list[Any]
+    losses: Sequence[Violation] = ()
+    """Paths are those of the messages that were given."""
+
+
+def plain_error(error: dict[str, Any]) -> dict[str, Any]:
+    return {"error": error}
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """One row of FORMATS."""
 
     name: str
-    decode: Callable[[list[Any]], Decoded]
+    decode: Callable[[list[Any], Options], Decoded]
     """From the request's `messages`. Reports every violation, with its JSON path."""
+    encode: Callable[[Sequence[Message], Options], Encoded]
+    """A history in this format; what `decode` read from it comes back equal."""
     encoder: Callable[[ReplyInfo, Mode], Encoder]
     schema: Any
     """The pydantic type of `messages`, for the OpenAPI document."""
+    error: Callable[[dict[str, Any]], dict[str, Any]] = plain_error
+    """The body of an HTTP error, from `ParleyError.to_dict`."""
     text_joiner: str = "\n"
+    """Stands between the text items of one message where a server wants a string."""

@@ -14,7 +14,7 @@ from app.documents import Workshop
 from app.documents.jobs import Read, Unreadable
 from app.errors import InvalidInput, MediaRefused, ParleyError, TooLarge, Violation
 from app.fetch import Fetched, Fetcher
-from app.gathering.sniff import FORMATS, HEAD_BYTES, corrected
+from app.gathering.sniff import HEAD_BYTES, corrected
 from app.steps.media import Wanted
 
 
@@ -108,9 +108,10 @@ class _Gathering:
         head = data[:HEAD_BYTES] if isinstance(data, bytes) else datauri.beginning(data, HEAD_BYTES)
         media_type = corrected(head, declared)
         uri = datauri.encode(media_type, data) if isinstance(data, bytes) else f"data:{media_type};base64,{data}"
-        if item.purpose == "inline":
+        form = datauri.AUDIO_FORMATS.get(media_type)
+        if item.purpose == "inline" or form is None:
             return Inlined(uri)
-        return Inlined(uri[uri.index(",") + 1 :], FORMATS.get(media_type))
+        return Inlined(uri[uri.index(",") + 1 :], form)
 
     async def _data(self, item: Wanted) -> tuple[bytes | str, str, str | None]:
         """(bytes, or base64 as it came; declared type; charset)."""

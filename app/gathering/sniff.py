@@ -17,8 +17,6 @@ _RIFF = {b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo", b"WEBP": "image/webp"
 _BRANDS = {b"M4A ": "audio/mp4", b"qt  ": "video/quicktime", b"avif": "image/avif", b"heic": "image/heic"}
 _FAMILIES = ({"video/webm", "audio/webm", "video/x-matroska"}, {"audio/ogg", "video/ogg", "application/ogg"})
 """Types whose first bytes are the same: the declared one is believed."""
-FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3", "audio/flac": "flac", "audio/ogg": "ogg", "audio/mp4": "m4a"}
-"""The names that servers have for the formats of sound."""
 
 
 def corrected(head: bytes, declared: str) -> str:

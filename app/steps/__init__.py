@@ -1,13 +1,69 @@
-"""What is done to a request before a model sees it, and undone on its reply: pure, one idea a file."""
+"""What is done to a request before a model sees it, and undone on its reply: pure, one idea a file.
 
+`prepare` and `reply_stages` are the two ordered lists; everything else is named after what it does.
+"""
+
+from app.chat.counter import Counter
+from app.chat.messages import ChatRequest
 from app.chat.stage import Stage
+from app.errors import InvalidInput
+from app.grouping import groups
 from app.profiles import Profile
+from app.steps.alternate import alternating
+from app.steps.continuation import continued
+from app.steps.fncall import emulated, fncall_request, fncall_stage
+from app.steps.language import language
+from app.steps.repair import RepairStage
+from app.steps.stop_words import StopStage, stop_words
+from app.steps.system import with_default_system, with_placed_system
+from app.steps.text_tools import text_stage
 from app.steps.thinking import ThinkStage
+from app.steps.truncation import input_limit, truncate
 
 
-def reply_stages(profile: Profile) -> list[Stage]:
-    """What a reply of this profile's model must pass, in order: thinking first, so that what stands in a thought
-    stays thought."""
-    if profile.inline_think == "off":
-        return []
-    return [ThinkStage(profile.inline_think, profile.think_tags)]
+def prepare(request: ChatRequest, profile: Profile, counter: Counter) -> tuple[ChatRequest, list[str]]:
+    """(the request that the model will see, what the caller must know). Raises InvalidInput, ContextTooLong.
+
+    The conversation must be sound before it is cut, so that what is refused does not depend on what is cut.
+    """
+    _, violations = groups(request.messages)
+    if violations:
+        raise InvalidInput(violations)
+    warnings: list[str] = []
+    request = with_default_system(request, profile, language(request))
+    limit = input_limit(request.params, profile)
+    if limit is not None:
+        request, said = truncate(request, limit, counter, profile.media_tokens)
+        warnings += said
+    if emulated(request, profile):
+        request, explained = fncall_request(request, profile)
+        warnings += explained
+    request = alternating(with_placed_system(request, profile), profile)
+    if request.params.get("use_raw_api") is not True:
+        request, said = continued(request, profile)
+        warnings += said
+    return request, warnings
+
+
+def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
+    """What the reply to this request, as the caller made it, must pass, in order.
+
+    Thinking comes first, so that what stands in a thought stays thought; stop words end what would be read as a call.
+    """
+    stages: list[Stage | None] = []
+    if profile.inline_think != "off":
+        stages.append(ThinkStage(profile.inline_think, profile.think_tags, profile.think_interrupt))
+    if words := stop_words(request.params):
+        stages.append(StopStage(words))
+    if emulated(request, profile):
+        stages.append(fncall_stage(request, profile, reply_id))
+    elif profile.text_tools is not None:
+        offered = () if _choice(request) == "none" else request.tools
+        stages.append(text_stage(profile.text_tools, offered, reply_id))
+    if request.params.get("repair_arguments"):
+        stages.append(RepairStage())
+    return [stage for stage in stages if stage is not None]
+
+
+def _choice(request: ChatRequest) -> object:
+    return request.params.get("function_choice") or request.params.get("tool_choice")

@@ -4,6 +4,9 @@ States: START, where it is not yet known whether a thought leads; THINK, inside 
 line breaks are trimmed; TEXT, where everything passes (or, interleaved, waits for the next opening tag). Held back is
 only what could still become a tag, and the line breaks that would be trimmed beside one. As soon as a server sends
 reasoning in a field of its own, tags in its content are content.
+
+Some models forget to close a thought before they call: `interrupt`, at the beginning of a line, ends it as well, and
+belongs to what follows.
 """
 
 from collections.abc import Callable
@@ -26,9 +29,10 @@ def held_suffix(text: str, tag: str) -> int:
 
 
 class ThinkStage:
-    def __init__(self, mode: Mode, tags: tuple[str, str]) -> None:
+    def __init__(self, mode: Mode, tags: tuple[str, str], interrupt: str | None = None) -> None:
         self._mode = mode
         self._open, self._close = tags
+        self._interrupt = interrupt or ""
         self._held = ""
         self._thought = False
         """The thought that is open has text: line breaks no longer lead it."""
@@ -117,16 +121,34 @@ class ThinkStage:
     def _think(self, out: list[Event]) -> bool:
         if not self._thought:
             self._held = self._held.lstrip(_BREAKS)
-        before, tag, after = self._held.partition(self._close)
-        if tag:
-            self._think_text(before.rstrip(_BREAKS), out)
-            self._end(after)
+        place, after = self._thought_end()
+        if place >= 0:
+            self._think_text(self._held[:place].rstrip(_BREAKS), out)
+            self._end(self._held[after:])
             return True
-        keep = held_suffix(self._held, self._close)
+        keep = max(held_suffix(self._held, self._close), self._held_interrupt())
         ready = self._held[: len(self._held) - keep].rstrip(_BREAKS)
         self._think_text(ready, out)
         self._held = self._held[len(ready) :]
         return False
+
+    def _thought_end(self) -> tuple[int, int]:
+        """Where the thought ends and where what follows begins; (-1, -1) when it goes on."""
+        place = self._held.find(self._close)
+        if self._interrupt:
+            leads = not self._thought and self._held.startswith(self._interrupt)
+            line = -1 if leads else self._held.find("\n" + self._interrupt)
+            start = 0 if leads else line + 1
+            if (leads or line >= 0) and (place < 0 or start < place):
+                return start, start
+        return (place, place + len(self._close)) if place >= 0 else (-1, -1)
+
+    def _held_interrupt(self) -> int:
+        if not self._interrupt:
+            return 0
+        if not self._thought and self._interrupt.startswith(self._held):
+            return len(self._held)
+        return held_suffix(self._held, "\n" + self._interrupt)
 
     def _think_text(self, text: str, out: list[Event]) -> None:
         if text:

@@ -21,6 +21,7 @@ from app.upstream.encoding import Inflater, inflater
 from app.upstream.transport import Payload, PushStream, PushTransport
 
 MAX_ERROR_BYTES = 256 * 1024
+MAX_LIST_BYTES = 8 * 1024 * 1024
 ERROR_BODY_SECONDS = 10.0
 
 
@@ -62,43 +63,51 @@ class Body:
     def __init__(self, response: httpx.Response, inflate: Inflater) -> None:
         self.inflate = inflate
         self._response = response
-        self._stream = response.stream
+        stream = response.stream
+        self._connection = stream.connection if isinstance(stream, PushStream) else None
         self._puller: asyncio.Task[None] | None = None
+        self.asked_at = self._connection.asked_at if self._connection else asyncio.get_running_loop().time()
+        """The loop's time when the request went out."""
 
     def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
-        if isinstance(self._stream, PushStream):
-            self._stream.connection.push(on_data, on_end)
+        if self._connection is not None:
+            self._connection.push(on_data, on_end)
         else:
             self._puller = asyncio.get_running_loop().create_task(self._pull(on_data, on_end))
 
     async def _pull(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
         try:
-            async for data in self._response.aiter_raw():
-                on_data(data)
-        except httpx.TransportError as error:
+            if self._response.is_stream_consumed:
+                on_data(self._response.content)
+            else:
+                async for data in self._response.aiter_raw():
+                    on_data(data)
+        except Exception as error:
             on_end(error)
         else:
             on_end(None)
+        finally:
+            await self._response.aclose()
 
     def pause(self) -> None:
-        if isinstance(self._stream, PushStream):
-            self._stream.connection.pause()
+        if self._connection is not None:
+            self._connection.pause()
 
     def resume(self) -> None:
-        if isinstance(self._stream, PushStream):
-            self._stream.connection.resume()
+        if self._connection is not None:
+            self._connection.resume()
 
     def release(self) -> None:
         """The reply is whole; the connection may serve another."""
-        if isinstance(self._stream, PushStream):
-            self._stream.connection.release()
+        if self._connection is not None:
+            self._connection.release()
         else:
             self.abort()
 
     def abort(self) -> None:
         """Nobody listens any more: close the connection at once."""
-        if isinstance(self._stream, PushStream):
-            self._stream.connection.abort()
+        if self._connection is not None:
+            self._connection.abort()
         elif self._puller is not None:
             self._puller.cancel()
 
@@ -114,14 +123,10 @@ class UpstreamClient:
             target.url("/chat/completions"),
             headers=target.headers,
             stream=Payload(body),
-            extensions={"timeout": {"connect": target.connect_seconds}},
+            extensions={"timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds}},
         )
         try:
-            async with asyncio.timeout(target.connect_seconds + target.first_token_seconds):
-                response = await self._transport.handle_async_request(request)
-        except TimeoutError:
-            text = f"the model server did not answer within {target.first_token_seconds:g} s"
-            raise UpstreamFailed(faults.made("timeout", text)) from None
+            response = await self._transport.handle_async_request(request)
         except httpx.TransportError as error:
             raise UpstreamFailed(transport_fault(error, target)) from error
         if response.status_code != 200:
@@ -137,19 +142,15 @@ class UpstreamClient:
     async def _refusal(self, response: httpx.Response) -> Fault:
         """The fault of a response that is no 200; its body is read up to a limit of size and time."""
         pieces: list[bytes] = []
-        size = 0
+        body = Body(response, inflater(None))
         try:
             async with asyncio.timeout(ERROR_BODY_SECONDS):
-                async for piece in response.aiter_raw():
-                    pieces.append(piece)
-                    size += len(piece)
-                    if size > MAX_ERROR_BYTES:
-                        break
+                await _read(response, pieces, MAX_ERROR_BYTES)
         except (TimeoutError, httpx.TransportError):
-            pass
-        body = Body(response, inflater(None))
-        if size > MAX_ERROR_BYTES:
             body.abort()
+        except BaseException:
+            body.abort()
+            raise
         else:
             body.release()
         return _fault_of(response, b"".join(pieces))
@@ -157,17 +158,34 @@ class UpstreamClient:
     async def models(self, target: Target) -> list[dict[str, Any]]:
         """What the server itself lists. Raises UpstreamFailed."""
         request = httpx.Request("GET", target.url("/models"), headers=target.headers)
+        pieces: list[bytes] = []
         try:
             async with asyncio.timeout(target.connect_seconds):
                 response = await self._transport.handle_async_request(request)
-                data = msgspec.json.decode(await response.aread())
-        except (TimeoutError, httpx.TransportError, msgspec.DecodeError) as error:
+                try:
+                    await _read(response, pieces, MAX_LIST_BYTES)
+                finally:
+                    await response.aclose()
+            data = msgspec.json.decode(inflater(response.headers.get("content-encoding")).feed(b"".join(pieces)))
+        except (TimeoutError, httpx.TransportError, ValueError) as error:
             raise UpstreamFailed(faults.made("server_error", f"{target.name} lists no models")) from error
         rows = data.get("data") if isinstance(data, dict) else None
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+async def _read(response: httpx.Response, pieces: list[bytes], limit: int) -> None:
+    """The body's bytes, as they are sent; what goes beyond the limit is not read."""
+    if response.is_stream_consumed:
+        pieces.append(response.content)
+        return
+    async for piece in response.aiter_raw():
+        pieces.append(piece)
+        limit -= len(piece)
+        if limit < 0:
+            return
 
 
 def _fault_of(response: httpx.Response, body: bytes) -> Fault:
@@ -189,6 +207,8 @@ def transport_fault(error: Exception, target: Target) -> Fault:
     """What broke on the wire, in words that name no address of ours."""
     if isinstance(error, httpx.ConnectTimeout):
         return faults.made("timeout", f"no connection to the model server within {target.connect_seconds:g} s")
+    if isinstance(error, httpx.ReadTimeout):
+        return faults.made("timeout", f"the model server did not answer within {target.first_token_seconds:g} s")
     if isinstance(error, httpx.PoolTimeout):
         return faults.made("overloaded", "all connections to the model server are in use")
     if isinstance(error, httpx.ConnectError):

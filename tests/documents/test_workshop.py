@@ -92,7 +92,7 @@ async def test_a_caller_who_leaves_stops_the_reading_and_the_worker_goes_on() ->
 
 async def _child_of(pid: int) -> None:
     """Returns when the worker has forked for its job."""
-    while not children(pid):  # noqa: ASYNC110 - what happens in another process raises no event
+    while not children(pid):  # what happens in another process raises no event
         await asyncio.sleep(0.005)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from app.chat.attachments import FileText, Inlined, Section
 from app.chat.messages import ChatRequest, Media, Message, Part, Role, Text, Tool, ToolResult
+from app.formats.base import Options
 from app.formats.qwen import QWEN
 from app.profiles import KINDS, Profile
 from app.steps.media import ImageLimits, apply, basename, wanted
@@ -130,7 +131,7 @@ def test_an_image_that_the_model_takes_stays_before_its_text_as_for_dashscope() 
 
 @pytest.mark.parametrize("name", NO_LOCAL_FILES)
 def test_a_local_path_is_refused_with_its_place(name: str) -> None:
-    assert [item.path for item in QWEN.decode(golden(name)["messages"]).violations] == [NO_LOCAL_FILES[name]]
+    assert [item.path for item in QWEN.decode(golden(name)["messages"], Options()).violations] == [NO_LOCAL_FILES[name]]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_a_local_path_is_refused_with_its_place(name: str) -> None:
 )
 @pytest.mark.parametrize("kind", ["image", "file", "audio", "video"])
 def test_what_is_no_url_of_the_web_is_refused_with_its_place(path: str, kind: str) -> None:
-    violations = QWEN.decode([{"role": "user", "content": [{"text": "x"}, {kind: path}]}]).violations
+    violations = QWEN.decode([{"role": "user", "content": [{"text": "x"}, {kind: path}]}], Options()).violations
     assert [item.path for item in violations] == [f"messages[0].content[1].{kind}"]
 
 
@@ -312,7 +313,7 @@ def test_equal_media_are_wanted_once_and_placed_where_they_stood_first() -> None
 def test_what_was_gathered_is_what_is_sent() -> None:
     frames = Media("video", (WEB, WEB + "2"), frames=True, path="p")
     request = one(frames, Media("audio", (WEB,)), Media("file", ("https://h/x.pdf",)))
-    profile = Profile(media_form={"video": "base64", "audio": "raw"})
+    profile = Profile(inline_media=("video", "file"), audio="base64")
     urls = iter([Inlined("data:a"), Inlined("data:b"), Inlined("UklG", "wav"), Inlined("data:c")])
     results = {need: next(urls) for need in wanted(request, profile)}
     parts = apply(request, profile, results, "en")[0].messages[0].parts

@@ -1,13 +1,15 @@
 """Qwen-Agent's message format, both ways."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.formats.base import Decoded, Encoder, Format, Mode, ReplyInfo
+from app.chat.messages import Message
+from app.formats.base import Decoded, Encoded, Encoder, Format, Mode, Options, ReplyInfo
 from app.formats.qwen.decode import decode
 from app.formats.qwen.encode import DeltaEncoder, SnapshotEncoder, WholeEncoder
+from app.formats.qwen.history import history
 from app.formats.qwen.schema import QwenMessages
 from app.formats.violations import violations
 
@@ -19,7 +21,7 @@ _ENCODERS: dict[Mode, Callable[[ReplyInfo], Encoder]] = {
 }
 
 
-def _decode(messages: list[Any]) -> Decoded:
+def _decode(messages: list[Any], options: Options) -> Decoded:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
@@ -31,4 +33,8 @@ def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
     return _ENCODERS[mode](info)
 
 
-QWEN = Format("qwen", _decode, _encoder, QwenMessages, text_joiner="")
+def _encode(messages: Sequence[Message], options: Options) -> Encoded:
+    return Encoded(*history(messages))
+
+
+QWEN = Format("qwen", _decode, _encode, _encoder, QwenMessages, text_joiner="")

@@ -28,7 +28,8 @@ class Wanted:
     """http(s), or a data URI."""
     media: MediaKind
     purpose: Literal["picture", "inline", "raw", "text"]
-    """`picture`: an image within `limits`, in a data URI; `inline`: a data URI; `raw`: bare base64; `text`: a file."""
+    """`picture`: an image within `limits`, in a data URI; `inline`: a data URI; `raw`: bare base64 of sound, or a data
+    URI where its format has no known name; `text`: a file."""
     limits: ImageLimits = ImageLimits()
     path: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
@@ -57,7 +58,7 @@ def wants(part: Media, names: list[str], profile: Profile) -> list[Wanted | None
 
 
 def _native(part: Media, at: int, name: str, profile: Profile) -> Wanted | None:
-    url, form = part.urls[at], profile.media_form.get(part.media, "base64" if part.media == "file" else "url")
+    url = part.urls[at]
     if not url[:8].lower().startswith(("http://", "https://", "data:")):
         return None  # bare base64, already what a server that takes it wants
     path = f"{part.path}[{at}]" if part.frames else part.path
@@ -65,8 +66,10 @@ def _native(part: Media, at: int, name: str, profile: Profile) -> Wanted | None:
     limits = ImageLimits(max_bytes=profile.max_media_bytes)
     if picture:
         limits = ImageLimits(profile.max_image_pixels, profile.max_image_short_side, profile.max_media_bytes)
-    if not datauri.is_data(url) and form == "url" and not (picture and limits.any):
+    raw = part.media == "audio" and profile.audio == "base64"
+    inline = raw or part.media in profile.inline_media or datauri.is_data(url)
+    if not inline and not (picture and limits.any):
         return None
     if picture:
         return Wanted(url, "image", "picture", limits, path, name)
-    return Wanted(url, part.media, "raw" if form == "raw" else "inline", limits, path, name)
+    return Wanted(url, part.media, "raw" if raw else "inline", limits, path, name)

@@ -1,0 +1,75 @@
+"""A conversation of the vocabulary as Qwen-Agent messages: one payload a message."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.errors import Violation
+
+_ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "function"}
+
+
+def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
+    """(messages, losses). Everything can be said in this format; what has no key of its own rides in `extra`."""
+    return [item for message in messages for item in _split(message)], []
+
+
+def _split(message: Message) -> list[dict[str, Any]]:
+    """Reasoning, content, calls, each in a message of its own."""
+    out: list[dict[str, Any]] = []
+    said: list[Text | Media] = []
+    for part in message.parts:
+        if isinstance(part, Text | Media):
+            said.append(part)
+        elif isinstance(part, Reasoning):
+            out.append(_message(message, "", reasoning_content=part.text))
+        elif isinstance(part, ToolCall):
+            if said:
+                out.append(_message(message, _content(said)))
+                said = []
+            out.append(_call(message, part))
+        else:
+            out.append(_result(message, part))
+    if said or not out:
+        out.append(_message(message, _content(said)))
+    return out
+
+
+def _message(message: Message, content: Any, **fields: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {"role": _ROLES[message.role], "content": content, **fields}
+    if message.name and "name" not in body:
+        body["name"] = message.name
+    extra = dict(message.extra) | ({"turn": message.turn} if message.turn else {}) | fields.get("extra", {})
+    if extra:
+        body["extra"] = extra
+    return body
+
+
+def _call(message: Message, part: ToolCall) -> dict[str, Any]:
+    extra = dict(part.extra) | ({"function_id": part.id} if part.id else {})
+    return _message(message, "", function_call={"name": part.name, "arguments": part.arguments}, extra=extra)
+
+
+def _result(message: Message, part: ToolResult) -> dict[str, Any]:
+    extra: dict[str, Any] = {"function_id": part.id} if part.id else {}
+    if part.is_error is not None:
+        extra["is_error"] = part.is_error
+    return _message(message, _content(part.content), name=part.name, extra=extra)
+
+
+def _content(said: Sequence[Text | Media]) -> str | list[dict[str, Any]]:
+    if not said:
+        return ""
+    if len(said) == 1 and isinstance(said[0], Text):
+        return said[0].text
+    return [_item(part) for part in said]
+
+
+def _item(part: Text | Media) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    if part.media == "video" and part.frames:
+        return {"video": list(part.urls)}
+    if part.media == "audio" and part.format:
+        return {"audio": {"data": part.urls[0], "format": part.format}}
+    return {part.media: part.urls[0]}

@@ -1,0 +1,64 @@
+"""Turns in the order that strict chat templates insist on."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
+from app.profiles import Profile
+from app.steps.joining import joined
+
+BRIDGE = "..."
+"""What an assistant says who only has to speak."""
+
+
+def alternating(request: ChatRequest, profile: Profile) -> ChatRequest:
+    if not profile.alternate and not profile.assistant_after_tool:
+        return request
+    messages = _answered(request.messages)
+    if profile.alternate:
+        messages = _merged(messages)
+    if profile.assistant_after_tool:
+        messages = _bridged(messages)
+    return replace(request, messages=tuple(messages))
+
+
+def _answered(messages: Iterable[Message]) -> Iterator[Message]:
+    """What a user says between a call and its results is heard after them, as it will be sent."""
+    held: list[Message] = []
+    waiting = 0
+    for message in messages:
+        waiting += sum(isinstance(part, ToolCall) for part in message.parts)
+        waiting -= sum(isinstance(part, ToolResult) for part in message.parts)
+        if waiting > 0 and message.role == "user":
+            held.append(message)
+            continue
+        yield message
+        if waiting <= 0:
+            yield from held
+            held = []
+    yield from held
+
+
+def _merged(messages: Iterable[Message]) -> Iterator[Message]:
+    """Results stay apart, each answers a call of its own."""
+    held: Message | None = None
+    for message in messages:
+        if message.role == "assistant" and not message.parts:
+            continue
+        if held is not None and held.role == message.role and held.role != "tool":
+            held = joined(held, message)
+            continue
+        if held is not None:
+            yield held
+        held = message
+    if held is not None:
+        yield held
+
+
+def _bridged(messages: Iterable[Message]) -> Iterator[Message]:
+    last = None
+    for message in messages:
+        if message.role == "user" and last == "tool":
+            yield Message("assistant", (Text(BRIDGE),))
+        yield message
+        last = message.role

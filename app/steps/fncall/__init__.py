@@ -1,0 +1,55 @@
+"""Calling functions by words: they are explained in the prompt, and calls are read from the text of the reply."""
+
+from typing import Literal, TypeAlias
+
+from app.chat.messages import ChatRequest
+from app.chat.stage import Stage
+from app.profiles import Profile
+from app.steps.fncall.choice import choice, parallel
+from app.steps.fncall.nous import nous_request
+from app.steps.fncall.nous_reply import NousStage
+from app.steps.fncall.plain import has_calls, plain_messages
+from app.steps.fncall.qwen import qwen_request
+from app.steps.fncall.qwen_reply import QwenStage
+from app.steps.fncall.wording import without_tools
+
+Prompt: TypeAlias = Literal["nous", "qwen"]
+
+__all__ = ["NousStage", "QwenStage", "emulated", "fncall_request", "fncall_stage"]
+
+
+def emulated(request: ChatRequest, profile: Profile) -> Prompt | None:
+    """The prompt that stands for the server's own tools; None where those are used."""
+    if profile.native_tools and request.params.get("use_raw_api") is not False:
+        return None
+    said = request.params.get("fncall_prompt_type")
+    return "qwen" if (said or profile.fncall_prompt_type) == "qwen" else "nous"
+
+
+def fncall_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    """The request in words alone, and what the caller must know. Only for a request that is `emulated`.
+
+    Raises InvalidInput for a choice of a function that was not given.
+    """
+    chosen, warnings = choice(request), list[str]()
+    if chosen.word == "none":
+        messages = plain_messages(request) if has_calls(request.messages) else request.messages
+        return without_tools(request, messages), warnings
+    if emulated(request, profile) == "qwen":
+        if chosen.word == "required":
+            warnings.append("generate_cfg.function_choice was not applied: the qwen prompt can force only a named one")
+        return qwen_request(request), warnings
+    if request.params.get("parallel_function_calls") is False or request.params.get("parallel_tool_calls") is False:
+        warnings.append("generate_cfg.parallel_function_calls has no effect: the nous prompt allows several calls")
+    return nous_request(request, code=profile.special_code_mode), warnings
+
+
+def fncall_stage(request: ChatRequest, profile: Profile, reply_id: str) -> Stage | None:
+    """What the reply to this request, as it was before `fncall_request`, must pass; None where it is only text."""
+    prompt, chosen = emulated(request, profile), choice(request)
+    if prompt is None or chosen.word == "none":
+        return None
+    if prompt == "qwen":
+        return QwenStage(reply_id, request.tools, parallel=parallel(request), forced=chosen.name)
+    thinking = bool(request.params.get("thought_in_content"))
+    return NousStage(reply_id, request.tools, thought_in_content=thinking, code=profile.special_code_mode)

@@ -1,0 +1,34 @@
+"""Two messages said in one."""
+
+from dataclasses import replace
+
+from app.chat.messages import Message, Part, Text
+
+BREAK = "\n\n"
+
+
+def joined_parts(first: tuple[Part, ...], second: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Both in order; texts that meet become one, a blank line between them."""
+    if first and second and isinstance(first[-1], Text) and isinstance(second[0], Text):
+        meeting = BREAK.join(text for text in (first[-1].text, second[0].text) if text)
+        return (*first[:-1], Text(meeting), *second[1:])
+    return first + second
+
+
+def joined(first: Message, second: Message) -> Message:
+    """The two as one message of the first one's role and place; what they do not share in name and turn is lost."""
+    return replace(
+        first,
+        parts=joined_parts(first.parts, second.parts),
+        name=first.name if first.name == second.name else None,
+        turn=first.turn if first.turn == second.turn else None,
+        extra=_extra(first, second),
+    )
+
+
+def _extra(first: Message, second: Message) -> dict[str, object]:
+    extra = {**first.extra, **second.extra}
+    ours, theirs = first.extra.get("reasoning_details"), second.extra.get("reasoning_details")
+    if isinstance(ours, list) and isinstance(theirs, list):
+        extra["reasoning_details"] = ours + theirs
+    return extra

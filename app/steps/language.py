@@ -1,0 +1,30 @@
+"""The language of a conversation: what the gateway itself adds to one is said in it."""
+
+import re
+from typing import Literal, TypeAlias
+
+from app.chat.messages import ChatRequest, Media, Message, Text
+
+Language: TypeAlias = Literal["en", "zh"]
+
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+_ASKING = ("system", "user")
+
+
+def language(request: ChatRequest) -> Language:
+    """As the caller says; else Chinese where a system or user message has a Chinese character, names of files
+    counted."""
+    given = request.params.get("lang")
+    if given:
+        return "zh" if given == "zh" else "en"
+    return "zh" if any(message.role in _ASKING and _is_chinese(message) for message in request.messages) else "en"
+
+
+def _is_chinese(message: Message) -> bool:
+    return any(_CHINESE.search(text) for part in message.parts for text in _words(part))
+
+
+def _words(part: object) -> tuple[str, ...]:
+    if isinstance(part, Media):
+        return tuple(url for url in part.urls if not url.startswith("data:"))
+    return (part.text,) if isinstance(part, Text) else ()

@@ -1,0 +1,64 @@
+"""How many tokens a conversation has: everything that a model is sent counts, chat templates apart."""
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+import msgspec
+
+from app.chat.counter import Counter
+from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+
+
+class Measure:
+    def __init__(self, counter: Counter, media_tokens: Mapping[MediaKind, int]) -> None:
+        self._counter = counter
+        self._media_tokens = media_tokens
+
+    def message(self, message: Message) -> int:
+        return sum(self.part(part) for part in message.parts)
+
+    def part(self, part: Part) -> int:
+        return sum(map(self._counter.count, _texts(part))) + self._media(part)
+
+    def tool(self, tool: Tool) -> int:
+        return self._counter.count(_schema(tool))
+
+    def at_most(self, request: ChatRequest) -> int:
+        """A limit from above that costs nothing: no token is smaller than a byte."""
+        texts = [text for message in request.messages for part in message.parts for text in _texts(part)]
+        texts += map(_schema, request.tools)
+        media = sum(self._media(part) for message in request.messages for part in message.parts)
+        return sum(map(_bytes, texts)) + len(texts) + media
+
+    def _media(self, part: Part) -> int:
+        if isinstance(part, ToolResult):
+            return sum(map(self._media, part.content))
+        if not isinstance(part, Media):
+            return 0
+        if part.frames:
+            return len(part.urls) * self._media_tokens.get("image", 0)
+        return self._media_tokens.get(part.media, 0)
+
+
+def _texts(part: Part) -> Iterator[str]:
+    match part:
+        case Text() | Reasoning():
+            yield part.text
+        case ToolCall():
+            yield part.name
+            yield part.arguments
+        case ToolResult():
+            for piece in part.content:
+                yield from _texts(piece)
+        case Media():
+            return
+        case _:
+            assert_never(part)
+
+
+def _schema(tool: Tool) -> str:
+    return msgspec.json.encode(dict(tool.schema)).decode()
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,140 @@
+"""A model server's reply while it comes: bytes of each read into events, pushed at one receiver."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.stage import Pipe, Stage
+from app.upstream import chunks, faults
+from app.upstream.assembly import Assembler
+from app.upstream.client import Body, Target, transport_fault
+from app.upstream.sse import EventReader, Garbage
+
+
+class Receiver(Protocol):
+    def on_events(self, events: list[Event]) -> None:
+        """What one read brought; empty when the server only showed that it lives."""
+
+    def on_crash(self, error: Exception) -> None:
+        """A defect of ours while the reply was read. Nothing follows."""
+
+
+class LiveReply:
+    """A model server's reply while it comes. `start` it once; `close` it whatever happens."""
+
+    def __init__(self, body: Body, reply_id: str, stages: Sequence[Stage], target: Target) -> None:
+        self._body = body
+        self._target = target
+        self._reader = EventReader(chunks.decode)
+        self._assembler = Assembler(reply_id)
+        self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
+        self._receiver: Receiver | None = None
+        self._over = False
+        """Its terminal event was told, or nobody wants it. The body is somebody else's from then on."""
+        self._active = True
+        self._alive = False
+        self._paused = False
+        self._since = body.asked_at
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._body.push(self._on_data, self._on_end)
+
+    def pause(self) -> None:
+        if not self._over:
+            self._paused = True
+            self._body.pause()
+
+    def resume(self) -> None:
+        if not self._over:
+            self._paused = False
+            self._active = True
+            self._body.resume()
+
+    def close(self) -> None:
+        """Stop; a reply that has not ended takes its connection with it. May be called twice."""
+        if not self._over:
+            self._end()
+            self._body.abort()
+
+    def _end(self) -> Receiver:
+        receiver, self._receiver = self._receiver, None
+        self._over = True
+        return receiver or _NOBODY
+
+    def _on_data(self, data: bytes) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            return
+        self._active = True
+        try:
+            events = self._assembler.feed(self._items(data))
+            if events:
+                events = self._stage.feed(events)
+        except Exception as error:
+            self._end()
+            self._body.abort()
+            receiver.on_crash(error)
+            return
+        if self._assembler.ended:
+            self._end()
+            self._body.release()
+        elif events and type(events[-1]) in (Finish, Failed):  # a stage has heard enough: a stop word
+            self._end()
+            self._body.abort()
+        if events or (not self._alive and self._reader.saw_line):
+            self._alive = self._reader.saw_line
+            receiver.on_events(events)
+
+    def _items(self, data: bytes) -> list[Any]:
+        try:
+            return self._reader.feed(self._body.inflate.feed(data))
+        except ValueError as error:
+            return [Garbage(str(error).encode())]
+
+    def _on_end(self, error: Exception | None) -> None:
+        if not self._over:
+            self._finish(None if error is None else transport_fault(error, self._target))
+
+    def _finish(self, fault: Fault | None) -> None:
+        """No more bytes will come: the body has ended, cleanly where there is no fault."""
+        receiver = self._end()
+        try:
+            events = self._assembler.feed(self._rest(fault is None))
+            events = self._stage.feed(events + self._assembler.close(self._reader.junk, fault))
+        except Exception as error:
+            receiver.on_crash(error)
+            return
+        receiver.on_events(events)
+
+    def _rest(self, clean: bool) -> list[Any]:
+        try:
+            return self._reader.close(clean=clean)
+        except ValueError:
+            return []
+
+    def tick(self, now: float) -> None:
+        """Bounds the silence: before the first token (comments do not count), and between any bytes after it."""
+        if self._receiver is None:
+            return
+        if self._active or self._paused or not self._assembler.started:
+            self._active = False
+            self._since = now
+        if self._assembler.started:
+            if now - self._since > self._target.idle_seconds:
+                self._time_out(f"silence for more than {self._target.idle_seconds:g} s")
+        elif now - self._body.asked_at > self._target.first_token_seconds and not self._paused:
+            self._time_out(f"no first token within {self._target.first_token_seconds:g} s")
+
+    def _time_out(self, what: str) -> None:
+        self._body.abort()
+        self._finish(faults.made("timeout", f"the model server timed out: {what}"))
+
+
+class _Nobody:
+    def on_events(self, events: list[Event]) -> None: ...
+
+    def on_crash(self, error: Exception) -> None: ...
+
+
+_NOBODY = _Nobody()

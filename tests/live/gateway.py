@@ -1,0 +1,106 @@
+"""A real gateway on a loopback port, in the loop of the test, and what a model server would stream to it."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from app.api.chat import Desk
+from app.main import create_app
+from app.server import ParleyServer, config
+from app.settings import Settings
+from app.upstream.transport import PushTransport
+
+from tests.scripted import ScriptedServer
+
+DONE = b"data: [DONE]\n\n"
+
+
+def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def say(text: str) -> bytes:
+    return chunk({"content": text})
+
+
+def end(reason: str = "stop") -> bytes:
+    return chunk({}, reason)
+
+
+class Gateway:
+    def __init__(self, app: Any, server: ParleyServer, transport: PushTransport, port: int) -> None:
+        self._server = server
+        self.desk: Desk = app.state.desk
+        self.transport = transport
+        self.address = ("127.0.0.1", port)
+        self.url = f"http://127.0.0.1:{port}"
+
+    @property
+    def callers(self) -> int:
+        """Connections of callers that are open."""
+        return len(self._server.server_state.connections)
+
+    def quiet(self) -> bool:
+        """Nothing is left of any request but connections that are kept for the next one."""
+        desk = self.desk
+        idle = sum(len(some) for some in self.transport._pool._idle.values())
+        return not desk.active and not len(desk.pulse) and not desk.busy and idle == self.transport.open_connections
+
+
+async def eventually(true: Callable[[], bool], seconds: float = 2.0) -> None:
+    """For what no event announces."""
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+def settings(url: str, server: dict[str, Any], upstream: dict[str, Any]) -> Settings:
+    defaults = {"port": 0, "heartbeat_seconds": 5, "commit_seconds": 5, "log_level": "error"}
+    row = {"base_url": f"{url}/v1", "first_token_seconds": 5, "idle_seconds": 5, "connect_seconds": 5}
+    tree = {"server": defaults | server, "upstreams": {"local": row | upstream}, "passthrough": "local"}
+    return Settings.model_validate(tree)
+
+
+@asynccontextmanager
+async def serving(
+    upstream: ScriptedServer | str, *, server: dict[str, Any] | None = None, upstream_row: dict[str, Any] | None = None
+) -> AsyncIterator[Gateway]:
+    """A gateway in front of the upstream. When it is left, nothing may be left of any request."""
+    url = upstream if isinstance(upstream, str) else upstream.url
+    async with serving_with(settings(url, server or {}, upstream_row or {})) as gateway:
+        yield gateway
+
+
+@asynccontextmanager
+async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
+    before = asyncio.all_tasks()
+    transport = PushTransport(max(row.max_connections for row in what.upstreams.values()))
+    app = create_app(what, transport=transport)
+    listener = socket.create_server(("127.0.0.1", 0))
+    ours = config(what.server, lambda: app)
+    ours.load()
+    server = ParleyServer(ours)
+    server.lifespan = ours.lifespan_class(ours)
+    await uvicorn.Server.startup(server, sockets=[listener])
+    running = asyncio.create_task(server.main_loop())
+    gateway = Gateway(app, server, transport, listener.getsockname()[1])
+    try:
+        yield gateway
+        await eventually(gateway.quiet)
+    finally:
+        server.should_exit = True
+        await running
+        server._drop_all()
+        await server.shutdown(sockets=[listener])
+    assert transport.open_connections == 0
+    names = ("_deliver", "_left", "_flush", "run_asgi")
+    await eventually(lambda: not [task for task in asyncio.all_tasks() - before if _name(task) in names])
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    return str(getattr(task.get_coro(), "__name__", ""))

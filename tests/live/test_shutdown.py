@@ -1,0 +1,241 @@
+"""How the real process goes down: what runs may end, what must end says so, and the exit is quiet."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from tests.live.caller import calling, checked, frames, reply_of
+from tests.live.gateway import DONE, end, say
+from tests.scripted import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+WORKERS = pytest.mark.parametrize("workers", [1, 2])
+
+
+class Process:
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self._process = process
+        self.address = ("127.0.0.1", port)
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def signal_all(self, number: int) -> None:
+        """As a terminal does."""
+        os.killpg(self._process.pid, number)
+
+    async def ended(self) -> tuple[int, str]:
+        """Its exit code and what it said."""
+        async with asyncio.timeout(20):
+            _, said = await self._process.communicate()
+        return self._process.returncode or 0, said.decode()
+
+    async def ready(self) -> int:
+        async with httpx.AsyncClient() as client:
+            response = await client.get("http://{}:{}/readyz".format(*self.address))
+            return response.status_code
+
+    async def until_ready(self) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    assert await self.ready() == 200
+                    return
+                except httpx.TransportError:
+                    assert self._process.returncode is None
+                    await asyncio.sleep(0.05)
+
+    async def until_draining(self) -> None:
+        async with asyncio.timeout(5):
+            while await self.ready() == 200:
+                await asyncio.sleep(0.02)
+
+    async def until_deaf(self) -> None:
+        """Nobody listens any more."""
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    await self.ready()
+                except httpx.TransportError:
+                    return
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def process(upstream: ScriptedServer | None, *, workers: int = 1, **server: object) -> AsyncIterator[Process]:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+    environ |= {f"PARLEY_SERVER__{name.upper()}": str(value) for name, value in server.items()}
+    environ |= {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__WORKERS": str(workers)}
+    if upstream is not None:
+        environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app.cli", "serve"),
+        env=environ,
+        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        one = Process(running, port)
+        await one.until_ready()
+        yield one
+    finally:
+        if running.returncode is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            await running.communicate()
+
+
+@WORKERS
+async def test_a_stream_may_finish_after_sigterm(workers: int) -> None:
+    gate = asyncio.Event()
+    script = [say("a"), gate, say("b"), end(), DONE]
+    async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask()
+            await caller.head()
+            raw = await caller.write() + await caller.write()
+            gateway.signal(signal.SIGTERM)
+            await gateway.until_deaf()
+            gate.set()
+            assert checked(raw + await caller.rest())[-1].type == "response.completed"
+        code, said = await gateway.ended()
+    assert code == 0
+    assert "Traceback" not in said
+
+
+async def test_while_it_settles_it_is_not_ready_but_serves() -> None:
+    script = [say("a"), end(), DONE]
+    async with (
+        ScriptedServer(Reply(script, chunked=True)) as upstream,
+        process(upstream, settle_seconds=1.5) as gateway,
+    ):
+        gateway.signal(signal.SIGTERM)
+        await gateway.until_draining()
+        assert await gateway.ready() == 503
+        status, raw = await reply_of(gateway.address)
+        assert (status, checked(raw)[-1].type) == (200, "response.completed")
+        assert (await gateway.ended())[0] == 0
+
+
+@WORKERS
+async def test_what_runs_longer_than_it_may_ends_with_a_last_frame(workers: int) -> None:
+    replies = [Reply([say("a"), asyncio.Event()]), Reply(hold=asyncio.Event())]
+    async with ScriptedServer(*replies) as upstream:
+        async with process(upstream, workers=workers, drain_seconds=0.5) as gateway:
+            async with calling(gateway.address) as speaking, calling(gateway.address) as silent:
+                await speaking.ask()
+                await upstream.request(1)
+                await silent.ask()
+                await upstream.request(2)
+                gateway.signal(signal.SIGTERM)
+                await speaking.head()
+                failed = checked(await speaking.rest())[-1].data["error"]
+                assert (failed["code"], failed["retryable"]) == ("draining", True)
+                assert await silent.head() == 503
+                assert b'"draining"' in await silent.rest()
+            for connection in upstream.connections:
+                await asyncio.wait_for(connection.closed.wait(), 2)
+            code, said = await gateway.ended()
+    assert code == 0
+    assert "Traceback" not in said
+
+
+@WORKERS
+async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
+    async with ScriptedServer() as upstream, process(upstream, workers=workers) as gateway:
+        gateway.signal_all(signal.SIGINT)
+        code, said = await gateway.ended()
+    assert code == 130
+    assert "Traceback" not in said
+
+
+async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
+    """One of five serves; the others are at any place of their start."""
+    async with ScriptedServer() as upstream, process(upstream, workers=5) as gateway:
+        gateway.signal_all(signal.SIGINT)
+        code, said = await gateway.ended()
+    assert code == 130
+    assert "Traceback" not in said
+
+
+@WORKERS
+async def test_one_ctrl_c_lets_streams_finish(workers: int) -> None:
+    gate = asyncio.Event()
+    script = [say("a"), gate, end(), DONE]
+    async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask()
+            await caller.head()
+            raw = await caller.write() + await caller.write()
+            gateway.signal_all(signal.SIGINT)
+            await gateway.until_deaf()
+            gate.set()
+            assert checked(raw + await caller.rest())[-1].type == "response.completed"
+        assert (await gateway.ended())[0] == 130
+
+
+async def test_a_second_ctrl_c_ends_everything_at_once() -> None:
+    async with ScriptedServer(Reply([say("a"), asyncio.Event()])) as upstream:
+        async with process(upstream, settle_seconds=60, drain_seconds=60) as gateway:
+            async with calling(gateway.address) as caller:
+                await caller.ask()
+                await caller.head()
+                raw = await caller.write() + await caller.write()
+                gateway.signal(signal.SIGINT)
+                await gateway.until_draining()
+                gateway.signal(signal.SIGINT)
+                assert checked(raw + await caller.rest())[-1].data["error"]["code"] == "draining"
+            code, said = await gateway.ended()
+    assert code == 130
+    assert "Traceback" not in said
+
+
+async def test_a_caller_who_reads_nothing_does_not_hold_the_end_up() -> None:
+    script = [say("x" * 4_000_000), asyncio.Event()]
+    async with ScriptedServer(Reply(script)) as upstream, process(upstream, drain_seconds=0.3) as gateway:
+        async with calling(gateway.address, receive_bytes=8192) as caller:
+            await caller.ask()
+            await upstream.request()
+            gateway.signal(signal.SIGTERM)
+            code, said = await gateway.ended()
+    assert code == 0
+    assert "Traceback" not in said
+
+
+async def test_a_stream_of_the_demo_model_survives_sigterm() -> None:
+    async with process(None) as gateway, calling(gateway.address) as caller:
+        await caller.ask(model="demo")
+        await caller.head()
+        raw = await caller.write() + await caller.write()
+        gateway.signal(signal.SIGTERM)
+        assert checked(raw + await caller.rest())[-1].type == "response.completed"
+        code, said = await gateway.ended()
+    assert code == 0
+    assert "Traceback" not in said
+
+
+async def test_a_port_that_is_taken_is_an_exit_code_and_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app.cli", "serve", "--port", str(taken.getsockname()[1])),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await running.communicate()
+    assert running.returncode not in (0, None)
+    assert "Traceback" not in said.decode()
+
+
+def test_frames_are_read_strictly() -> None:
+    """The reader of these tests would notice a frame that is none."""
+    with pytest.raises(AssertionError):
+        frames(b"id: 1\r\nevent: a\r\ndata: {}\r\n\n\n")

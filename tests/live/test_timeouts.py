@@ -1,0 +1,211 @@
+"""Nothing is waited for without end: neither the model server, nor the caller; and a slow caller loses nothing."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from app.settings import Settings
+
+from tests.live.caller import calling, checked, frames, reply_of
+from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
+from tests.live.test_leaving import unreachable
+from tests.scripted import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+BEATS = {"commit_seconds": 30, "heartbeat_seconds": 0.08}
+
+
+def code(raw: bytes) -> str:
+    return str(json.loads(raw)["error"]["code"])
+
+
+async def test_a_server_that_cannot_be_reached_is_a_timeout_by_name() -> None:
+    async with unreachable() as url, serving(url, upstream_row={"connect_seconds": 0.1}) as gateway:
+        status, raw = await reply_of(gateway.address)
+    assert (status, code(raw)) == (504, "timeout")
+    assert "no connection" in json.loads(raw)["error"]["message"]
+
+
+async def test_all_connections_in_use_is_overload() -> None:
+    row = {"connect_seconds": 0.1, "max_connections": 1}
+    async with ScriptedServer(Reply([asyncio.Event()])) as upstream, serving(upstream, upstream_row=row) as gateway:
+        async with calling(gateway.address) as first:
+            await first.ask()
+            await upstream.request()
+            status, raw = await reply_of(gateway.address)
+    assert (status, code(raw)) == (503, "overloaded")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("reply", [Reply(hold=asyncio.Event()), Reply([asyncio.Event()])], ids=["no head", "no token"])
+async def test_a_server_that_never_begins_is_a_timeout(reply: Reply, stream: bool) -> None:
+    row = {"first_token_seconds": 0.15}
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        status, raw = await reply_of(gateway.address, stream=stream)
+        await asyncio.wait_for(upstream.connections[0].closed.wait(), 0.25)
+    assert (status, code(raw)) == (504, "timeout")
+
+
+class Chatter(asyncio.Event):
+    """Lets a script go on after so many seconds: for scripts that must say something now and then."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    async def wait(self) -> bool:  # type: ignore[override]
+        await asyncio.sleep(self._seconds)
+        return True
+
+
+def chatter(piece: bytes, seconds: float, times: int) -> list[bytes | asyncio.Event]:
+    return [part for _ in range(times) for part in (Chatter(seconds), piece)]
+
+
+async def test_comments_do_not_count_as_a_first_token() -> None:
+    row = {"first_token_seconds": 0.3, "idle_seconds": 5}
+    reply = Reply([*chatter(b": wait\n\n", 0.05, 40), say("late"), end(), DONE])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        status, raw = await reply_of(gateway.address)
+    assert status == 200
+    assert checked(raw)[-1].data["error"]["code"] == "timeout"
+    assert b"late" not in raw
+
+
+async def test_a_silence_before_the_first_token_is_not_one_between_tokens() -> None:
+    row = {"first_token_seconds": 5, "idle_seconds": 0.15}
+    reply = Reply([*chatter(say("at last"), 0.5, 1), end(), DONE])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        _, raw = await reply_of(gateway.address)
+    assert checked(raw)[-1].type == "response.completed"
+
+
+async def test_a_silence_between_tokens_is_a_timeout_and_what_came_is_kept() -> None:
+    row = {"idle_seconds": 0.15}
+    reply = Reply([say("half"), asyncio.Event()])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        _, raw = await reply_of(gateway.address)
+        status, whole = await reply_of(gateway.address, stream=False)
+    events = checked(raw)
+    assert (events[-1].data["error"]["code"], events[2].data["delta"]) == ("timeout", {"content": "half"})
+    assert status == 504
+    assert json.loads(whole)["messages"] == [{"role": "assistant", "content": "half"}]
+
+
+async def test_comments_break_a_silence_between_tokens() -> None:
+    row = {"idle_seconds": 0.3}
+    reply = Reply([say("a"), *chatter(b": wait\n\n", 0.05, 14), say("b"), end(), DONE])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        _, raw = await reply_of(gateway.address)
+    assert checked(raw)[-1].type == "response.completed"
+
+
+async def test_a_silence_after_the_finish_reason_is_a_success() -> None:
+    row = {"idle_seconds": 0.15}
+    reply = Reply([say("a"), end(), asyncio.Event()])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        _, raw = await reply_of(gateway.address)
+    assert checked(raw)[-1].data["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(hold=asyncio.Event()), Reply([asyncio.Event()]), Reply([say("a"), asyncio.Event()])],
+    ids=["no head", "no token", "silence"],
+)
+async def test_a_caller_can_shorten_every_wait(reply: Reply) -> None:
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS) as gateway:
+        began = time.monotonic()
+        _, raw = await reply_of(gateway.address, generate_cfg={"request_timeout": 0.2})
+        assert time.monotonic() - began < 1
+    assert b'"code":"timeout"' in raw
+
+
+async def test_an_unreachable_server_is_given_up_when_the_caller_says() -> None:
+    async with unreachable() as url, serving(url) as gateway:
+        status, raw = await reply_of(gateway.address, generate_cfg={"request_timeout": 0.1})
+    assert (status, code(raw)) == (504, "timeout")
+
+
+async def test_a_long_retry_after_is_told_and_not_waited_for() -> None:
+    busy = Reply([b"{}"], status=429, headers={"content-length": "2", "retry-after": "60"})
+    async with ScriptedServer(busy) as upstream, serving(upstream) as gateway, calling(gateway.address) as caller:
+        status, raw = await caller.reply(generate_cfg={"max_retries": 3})
+    assert (status, caller.headers["retry-after"], len(upstream.requests)) == (429, "60", 1)
+    assert json.loads(raw)["error"]["retryable"] is True
+
+
+async def test_another_replica_is_asked_at_once_whatever_the_first_one_wants() -> None:
+    busy = Reply([b"{}"], status=429, headers={"content-length": "2", "retry-after": "20"})
+    async with ScriptedServer(busy) as one, ScriptedServer(Reply([say("a"), end(), DONE])) as two:
+        rows = {name: {"base_url": f"{server.url}/v1"} for name, server in (("one", one), ("two", two))}
+        tree = {"upstreams": rows, "models": {"m": {"upstreams": ["one", "two"]}}, "server": {"log_level": "error"}}
+        async with serving_with(Settings.model_validate(tree)) as gateway:
+            async with asyncio.timeout(5):
+                status, raw = await reply_of(gateway.address)
+    assert (status, checked(raw)[-1].type) == (200, "response.completed")
+
+
+FLOOD = [say(f"{number:06d}" * 4000) for number in range(400)]
+
+
+async def test_a_caller_who_reads_late_stops_the_server_and_loses_nothing() -> None:
+    async with ScriptedServer(Reply([*FLOOD, end(), DONE], chunked=True)) as upstream, serving(upstream) as gateway:
+        async with calling(gateway.address, receive_bytes=16384) as caller:
+            await caller.ask(completed_bodies=False)
+            await eventually(lambda: any(delivery._flusher for delivery in gateway.desk.active))
+            await stands_still(upstream)
+            assert upstream.connections[0].sent < len(FLOOD)
+            await caller.head()
+            raw = await caller.rest()
+        deltas = [event.data["delta"]["content"] for event in checked(raw) if event.type == "message.delta"]
+        assert "".join(deltas) == "".join(f"{number:06d}" * 4000 for number in range(400))
+        assert (await reply_of(gateway.address, completed_bodies=False))[0] == 200  # on the connection that was paused
+        assert len(upstream.connections) == 1
+
+
+async def stands_still(upstream: ScriptedServer) -> None:
+    sent = -1
+    while sent != upstream.connections[0].sent:
+        sent = upstream.connections[0].sent
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("last", [[asyncio.Event()], [end(), DONE]], ids=["the model goes on", "the model is done"])
+async def test_a_caller_who_reads_nothing_is_cut_off(last: list[bytes | asyncio.Event]) -> None:
+    """A whole reply of which the system's buffers take a part, in one write; and one that goes on."""
+    script = [chunk({"content": "x" * 8_000_000}), *last]
+    quick = BEATS | {"stall_seconds": 0.3}
+    async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=quick) as gateway:
+        async with calling(gateway.address, receive_bytes=8192) as caller:
+            await caller.ask()
+            await eventually(lambda: any(delivery._flusher for delivery in gateway.desk.active))
+            await eventually(gateway.quiet)
+            await eventually(lambda: gateway.callers == 0)
+            await caller.head()
+            assert await caller.cut()
+
+
+async def test_a_defect_in_one_timer_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.formats.qwen.encode import DeltaEncoder
+
+    real = DeltaEncoder.open
+
+    def broken(self: DeltaEncoder) -> bytes:
+        if self._info.request_id == "bad":
+            raise RuntimeError("a defect")
+        return real(self)
+
+    monkeypatch.setattr(DeltaEncoder, "open", broken)
+    quick = {"commit_seconds": 0.1, "heartbeat_seconds": 0.1}
+    async with ScriptedServer(Reply(hold=asyncio.Event())) as upstream, serving(upstream, server=quick) as gateway:
+        async with calling(gateway.address) as good, calling(gateway.address) as bad:
+            await bad.ask_as("bad")
+            await good.ask()
+            assert await good.head() == 200
+            assert frames(await good.write())[0].type == "response.started"
+            await bad.head()
+            assert frames(await bad.write())[0].type == "response.failed"
+            assert [await good.write() for _ in range(2)] == [b": heartbeat\n\n"] * 2

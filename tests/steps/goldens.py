@@ -1,0 +1,46 @@
+"""Recorded conversations of the original (`tests/goldens/qwen_agent`), as the steps see them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.chat.events import Event
+from app.chat.messages import ChatRequest, Tool
+from app.formats.qwen.decode import decode
+from app.formats.qwen.schema import QwenMessage
+from app.upstream import chunks
+from app.upstream.assembly import Assembler
+from app.upstream.sse import EventReader
+
+Json = dict[str, Any]
+FOLDER = Path(__file__).parent.parent / "goldens" / "qwen_agent"
+
+
+def load(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+
+
+def names(*groups: str) -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.json") if path.stem.startswith(groups))
+
+
+def tools(functions: list[Json] | None) -> tuple[Tool, ...]:
+    bare = [function.get("function", function) for function in functions or ()]
+    return tuple(Tool(str(function["name"]), function) for function in bare)
+
+
+def request(golden: Json) -> ChatRequest:
+    messages, violations, _ = decode([QwenMessage.model_validate(message) for message in golden["messages"]])
+    assert violations == []
+    params = golden["llm_cfg"]["generate_cfg"] | (golden["extra_generate_cfg"] or {})
+    return ChatRequest("m", messages, tools(golden["functions"]), params)
+
+
+def replies(golden: Json) -> list[Event]:
+    """The recorded reply as events, cut as it was."""
+    response = golden["upstream"][0]["response"]
+    reader, assembler = EventReader(chunks.decode), Assembler("chat-1")
+    events: list[Event] = []
+    for chunk in response["chunks"]:
+        events += assembler.feed(reader.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n"))
+    return events + assembler.feed(reader.feed(b"data: [DONE]\n\n")) + assembler.close()

@@ -1,0 +1,63 @@
+"""Broken arguments are repaired at the end of the reply, and only those."""
+
+import pytest
+from app.chat.events import CallDelta, Event, Extra, Failed, Fault, TextDelta
+from app.steps.repair import RepairStage
+
+from tests.steps.replies import STOP, joined, run
+
+
+def call(*arguments: str, index: int = 0) -> list[list[Event]]:
+    first: list[Event] = [CallDelta(index, arguments[0], f"c{index}", "f")]
+    return [first, *([CallDelta(index, piece)] for piece in arguments[1:])]
+
+
+@pytest.mark.parametrize(
+    ("raw", "repaired"),
+    [
+        ('{"a": 1', '{"a": 1}'),
+        ('{"a": "x', '{"a": "x"}'),
+        ("{'a': 'é',}", '{"a": "é"}'),
+        ('{"a": [1, 2', '{"a": [1, 2]}'),
+    ],
+)
+def test_broken_arguments_are_repaired(raw: str, repaired: str) -> None:
+    message = run([RepairStage()], call(raw[:3], raw[3:])).messages()[0]
+    assert message["function_call"]["arguments"] == repaired
+    assert message["extra"] == {"function_id": "c0", "repaired": True, "raw_arguments": raw}
+
+
+@pytest.mark.parametrize("raw", ['{"a": 1}', "{}", "[1]", '"x"', "no JSON at all", "{" * 20_000])
+def test_what_is_whole_or_hopeless_stays_as_it_is(raw: str) -> None:
+    message = run([RepairStage()], call(raw)).messages()[0]
+    assert message["function_call"]["arguments"] == raw
+    assert "repaired" not in message["extra"]
+
+
+def test_a_name_is_told_at_once_and_arguments_at_the_end() -> None:
+    stage = RepairStage()
+    assert stage.feed(call('{"a"')[0]) == [CallDelta(0, "", "c0", "f")]
+    assert stage.feed([CallDelta(0, ": 1"), TextDelta("x")]) == [TextDelta("x")]
+    told = [CallDelta(0, '{"a": 1}'), Extra({"repaired": True, "raw_arguments": '{"a": 1'}, 0), STOP]
+    assert stage.feed([STOP]) == told
+
+
+def test_a_reply_that_failed_is_told_as_it_came() -> None:
+    failed = Failed(Fault("timeout", "", True))
+    found = [event for part in [*call('{"a"'), [failed]] for event in RepairStage().feed(part)]
+    assert joined(found)[:1] == [CallDelta(0, "", "c0", "f")]
+    stage = RepairStage()
+    stage.feed(call('{"a"')[0])
+    assert stage.feed([failed]) == [CallDelta(0, '{"a"'), failed]
+
+
+def test_closing_tells_what_is_held() -> None:
+    stage = RepairStage()
+    stage.feed(call('{"a"')[0])
+    assert stage.close() == [CallDelta(0, '{"a"')]
+
+
+def test_calls_keep_their_own_arguments() -> None:
+    parts = [*call('{"a": 1'), *call('{"b": 2', index=1)]
+    found = [one[2] for one in run([RepairStage()], parts).short()]
+    assert found == ['{"a": 1}', '{"b": 2}']

@@ -1,0 +1,189 @@
+"""Stop words that a server let through."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.params import merged
+from app.steps.stop_words import StopStage, stop_words
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+GOLDENS = Path(__file__).parents[1] / "goldens" / "qwen_agent"
+UNITS: list[dict[str, Any]] = json.loads((GOLDENS / "unit_stop_words.json").read_text())
+END = Finish("stop", {"total_tokens": 3})
+
+
+def texts(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def whole(events: list[Event]) -> list[Event]:
+    """Text that meets joined, and usage left out: it is only known where the end came in the same read."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, TextDelta) and out and isinstance(out[-1], TextDelta):
+            out[-1] = TextDelta(out[-1].text + event.text)
+        else:
+            out.append(Finish(event.reason) if isinstance(event, Finish) else event)
+    return out
+
+
+@pytest.mark.parametrize("case", [case for case in UNITS if case["stop"]], ids=lambda case: "+".join(case["texts"]))
+def test_text_is_cut_where_qwen_agent_cuts_it(case: dict[str, Any]) -> None:
+    """Its messages are one text here, a thought between each two."""
+    events: list[Event] = []
+    for text in case["texts"]:
+        events += [TextDelta(text), ReasoningDelta("…")]
+    out = StopStage(case["stop"]).feed([*events[:-1], END])
+    expected = "".join(message["content"][0]["text"] for message in case["result"])
+    assert texts(out) == ("one\n\nHuman" if case["texts"] == ["one\n\nHuman"] else expected)
+
+
+def test_stop_words_are_a_list_or_one_word() -> None:
+    assert stop_words({"stop": "XY"}) == ("XY",)
+    assert stop_words({"stop": ["a", "", "b"]}) == ("a", "b")
+    assert stop_words({}) == stop_words({"stop": ""}) == stop_words({"stop": []}) == ()
+
+
+@pytest.mark.parametrize(
+    "kept", [{"skip_stopword_postproc": True}, {"extra_body": {"include_stop_str_in_output": True}}]
+)
+def test_a_caller_who_wants_the_words_has_them(kept: dict[str, Any]) -> None:
+    assert stop_words({"stop": "XY", **kept}) == ()
+
+
+@pytest.mark.parametrize("case", ["09_stop_string", "09_stop_delta"])
+def test_a_recorded_stream_ends_before_its_stop_word(case: str) -> None:
+    """In delta streams too, and by the whole word, where Qwen-Agent skips the one and takes single letters."""
+    golden = json.loads((GOLDENS / f"{case}.json").read_text())
+    chunks = golden["upstream"][0]["response"]["chunks"]
+    said = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
+    stage = StopStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
+    out = [event for text in said if text for event in stage.feed([TextDelta(text)])]
+    assert out == [TextDelta("abc" if case == "09_stop_string" else "Tho"), Finish("stop")]
+
+
+UNLIKE_QWEN_AGENT = {'{"stop": "yz"}': ["x", "yz"]}
+"""A word is not its letters."""
+
+
+def test_stop_words_of_model_and_caller_are_joined() -> None:
+    for case in json.loads((GOLDENS / "unit_generate_cfg_merge.json").read_text()):
+        expected = dict(case["result"])
+        if json.dumps(case["new"]) in UNLIKE_QWEN_AGENT:
+            expected["stop"] = UNLIKE_QWEN_AGENT[json.dumps(case["new"])]
+        assert merged(case["base"] or {}, case["new"] or {}) == expected
+
+
+def test_recorded_configurations_are_merged_into_what_was_sent() -> None:
+    golden = json.loads((GOLDENS / "09_gen_merge.json").read_text())
+    params = merged(golden["llm_cfg"]["generate_cfg"], golden["extra_generate_cfg"])
+    body = golden["upstream"][0]["request"]["body"]
+    assert {key: params[key] for key in ("stop", "seed", "temperature")} == {
+        key: body[key] for key in ("stop", "seed", "temperature")
+    }
+
+
+def test_after_a_cut_nothing_follows() -> None:
+    stage = StopStage(["STOP"])
+    assert stage.feed([TextDelta("a STOP b"), CallDelta(0, "{}", "id", "f")]) == [TextDelta("a "), Finish("stop")]
+    assert stage.feed([TextDelta("c"), END]) == []
+    assert stage.close() == []
+
+
+def test_the_usage_of_a_reply_that_came_whole_is_kept() -> None:
+    assert StopStage(["STOP"]).feed([TextDelta("aSTOP"), END])[-1] == END
+
+
+def test_a_failure_behind_the_cut_is_no_failure() -> None:
+    failed = Failed(Fault("upstream_incomplete", "cut", True))
+    assert StopStage(["STOP"]).feed([TextDelta("aSTOP"), failed]) == [TextDelta("a"), Finish("stop")]
+
+
+def test_a_beginning_is_held_until_it_is_none() -> None:
+    stage = StopStage(["STOP"])
+    assert stage.feed([TextDelta("an ST")]) == [TextDelta("an ")]
+    assert stage.feed([TextDelta("ST")]) == [TextDelta("ST")]
+    assert stage.feed([TextDelta("O")]) == []
+    assert stage.feed([TextDelta("N")]) == [TextDelta("STON")]
+
+
+@pytest.mark.parametrize("event", [ReasoningDelta("r"), CallDelta(0, "{}", "id", "f"), TextDelta("no", True), END])
+def test_a_word_does_not_reach_over_anything_but_text(event: Event) -> None:
+    stage = StopStage(["STOP"])
+    assert stage.feed([TextDelta("ST"), event, TextDelta("OP")])[:2] == [TextDelta("ST"), event]
+
+
+def test_opaque_fields_do_not_break_a_word() -> None:
+    stage = StopStage(["STOP"])
+    extra = Extra({"a": 1})
+    assert stage.feed([TextDelta("xST"), extra, TextDelta("OP")]) == [TextDelta("x"), extra, Finish("stop")]
+
+
+def test_thoughts_calls_and_refusals_may_have_the_word() -> None:
+    events: list[Event] = [ReasoningDelta("STOP"), CallDelta(0, '"STOP"', "id", "f"), TextDelta("STOP", True), END]
+    assert StopStage(["STOP"]).feed(events) == events
+
+
+def test_a_word_that_waited_for_a_longer_one_cuts_when_the_text_ends() -> None:
+    stage = StopStage(["abcd", "bc"])
+    assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
+    assert stage.feed([CallDelta(0, "{}", "id", "f"), END]) == [TextDelta("a"), END]
+
+
+def test_a_word_that_begins_a_longer_one_cuts_at_once() -> None:
+    assert StopStage(["ab", "abc"]).feed([TextDelta("xab")]) == [TextDelta("x"), Finish("stop")]
+
+
+def test_what_is_held_at_the_end_comes_out() -> None:
+    stage = StopStage(["abcd", "bc"])
+    stage.feed([TextDelta("xab")])
+    assert stage.close() == [TextDelta("ab")]
+    stage = StopStage(["abcd", "bc"])
+    assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
+    assert stage.close() == [TextDelta("a"), Finish("stop")]
+
+
+def test_a_text_without_any_beginning_passes_as_it_is() -> None:
+    event = TextDelta("plain")
+    assert StopStage(["STOP"]).feed([event])[0] is event
+
+
+_TEXTS = st.text("abc✿", max_size=6).filter(bool)
+_EVENTS = st.lists(
+    st.one_of(_TEXTS.map(TextDelta), st.just(ReasoningDelta("r")), st.just(CallDelta(0, "{}", "id", "f"))), max_size=8
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_EVENTS, st.lists(_TEXTS, min_size=1, max_size=3), st.data())
+def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], data: st.DataObject) -> None:
+    expected = StopStage(words).feed([*events, END])
+    pieces: list[Event] = []
+    for event in events:
+        if isinstance(event, TextDelta):
+            place = data.draw(st.integers(1, len(event.text)))
+            pieces += [TextDelta(text) for text in (event.text[:place], *event.text[place:])]
+        else:
+            pieces.append(event)
+    stage = StopStage(words)
+    out: list[Event] = []
+    for event in [*pieces, END]:
+        if isinstance(event, TextDelta) and not event.text:
+            continue
+        out += stage.feed([event])
+    assert whole(out) == whole(expected)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
+def test_exactly_what_stands_before_the_first_word_is_said(text: str, words: list[str]) -> None:
+    stage = StopStage(words)
+    out = [event for letter in text for event in stage.feed([TextDelta(letter)])]
+    out += stage.feed([END])
+    first = min((text.find(word) for word in words if word in text), default=len(text))
+    assert texts(out) == text[:first]
+    assert [event for event in out if isinstance(event, Finish)] == out[-1:]

@@ -1,0 +1,101 @@
+"""The language of a conversation and where its system message stands."""
+
+import pytest
+from app.chat.messages import ChatRequest, Media, Message, Text
+from app.profiles import KINDS, Profile
+from app.steps.language import language
+from app.steps.system import with_default_system, with_placed_system
+
+from tests.steps.conversations import conversation, texts
+
+
+def said(*turns: tuple[str, str]) -> ChatRequest:
+    return conversation(*({"role": role, "content": content} for role, content in turns))
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ([("user", "hello")], "en"),
+        ([("user", "你好")], "zh"),
+        ([("system", "用中文"), ("user", "hello")], "zh"),
+        ([("user", "hello"), ("assistant", "你好")], "en"),
+        ([("user", "hello"), ("function", "你好")], "en"),
+        ([("user", "こんにちは、カタカナ")], "en"),
+        ([("user", "\u4e00")], "zh"),
+        ([("user", "\u9fff")], "zh"),
+        ([("user", "\u3400\ua000")], "en"),
+    ],
+)
+def test_a_chinese_character_of_system_or_user_makes_it_chinese(turns: list[tuple[str, str]], expected: str) -> None:
+    assert language(said(*turns)) == expected
+
+
+@pytest.mark.parametrize(("given", "text"), [("en", "你好"), ("zh", "hello")])
+def test_the_callers_word_on_the_language_wins(given: str, text: str) -> None:
+    assert language(conversation({"role": "user", "content": text}, params={"lang": given})) == given
+
+
+@pytest.mark.parametrize(("url", "expected"), [("http://x/报告.pdf", "zh"), ("data:text/plain,报告", "en")])
+def test_names_of_files_count_and_their_content_does_not(url: str, expected: str) -> None:
+    request = ChatRequest("m", (Message("user", (Media("file", (url,)),)),))
+    assert language(request) == expected
+
+
+BOTH = Profile(default_system={"en": "Help.", "zh": "帮忙。"})
+
+
+def test_the_default_system_message_is_the_models_in_the_conversations_language() -> None:
+    assert texts(with_default_system(said(("user", "q")), BOTH, "en")) == [("system", "Help."), ("user", "q")]
+    assert texts(with_default_system(said(("user", "q")), BOTH, "zh")) == [("system", "帮忙。"), ("user", "q")]
+
+
+def test_one_language_serves_for_both() -> None:
+    one = Profile(default_system={"en": "Help."})
+    assert texts(with_default_system(said(("user", "q")), one, "zh"))[0] == ("system", "Help.")
+
+
+@pytest.mark.parametrize("profile", [BOTH, Profile()])
+def test_a_conversation_with_a_system_message_needs_no_default(profile: Profile) -> None:
+    request = said(("user", "a"), ("system", "s"), ("user", "q"))
+    assert with_default_system(request, profile, "en") is request
+    assert with_default_system(said(("user", "q")), Profile(), "en") == said(("user", "q"))
+
+
+MIXED = (("user", "a"), ("system", "s"), ("assistant", "b"), ("system", "t"), ("user", "c"))
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("anywhere", list(MIXED)),
+        ("leading", [("system", "s"), ("system", "t"), ("user", "a"), ("assistant", "b"), ("user", "c")]),
+        ("merged", [("system", "s\n\nt"), ("user", "a"), ("assistant", "b"), ("user", "c")]),
+        ("none", [("user", "s\n\nt\n\na"), ("assistant", "b"), ("user", "c")]),
+    ],
+)
+def test_system_messages_stand_where_the_model_takes_them(place: str, expected: list[tuple[str, str]]) -> None:
+    profile = Profile.model_validate({"system": place})
+    request = said(*MIXED)
+    assert texts(with_placed_system(request, profile)) == expected
+    assert request == said(*MIXED)
+
+
+def test_the_first_user_hears_it_wherever_that_one_stands() -> None:
+    request = said(("system", "s"), ("assistant", "a"), ("user", "q"))
+    assert texts(with_placed_system(request, Profile(system="none"))) == [("assistant", "a"), ("user", "s\n\nq")]
+
+
+def test_without_a_user_the_system_message_is_said_by_one() -> None:
+    assert texts(with_placed_system(said(("system", "s")), Profile(system="none"))) == [("user", "s")]
+
+
+def test_media_of_the_first_user_stay_behind_the_system_text() -> None:
+    image = Media("image", ("http://x/y.png",))
+    request = ChatRequest("m", (Message("system", (Text("s"),)), Message("user", (image, Text("q")))))
+    assert with_placed_system(request, Profile(system="none")).messages[0].parts == (Text("s"), image, Text("q"))
+
+
+@pytest.mark.parametrize("kind", ["mistral", "minimax", "vllm", "sglang", "llamacpp"])
+def test_servers_whose_templates_want_one_leading_system_message_get_it(kind: str) -> None:
+    assert KINDS[kind].system == "merged"
