@@ -9,6 +9,8 @@ ParleyError                     code                      status  it works later
 ├── MethodNotAllowed            method_not_allowed           405  no
 ├── TooLarge                    too_large                    413  no
 ├── Unsupported                 unsupported                  422  no      understood, but this model cannot take it
+├── MediaRefused                invalid_request              422  no      a URL or a file that is not read, or cannot be
+├── MediaUnavailable            media_unavailable            422  yes     its server does not give it now
 ├── Busy                        overloaded                   503  yes     this gateway has no room
 ├── Draining                    draining                     503  yes     this gateway is going down
 ├── CacheMiss                   cache_miss                   504  no      only a cached reply was wanted
@@ -135,6 +137,22 @@ class TooLarge(ParleyError):
 class Unsupported(ParleyError):
     code = "unsupported"
     status = 422
+
+
+class MediaRefused(ParleyError):
+    """The medium itself is at fault: its address, its type, its size when decoded, its contents."""
+
+    code = "invalid_request"
+    status = 422
+
+
+class MediaUnavailable(ParleyError):
+    """The server that the caller's URL names failed. It is the caller's server: no 5xx, which would be ours or the
+    model's."""
+
+    code = "media_unavailable"
+    status = 422
+    retryable = True
 
 
 class Busy(ParleyError):

@@ -36,6 +36,8 @@ class Media:
     """Audio: the codec's name as the caller gave it (`wav`, `mp3`)."""
     path: str = ""
     """Where it stood in the request, for errors."""
+    name: str | None = None
+    """The file's name where the caller gave one; else it is read from the URL."""
     kind: Literal["media"] = "media"
 
 

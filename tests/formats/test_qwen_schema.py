@@ -206,5 +206,5 @@ def test_a_number_is_taken_for_an_id_and_nothing_else_is() -> None:
 
 def test_a_user_speaks_first_and_there_is_one_system_message() -> None:
     system, user, assistant = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
-    found = FORMATS["qwen"].decode([assistant, system, user, system]).violations
+    found = FORMATS["qwen"].decode([assistant, system, user, system], Options()).violations
     assert [violation.path for violation in found] == ["messages[3].role", "messages[0].role"]

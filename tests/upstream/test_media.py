@@ -88,6 +88,7 @@ def test_a_kind_takes_its_media_and_refuses_the_others_with_their_place(kind: st
         ("openai", {"audio": SOUND}, [sound(data="AAAA", format="mp3")]),
         ("openai", {"audio": "DATA:Audio/X-Wav;BASE64,AAAA"}, [sound(data="AAAA", format="wav")]),
         ("openai", {"audio": {"data": SOUND, "format": "wav"}}, [sound(data="AAAA", format="wav")]),
+        ("openai", {"audio": "data:audio/aac;base64,AAAA"}, [sound(data="AAAA", format="aac")]),
         ("llamacpp", {"audio": BARE}, [sound(data="A" * 16, format="wav")]),
     ],
 )
@@ -109,6 +110,7 @@ def test_frames_are_images_where_a_server_takes_no_list_of_them() -> None:
         ("openai", {"audio": URL}, "must be a data URI"),
         ("openai", {"audio": {"data": "A" * 16}}, "must name its format"),
         ("openai", {"audio": "data:;base64,AAAA"}, "must name its format"),
+        ("openai", {"audio": "data:application/octet-stream;base64,AAAA"}, "must name its format"),
         ("openai", {"audio": "data:audio/wav,%00"}, "must be a data URI in base64"),
     ],
 )

@@ -1,14 +1,11 @@
-"""What a model and its server can and cannot do: data, never code.
+"""What a model and its server can and cannot do, field by field."""
 
-`KINDS` holds a row of defaults for each known kind of server; a model's own `[models.<name>.profile]` overrides it
-field by field. docs/profiles.md is made of this file (`scripts/profiles`).
-"""
-
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
+from app.chat.messages import MediaKind
+
 TextTools: TypeAlias = Literal[
     "hermes",
     "qwen3_coder",
@@ -91,12 +88,22 @@ class Profile(BaseModel):
     """What one of them is counted as, a frame of a video as an image; what is not named here, as nothing."""
 
     media: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-    """What the model takes; anything else is refused with its place in the request."""
+    """What the model takes; anything else is described to it in words, files also by their text."""
     inline_media: tuple[MediaKind, ...] = ("file",)
-    """What must come as a data URI, since the server fetches no URL."""
+    """What must come as a data URI, since the server fetches no URL: remote ones are fetched for it."""
     audio: Literal["data_url", "base64", "audio_url"] = "data_url"
-    """Sound is an `input_audio` part that holds a URL or data URI (DashScope), or bare base64 and its format (OpenAI),
-    or an `audio_url` part."""
+    """Sound is an `input_audio` part that holds a URL or data URI (DashScope), or bare base64 and its format (OpenAI;
+    remote sound is fetched for it), or an `audio_url` part."""
+    max_image_pixels: int | None = Field(default=None, ge=1)
+    """Images with more are scaled down. For this limit and the next two, remote images are fetched."""
+    max_image_short_side: int | None = Field(default=None, ge=1)
+    """Images whose shorter side has more pixels are scaled down."""
+    max_media_bytes: int | None = Field(default=None, ge=1)
+    """Images above it are encoded smaller; sound, film and files whose bytes are read are refused above it."""
+    file_text: bool = True
+    """A file that the model does not take is read and its text inserted; else only its name is told."""
+    name_media: Literal["untaken", "with_tools"] = "with_tools"
+    """Media of users named in words: those that the model does not take, or where there are tools all (Qwen-Agent)."""
     video_frames: Literal["video", "images"] = "video"
     """A list of frames: DashScope's `video` part, or one image part each."""
 
@@ -128,149 +135,3 @@ class Profile(BaseModel):
 
     stream_usage: bool = True
     """Usage in a stream is asked for by `stream_options.include_usage`."""
-
-
-def _kind(**fields: Any) -> Profile:
-    return Profile(**fields)
-
-
-_LOCAL: dict[str, Any] = {
-    "thinking_switch": "chat_template_kwargs",
-    "thinking_budget": "chat_template_kwargs",
-    "system": "merged",
-    "continuation": "continue_final_message",
-}
-_SAMPLERS = ("top_k", "min_p", "repetition_penalty")
-"""Ways to sample that OpenAI's own interface does not have."""
-
-KINDS: dict[str, Profile] = {
-    "openai_compatible": _kind(),
-    "vllm": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
-    "sglang": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
-    "llamacpp": _kind(
-        system="merged",
-        continuation="send",
-        thinking_switch="chat_template_kwargs",
-        thinking_budget="none",
-        media=("image", "audio"),
-        audio="base64",
-        renamed={"repetition_penalty": "repeat_penalty"},
-    ),
-    "ollama": _kind(
-        system="merged",
-        continuation="send",
-        thinking_switch="reasoning_effort",
-        thinking_budget="none",
-        replay_reasoning="reasoning",
-        media=("image", "audio"),
-        inline_media=("image",),
-        audio="base64",
-        lacks=_SAMPLERS,
-        named_tool_choice=False,
-        tool_choice_required=None,
-        parallel_tool_calls=False,
-    ),
-    "lmstudio": _kind(thinking_switch="none", thinking_budget="none", system="merged", media=("image",)),
-    "dashscope": _kind(
-        max_thinking_budget=38912,
-        replay_reasoning="none",
-        continuation="partial",
-        media=("image", "audio", "video"),
-    ),
-    "deepseek": _kind(
-        continuation="prefix",
-        thinking_switch="thinking_type",
-        thinking_budget="none",
-        replay_turns="tool_turns",
-        replay_blank_reasoning=True,
-        media=(),
-        lacks=(*_SAMPLERS, "seed"),
-        parallel_tool_calls=False,
-    ),
-    "moonshot": _kind(
-        continuation="partial",
-        thinking_switch="thinking_type",
-        thinking_budget="none",
-        replay_blank_reasoning=True,
-        media=("image", "video"),
-        inline_media=("image", "video"),
-        tool_choice_required=None,
-        lacks=(*_SAMPLERS, "seed"),
-    ),
-    "zhipu": _kind(
-        thinking_switch="thinking_type",
-        thinking_budget="none",
-        media=("image", "video"),
-        lacks=(*_SAMPLERS, "seed"),
-        parallel_tool_calls=False,
-    ),
-    "minimax": _kind(
-        system="merged",
-        thinking_switch="none",
-        thinking_budget="none",
-        inline_think="interleaved",
-        replay_reasoning="think_tags",
-        media=(),
-    ),
-    "siliconflow": _kind(replay_reasoning="none", max_thinking_budget=32768, media=("image", "audio", "video")),
-    "openrouter": _kind(
-        thinking_switch="reasoning_object",
-        thinking_budget="reasoning_max_tokens",
-        replay_reasoning="reasoning",
-        replay_details=True,
-        audio="base64",
-    ),
-    "groq": _kind(
-        thinking_switch="reasoning_effort",
-        thinking_budget="none",
-        replay_reasoning="reasoning",
-        replay_turns="tool_turns",
-        media=("image",),
-        lacks=_SAMPLERS,
-    ),
-    "mistral": _kind(
-        system="merged",
-        alternate=True,
-        assistant_after_tool=True,
-        continuation="prefix",
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image",),
-        renamed={"seed": "random_seed"},
-        lacks=_SAMPLERS,
-        tool_choice_required="any",
-        call_ids="alphanumeric9",
-        tool_names=True,
-        empty_content="empty",
-        stream_usage=False,
-    ),
-    "xai": _kind(
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image",),
-        lacks=_SAMPLERS,
-    ),
-    "gemini": _kind(
-        thinking_switch="reasoning_effort",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image", "audio"),
-        audio="base64",
-        lacks=(*_SAMPLERS, "seed"),
-        parallel_tool_calls=False,
-    ),
-    "openai": _kind(
-        inline_think="off",
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image", "audio", "file"),
-        audio="base64",
-        max_tokens_field="max_completion_tokens",
-        names="all",
-        lacks=_SAMPLERS,
-    ),
-}
-"""Defaults by kind of server. `openai_compatible` is an unknown server: everything is sent as its name says."""

@@ -1,0 +1,73 @@
+"""What the gateway and its workers say to each other: frames of a length and msgpack. An empty frame says: stop."""
+
+import struct
+from typing import Literal, TypeAlias
+
+import msgspec
+
+HEAD = struct.Struct(">I")
+
+
+class TextJob(msgspec.Struct, tag="text", frozen=True):
+    data: bytes
+    base64: bool
+    """The data are base64, as it came."""
+    name: str
+    media_type: str
+    charset: str | None
+    max_pages: int
+    max_characters: int
+    max_unpacked_bytes: int
+    cpu_seconds: float
+
+
+class PictureJob(msgspec.Struct, tag="picture", frozen=True):
+    data: bytes
+    base64: bool
+    decode_pixels: int
+    """With more it is refused."""
+    max_pixels: int | None = None
+    """With more it is scaled."""
+    max_short_side: int | None = None
+    max_bytes: int | None = None
+
+
+class Read(msgspec.Struct, tag="read", frozen=True):
+    unit: Literal["page", "slide", "sheet", "none"]
+    sections: list[tuple[int, str, str]]
+    """(number, name, text)"""
+    left_out: int
+    cut: bool
+    scanned: bool
+
+
+class Seen(msgspec.Struct, tag="seen", frozen=True):
+    media_type: str
+    width: int
+    height: int
+    data: bytes | None
+    """None where the bytes can stay as they are."""
+
+
+class Refused(msgspec.Struct, tag="refused", frozen=True):
+    message: str
+
+
+Job: TypeAlias = TextJob | PictureJob
+Reply: TypeAlias = Read | Seen | Refused
+
+_encoder = msgspec.msgpack.Encoder()
+decode_job = msgspec.msgpack.Decoder(Job).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+class Unreadable(Exception):
+    """Why a document is not read, in words for the caller."""
+
+
+def frame(item: Job | Reply) -> bytes:
+    payload = _encoder.encode(item)
+    return HEAD.pack(len(payload)) + payload
+
+
+STOP = HEAD.pack(0)

@@ -1,0 +1,178 @@
+"""One URL into bytes: looked up once, connected to the address that was looked at, every redirect judged again.
+
+The connection is made to the address itself, with the name in `Host` and in the TLS handshake (and its certificate
+checked against the name), so that a name that changes its address between two looks has no second look. Connections
+are not kept: one to an address must never serve another name there. No proxy, no cookie, no netrc, no credentials.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from app.chat.messages import MediaKind
+from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
+from app.fetch.addresses import AllowList, Place, Resolver, judged, place
+from app.fetch.body import collected
+from app.fetch.lookup import Lookup
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_BINARY = ("application/octet-stream", "binary/octet-stream", "application/binary", "")
+_TYPES: dict[MediaKind, tuple[str, ...]] = {
+    "image": ("image/",),
+    "audio": ("audio/", "video/", "application/ogg"),
+    "video": ("video/", "audio/", "application/mp4", "application/ogg"),
+    "file": ("",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    allow: tuple[str, ...] = ()
+    """Hosts and networks that are read though they are not public."""
+    max_bytes: int = 20 * 1024 * 1024
+    max_seconds: float = 20.0
+    """For one URL: the wait for a free place, the look-up, all redirects and the body."""
+    max_redirects: int = 5
+    max_concurrent: int = 32
+    """At once, of all requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    data: bytes
+    media_type: str
+    """As the server declared it, lower case, without parameters; it may be wrong or empty."""
+    url: str
+    """After redirects."""
+    charset: str | None = None
+
+
+class Fetcher:
+    """Use it as an async context. `resolver` and `transport` are for tests; the transport is given pinned URLs."""
+
+    def __init__(
+        self,
+        limits: FetchLimits,
+        resolver: Resolver | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Raises ValueError for an entry of the allow list that is neither a host nor a network."""
+        self._limits = limits
+        self._allowed = AllowList(limits.allow)
+        self._lookup = None if resolver else Lookup()
+        self._resolver: Resolver = resolver or self._lookup  # type: ignore[assignment]  # one of the two is there
+        self._transport = transport or httpx.AsyncHTTPTransport(
+            verify=tls or ssl.create_default_context(),
+            trust_env=False,
+            limits=httpx.Limits(max_connections=limits.max_concurrent, max_keepalive_connections=0),
+        )
+        self._places = asyncio.Semaphore(limits.max_concurrent)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+        if self._lookup is not None:
+            self._lookup.close()
+
+    async def fetch(self, url: str, *, kinds: Iterable[MediaKind], param: str | None = None) -> Fetched:
+        """The bytes behind a URL, if they are declared as one of `kinds`.
+
+        Raises MediaRefused, MediaUnavailable or TooLarge, each with `param` as the place in the request.
+        """
+        try:
+            async with asyncio.timeout(self._limits.max_seconds), self._places:
+                return await self._follow(url, tuple(kinds))
+        except TimeoutError:
+            error: ParleyError = MediaUnavailable(f"was not there within {self._limits.max_seconds:g} s", param)
+        except (httpx.TransportError, OSError) as cause:
+            error = MediaUnavailable(f"could not be read: {_said(cause)}", param)
+        except ParleyError as cause:
+            cause.param = param
+            error = cause
+        raise error from None
+
+    async def _follow(self, url: str, kinds: tuple[MediaKind, ...]) -> Fetched:
+        for _ in range(self._limits.max_redirects + 1):
+            target = place(url, self._allowed)
+            response = await self._ask(target, kinds)
+            try:
+                if response.status_code not in _REDIRECTS:
+                    return await self._read(response, target, kinds)
+                url = _next(target, response)
+            finally:
+                await response.aclose()
+        raise MediaRefused(f"redirects more than {self._limits.max_redirects} times")
+
+    async def _ask(self, target: Place, kinds: tuple[MediaKind, ...]) -> httpx.Response:
+        addresses = judged(target.host, await self._addresses(target), self._allowed)
+        for at, address in enumerate(addresses):
+            try:
+                return await self._transport.handle_async_request(self._request(target, address, kinds))
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                if at + 1 == len(addresses):
+                    raise
+        raise AssertionError("judged returns addresses")
+
+    async def _addresses(self, target: Place) -> list[str]:
+        if ":" in target.host or target.host.replace(".", "").isdigit():
+            return [target.host]
+        return list(await self._resolver(target.host, target.port))
+
+    def _request(self, target: Place, address: str, kinds: tuple[MediaKind, ...]) -> httpx.Request:
+        accept = ", ".join(f"{kind}/*" for kind in kinds if kind != "file")
+        headers = {
+            "host": target.url.netloc.decode("ascii"),
+            "accept": f"{accept}, */*;q=0.8" if accept else "*/*",
+            "accept-encoding": "identity",
+            "user-agent": "parley-fetch",
+            "connection": "close",
+        }
+        seconds = self._limits.max_seconds
+        wait = {"connect": min(seconds, 5.0), "read": seconds, "write": seconds, "pool": seconds}
+        extensions = {"timeout": wait, "sni_hostname": target.host}
+        return httpx.Request("GET", target.url.copy_with(host=address), headers=headers, extensions=extensions)
+
+    async def _read(self, response: httpx.Response, target: Place, kinds: tuple[MediaKind, ...]) -> Fetched:
+        status = response.status_code
+        if status in (408, 425, 429) or status >= 500:
+            raise MediaUnavailable(f"its server answered with status {status}")
+        if status != 200:
+            raise MediaRefused(f"its server answered with status {status}")
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in _BINARY and not any(media_type.startswith(_TYPES[kind]) for kind in kinds):
+            raise MediaRefused(f"is declared as {media_type[:100]!r}, which is no {' or '.join(kinds)}")
+        length = response.headers.get("content-length", "")
+        if length.isdigit() and int(length[:20]) > self._limits.max_bytes:
+            raise TooLarge(f"is larger than {self._limits.max_bytes} bytes")
+        data = await collected(response, self._limits.max_bytes)
+        return Fetched(data, media_type, str(target.url), response.charset_encoding)
+
+
+def _next(target: Place, response: httpx.Response) -> str:
+    location = response.headers.get("location", "")
+    try:
+        return str(target.url.join(location)) if location else ""
+    except (httpx.InvalidURL, ValueError):
+        raise MediaRefused("redirects to a URL that is not valid") from None
+
+
+def _said(cause: Exception) -> str:
+    """What failed, in words that name no address: whose they are is not the caller's business."""
+    if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout):
+        return "no connection to its host"
+    if isinstance(cause, httpx.TransportError):
+        return "its server broke off or does not speak HTTP"
+    return "its host is not known"

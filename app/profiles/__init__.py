@@ -1,0 +1,11 @@
+"""What a model and its server can and cannot do: data, never code.
+
+`KINDS` holds a row of defaults for each known kind of server; a model's own `[models.<name>.profile]` overrides it
+field by field. docs/profiles.md is made of this room (`scripts/profiles`).
+"""
+
+from app.chat.messages import MediaKind
+from app.profiles.kinds import KINDS
+from app.profiles.profile import Profile
+
+__all__ = ["KINDS", "MediaKind", "Profile"]

@@ -1,0 +1,158 @@
+"""A row of defaults for each known kind of server; a model's own table overrides it field by field."""
+
+from typing import Any
+
+from app.chat.messages import MediaKind
+from app.profiles.profile import Profile
+
+
+def _kind(**fields: Any) -> Profile:
+    return Profile(**fields)
+
+
+_LOCAL: dict[str, Any] = {
+    "thinking_switch": "chat_template_kwargs",
+    "thinking_budget": "chat_template_kwargs",
+    "system": "merged",
+    "continuation": "continue_final_message",
+}
+_ALL: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
+"""Servers that fetch nothing, or not always, are sent all of them as data URIs."""
+_SAMPLERS = ("top_k", "min_p", "repetition_penalty")
+"""Ways to sample that OpenAI's own interface does not have."""
+
+KINDS: dict[str, Profile] = {
+    "openai_compatible": _kind(),
+    "vllm": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
+    "sglang": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
+    "llamacpp": _kind(
+        system="merged",
+        continuation="send",
+        thinking_switch="chat_template_kwargs",
+        thinking_budget="none",
+        media=("image", "audio"),
+        inline_media=_ALL,
+        audio="base64",
+        renamed={"repetition_penalty": "repeat_penalty"},
+    ),
+    "ollama": _kind(
+        system="merged",
+        continuation="send",
+        thinking_switch="reasoning_effort",
+        thinking_budget="none",
+        replay_reasoning="reasoning",
+        media=("image", "audio"),
+        inline_media=_ALL,
+        audio="base64",
+        lacks=_SAMPLERS,
+        named_tool_choice=False,
+        tool_choice_required=None,
+        parallel_tool_calls=False,
+    ),
+    "lmstudio": _kind(
+        thinking_switch="none", thinking_budget="none", system="merged", media=("image",), inline_media=_ALL
+    ),
+    "dashscope": _kind(
+        max_thinking_budget=38912,
+        replay_reasoning="none",
+        continuation="partial",
+        media=("image", "audio", "video"),
+    ),
+    "deepseek": _kind(
+        continuation="prefix",
+        thinking_switch="thinking_type",
+        thinking_budget="none",
+        replay_turns="tool_turns",
+        replay_blank_reasoning=True,
+        media=(),
+        lacks=(*_SAMPLERS, "seed"),
+        parallel_tool_calls=False,
+    ),
+    "moonshot": _kind(
+        continuation="partial",
+        thinking_switch="thinking_type",
+        thinking_budget="none",
+        replay_blank_reasoning=True,
+        media=("image", "video"),
+        inline_media=_ALL,
+        tool_choice_required=None,
+        lacks=(*_SAMPLERS, "seed"),
+    ),
+    "zhipu": _kind(
+        thinking_switch="thinking_type",
+        thinking_budget="none",
+        media=("image", "video"),
+        lacks=(*_SAMPLERS, "seed"),
+        parallel_tool_calls=False,
+    ),
+    "minimax": _kind(
+        system="merged",
+        thinking_switch="none",
+        thinking_budget="none",
+        inline_think="interleaved",
+        replay_reasoning="think_tags",
+        media=(),
+    ),
+    "siliconflow": _kind(replay_reasoning="none", max_thinking_budget=32768, media=("image", "audio", "video")),
+    "openrouter": _kind(
+        thinking_switch="reasoning_object",
+        thinking_budget="reasoning_max_tokens",
+        replay_reasoning="reasoning",
+        replay_details=True,
+        audio="base64",
+    ),
+    "groq": _kind(
+        thinking_switch="reasoning_effort",
+        thinking_budget="none",
+        replay_reasoning="reasoning",
+        replay_turns="tool_turns",
+        media=("image",),
+        lacks=_SAMPLERS,
+    ),
+    "mistral": _kind(
+        system="merged",
+        alternate=True,
+        assistant_after_tool=True,
+        continuation="prefix",
+        thinking_switch="none",
+        thinking_budget="none",
+        replay_reasoning="none",
+        media=("image",),
+        renamed={"seed": "random_seed"},
+        lacks=_SAMPLERS,
+        tool_choice_required="any",
+        call_ids="alphanumeric9",
+        tool_names=True,
+        empty_content="empty",
+        stream_usage=False,
+    ),
+    "xai": _kind(
+        thinking_switch="none",
+        thinking_budget="none",
+        replay_reasoning="none",
+        media=("image",),
+        lacks=_SAMPLERS,
+    ),
+    "gemini": _kind(
+        thinking_switch="reasoning_effort",
+        thinking_budget="none",
+        replay_reasoning="none",
+        media=("image", "audio"),
+        inline_media=_ALL,
+        audio="base64",
+        lacks=(*_SAMPLERS, "seed"),
+        parallel_tool_calls=False,
+    ),
+    "openai": _kind(
+        inline_think="off",
+        thinking_switch="none",
+        thinking_budget="none",
+        replay_reasoning="none",
+        media=("image", "audio", "file"),
+        audio="base64",
+        max_tokens_field="max_completion_tokens",
+        names="all",
+        lacks=_SAMPLERS,
+    ),
+}
+"""Defaults by kind of server. `openai_compatible` is an unknown server: everything is sent as its name says."""

@@ -1,0 +1,90 @@
+"""What media are called when a model is told of them (Qwen-Agent's names, and its sentence around them)."""
+
+import re
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from app.chat import datauri
+from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, ToolResult
+
+Lang: TypeAlias = Literal["en", "zh"]
+
+_LABELS: dict[Lang, dict[MediaKind, str]] = {
+    "en": {"file": "[file]", "image": "![image]", "video": "![video]", "audio": "![audio]"},
+    "zh": {"file": "[文件]", "image": "![图片]", "video": "![视频]", "audio": "![音频]"},
+}
+_SENTENCES: dict[Lang, str] = {"en": "(Uploaded {}) ", "zh": "（上传了 {}）"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_MAX_NAME = 200
+
+
+def basename(url: str) -> str:
+    """The last name in a URL's path, or its host; of a path of Windows too. Never for data URIs."""
+    plain = url.strip().replace("\\", "/")
+    try:
+        path = urlsplit(plain).path
+    except ValueError:
+        path = plain
+    last = unquote(path.rsplit("/", 1)[-1]).strip()
+    if not last:
+        last = next((piece.strip() for piece in reversed(plain.split("?")[0].split("/")) if piece.strip()), "")
+    return _CONTROL.sub(" ", last)[:_MAX_NAME]
+
+
+def described(label: MediaKind, name: str, lang: Lang) -> str:
+    return f"{_LABELS[lang][label]}({name})"
+
+
+def sentence(descriptions: Iterable[str], lang: Lang) -> str:
+    return _SENTENCES[lang].format(" ".join(descriptions))
+
+
+class Names:
+    """The names of all media of a request, each URL of a frame list its own.
+
+    What came without a name is called after its type: `image.png`, the next of the same name `image-2.png`. Names
+    depend on nothing behind them, so that a longer conversation keeps those of a shorter one.
+    """
+
+    def __init__(self, request: ChatRequest) -> None:
+        self._names: dict[int, list[str]] = {}
+        self._given: dict[str, int] = {}
+        for message in request.messages:
+            for part in media_of(message):
+                self._names[id(part)] = [self._name(part, url) for url in part.urls]
+
+    def of(self, part: Media) -> list[str]:
+        return self._names[id(part)]
+
+    def _name(self, part: Media, url: str) -> str:
+        if part.name:
+            return basename(part.name) or part.media
+        if url[:8].lower().startswith(("http://", "https://")):
+            return basename(url) or part.media
+        return self._numbered(part.media, _extension(part, url))
+
+    def _numbered(self, stem: str, extension: str) -> str:
+        name = f"{stem}.{extension}" if extension else stem
+        count = self._given[name] = self._given.get(name, 0) + 1
+        if count == 1:
+            return name
+        return f"{stem}-{count}.{extension}" if extension else f"{stem}-{count}"
+
+
+def _extension(part: Media, url: str) -> str:
+    try:
+        media_type = datauri.parse(url).media_type
+    except ValueError:
+        media_type = ""
+    if found := datauri.EXTENSIONS.get(media_type):
+        return found
+    return part.format if part.format and part.format.isalnum() else ""
+
+
+def media_of(message: Message) -> list[Media]:
+    return [one for part in message.parts for one in _inside(part) if isinstance(one, Media)]
+
+
+def _inside(part: Part) -> Iterable[Part]:
+    return part.content if isinstance(part, ToolResult) else (part,)

@@ -1,0 +1,325 @@
+"""Media are given to a model as it takes them and otherwise described as Qwen-Agent describes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.chat.attachments import FileText, Inlined, Section
+from app.chat.messages import ChatRequest, Media, Message, Part, Role, Text, Tool, ToolResult
+from app.formats.base import Options
+from app.formats.qwen import QWEN
+from app.profiles import KINDS, Profile
+from app.steps.media import ImageLimits, apply, basename, wanted
+from app.upstream import payload
+
+GOLDENS = Path(__file__).parent.parent / "goldens" / "qwen_agent"
+TEXT = Profile(media=(), file_text=False)
+VISION = Profile(media=("image", "video"), file_text=False)
+OMNI = Profile(media=("image", "video", "audio"), file_text=False)
+TOOL = Tool("f", {"name": "f"})
+PNG = "data:image/png;base64,iVBORw0KGgo="
+
+FIXED = {
+    "04_text_model_image_b64": "a data URI has no name in it: it is called after its type",
+    "05_vl_audio_str": "what is described is not sent as well",
+}
+NO_LOCAL_FILES = {
+    "05_vl_image_local": "messages[0].content[0].image",
+    "05_vl_image_local_resize": "messages[0].content[0].image",
+    "05_vl_image_missing": "messages[0].content[0].image",
+    "05_vl_video_local": "messages[0].content[0].video",
+    "05_vl_video_local_frames": "messages[0].content[0].video",
+}
+"""A gateway reads no file of its own machine that a caller names."""
+ELSEWHERE = {
+    "05_vl_empty_text": "no media: what is sent for empty texts is the payload's",
+    "05_vl_plain_text": "no media: whether text is a part or a string is the payload's",
+    "05_vl_function_result_image": "a result as a user's turn is the prompt template's; the image stays",
+    "12_ds_history": "no media",
+    "12_ds_raw_default": "no media",
+}
+
+
+def golden(name: str) -> Any:
+    return json.loads((GOLDENS / f"{name}.json").read_text())
+
+
+def remote(value: str) -> str:
+    """The goldens name local files; the gateway takes URLs only, of the same name."""
+    return value if "://" in value or value.startswith("data:") else f"https://x.com/{value.rsplit('/', 1)[-1]}"
+
+
+def item(wire: dict[str, Any], path: str = "") -> Text | Media:
+    [(kind, value)] = wire.items()
+    if kind == "text":
+        return Text(value)
+    if kind == "audio" and isinstance(value, dict):
+        return Media("audio", (remote(value["data"]),), format=value.get("format"), path=path)
+    if isinstance(value, list):
+        return Media("video", tuple(map(remote, value)), frames=True, path=path)
+    return Media(kind, (remote(value),), path=path)  # type: ignore[arg-type]  # the keys are the kinds
+
+
+def message(wire: dict[str, Any], at: int = 0) -> Message:
+    content = wire["content"]
+    said = (Text(content),) if isinstance(content, str) else tuple(item(one) for one in content)
+    if wire["role"] == "function":
+        return Message("tool", (ToolResult(said, wire["name"]),))
+    return Message(wire["role"], said, path=f"messages[{at}]")
+
+
+def asked(*wire: dict[str, Any], tools: tuple[Tool, ...] = ()) -> ChatRequest:
+    return ChatRequest("m", tuple(message(one, at) for at, one in enumerate(wire)), tools, text_joiner="")
+
+
+def one(*parts: Part, role: Role = "user", tools: tuple[Tool, ...] = ()) -> ChatRequest:
+    return ChatRequest("m", (Message(role, parts),), tools)
+
+
+def flat(content: Any) -> Any:
+    """A message's content as the goldens have it: parts, or their text where they are text alone."""
+    parts = [part for part in content if not isinstance(part, dict) or part["type"] != "text" or part["text"]]
+    if all(isinstance(part, str) or part["type"] == "text" for part in parts):
+        return "".join(part if isinstance(part, str) else part["text"] for part in parts)
+    return parts
+
+
+def sent(case: Any, profile: Profile, lang: Any = "en") -> list[Any]:
+    request, _ = apply(asked(*case["messages"]), profile, {}, lang)
+    body, _ = payload.build(request, "m", profile)
+    return [(one["role"], flat(one["content"])) for one in body["messages"]]
+
+
+def reference(case: Any) -> list[Any]:
+    return [(one["role"], flat(one["content"])) for one in case["upstream"][0]["request"]["body"]["messages"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "lang"),
+    [
+        ("04_text_model_all_kinds", TEXT, "en"),
+        ("04_text_model_file", TEXT, "en"),
+        ("04_text_model_file_zh", TEXT, "zh"),
+        ("04_text_model_image_in_assistant", TEXT, "en"),
+        ("04_url_no_path", TEXT, "en"),
+        ("05_vl_file", VISION, "en"),
+        ("05_vl_video_str", VISION, "en"),
+    ],
+)
+def test_a_model_is_sent_what_qwen_agent_sends_it(name: str, profile: Profile, lang: str) -> None:
+    case = golden(name)
+    assert sent(case, profile, lang) == reference(case)
+
+
+def test_an_image_in_a_data_uri_is_called_after_its_type() -> None:
+    assert sent(golden("04_text_model_image_b64"), TEXT) == [("user", "(Uploaded ![image](image.png)) Look")]
+
+
+def test_audio_that_is_described_is_not_sent_as_well() -> None:
+    assert sent(golden("05_vl_audio_str"), VISION) == [("user", "(Uploaded ![audio](a.wav)) x")]
+
+
+def test_an_image_that_the_model_takes_stays_before_its_text_as_for_dashscope() -> None:
+    case = golden("12_ds_vl")
+    [(_, content)] = sent(case, VISION)
+    native = [{part["type"]: part.get("text") or part["image_url"]["url"]} for part in content]
+    assert [{"image": native[0]["image_url"]}, native[1]] == case["upstream"][0]["request"]["body"]["input"][
+        "messages"
+    ][0]["content"]
+
+
+@pytest.mark.parametrize("name", NO_LOCAL_FILES)
+def test_a_local_path_is_refused_with_its_place(name: str) -> None:
+    assert [item.path for item in QWEN.decode(golden(name)["messages"], Options()).violations] == [NO_LOCAL_FILES[name]]
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "file:///etc/passwd", "FILE:///etc/passwd", "C:\\x.png", "~/x", "ftp://h/x"]
+)
+@pytest.mark.parametrize("kind", ["image", "file", "audio", "video"])
+def test_what_is_no_url_of_the_web_is_refused_with_its_place(path: str, kind: str) -> None:
+    violations = QWEN.decode([{"role": "user", "content": [{"text": "x"}, {kind: path}]}], Options()).violations
+    assert [item.path for item in violations] == [f"messages[0].content[1].{kind}"]
+
+
+def test_every_golden_of_media_is_accounted_for() -> None:
+    matched = {"04_text_model_all_kinds", "04_text_model_file", "04_text_model_file_zh", "04_url_no_path", "12_ds_vl"}
+    matched |= {"04_text_model_image_in_assistant", "05_vl_file", "05_vl_video_str"}
+    names = {path.stem for group in ("04", "05", "12") for path in GOLDENS.glob(f"{group}_*.json")}
+    assert names == matched | FIXED.keys() | NO_LOCAL_FILES.keys() | ELSEWHERE.keys()
+
+
+UNITS = [row for row in golden("unit_text_utils") if row["ok"]]
+NAMES = [row for row in UNITS if row["fn"] == "get_basename_from_url" and not row["input"].startswith("data:")]
+
+
+@pytest.mark.parametrize("row", NAMES, ids=lambda row: row["input"])
+def test_a_name_is_that_of_qwen_agent(row: Any) -> None:
+    assert basename(row["input"]) == row["result"]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://h/d/a.pdf?x=1/2#f", "a.pdf"),
+        ("https://h/?x=1", "h"),
+        ("https://h/%E6%8A%A5%E5%91%8A.docx", "报告.docx"),
+        ("C:\\docs\\a b.pdf", "a b.pdf"),
+        ("https://h/a%0Ab.png", "a b.png"),
+        ("https://[broken/x.png", "x.png"),
+        ("", ""),
+    ],
+)
+def test_a_name_is_the_last_one_of_the_path(url: str, name: str) -> None:
+    assert basename(url) == name
+
+
+def valid(row: Any) -> bool:
+    text = json.dumps(row["input"])
+    return (
+        row["fn"] == "format_as_multimodal_message"
+        and row["add_upload_info"]
+        and '"url"' not in text
+        and "[1]" not in text
+    )
+
+
+@pytest.mark.parametrize("row", [row for row in UNITS if valid(row) and row["input"]["role"] != "function"])
+def test_a_message_is_that_of_qwen_agent(row: Any) -> None:
+    request = asked(row["input"], tools=(TOOL,) if row["add_multimodel_upload_info"] else ())
+    result, _ = apply(request, OMNI, {}, "zh" if row["lang"] == "zh" else "en")
+    assert result.messages[0].parts == message(row["result"]).parts
+
+
+def test_a_file_in_a_result_is_named_and_not_dropped_in_silence() -> None:
+    request = asked({"role": "function", "name": "f", "content": [{"file": "f.pdf"}, {"image": "i.png"}]})
+    [result] = apply(request, VISION, {}, "en")[0].messages[0].parts
+    assert isinstance(result, ToolResult)
+    assert result.content == (Text("[file](f.pdf)"), Media("image", ("https://x.com/i.png",)))
+
+
+def test_an_image_in_a_result_is_named_to_a_model_that_takes_none() -> None:
+    request = asked({"role": "function", "name": "f", "content": [{"text": "see"}, {"image": "i.png"}]})
+    [result] = apply(request, TEXT, {}, "zh")[0].messages[0].parts
+    assert isinstance(result, ToolResult) and result.content == (Text("see"), Text("![图片](i.png)"))
+
+
+def test_an_assistants_image_that_is_not_taken_is_told_to_the_caller() -> None:
+    request = one(
+        Text("see"), Media("image", ("https://h/x.png",), path="messages[1].content[1].image"), role="assistant"
+    )
+    result, warnings = apply(request, TEXT, {}, "en")
+    assert result.messages[0].parts == (Text("see"),)
+    assert warnings == ["messages[1].content[1].image was not sent: this model takes no image"]
+
+
+def test_a_description_that_the_caller_wrote_is_not_repeated() -> None:
+    request = one(Text("(Uploaded ![image](a.png)) what is it?"), Media("image", ("https://h/a.png",)))
+    assert apply(request, TEXT, {}, "en")[0].messages[0].parts == (Text("(Uploaded ![image](a.png)) what is it?"),)
+
+
+def test_a_request_without_media_is_not_touched() -> None:
+    request = one(Text("hello"), tools=(TOOL,))
+    assert apply(request, TEXT, {}, "en") == (request, []) and apply(request, TEXT, {}, "en")[0] is request
+
+
+def test_data_uris_of_one_type_have_names_of_their_own_that_do_not_depend_on_what_follows() -> None:
+    picture = Media("image", (PNG,))
+    frames = Media("video", ("data:image/jpeg;base64,AA", "data:image/jpeg;base64,AB"), frames=True)
+    sound = Media("audio", ("UklGRg==UklGRg==UklGRg==",), format="wav")
+    request = one(picture, Media("image", (PNG + "=",)), frames, sound, Media("file", ("data:,x",), name="notes.txt"))
+    [prefix] = apply(request, TEXT, {}, "en")[0].messages[0].parts
+    names = "![image](image.png) ![image](image-2.png) ![video](video.jpg) ![video](video-2.jpg) ![audio](audio.wav)"
+    assert prefix == Text(f"(Uploaded {names} [file](notes.txt)) ")
+
+
+def test_where_there_are_tools_a_model_may_be_told_only_what_it_does_not_take() -> None:
+    request = one(Media("image", ("https://h/a.png",)), tools=(TOOL,))
+    quiet = VISION.model_copy(update={"name_media": "untaken"})
+    assert apply(request, quiet, {}, "en")[0].messages == request.messages
+    assert apply(request, VISION, {}, "en")[0].messages[0].parts[0] == Text("(Uploaded ![image](a.png)) ")
+
+
+FILE = FileText((Section("one\n", 1), Section("two", 2)), "page", left_out=3, cut=True)
+
+
+def test_a_files_text_stands_where_the_file_stood_with_its_pages_marked() -> None:
+    request = one(Text("Sum"), Media("file", ("https://h/a.pdf",), path="p"), Text("up"))
+    profile = Profile(media=())
+    results = {need: FILE for need in wanted(request, profile)}
+    parts = apply(request, profile, results, "en")[0].messages[0].parts
+    text = (
+        '\n<file name="a.pdf">\n[Page 1]\none\n[Page 2]\ntwo\n[the text was cut here: it is too long]\n'
+        "[3 more pages were left out]\n</file>\n"
+    )
+    assert parts == (Text("(Uploaded [file](a.pdf)) "), Text("Sum"), Text(text), Text("up"))
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (FileText((Section("a,b", 1, "Blatt"),), "sheet"), "[工作表 1：Blatt]\na,b"),
+        (FileText((Section("x", 2),), "slide"), "[第 2 张幻灯片]\nx"),
+        (FileText((Section("plain"),)), "plain"),
+        (FileText((), "page", scanned=True), "[扫描版 PDF：各页均为图片，没有可读取的文字]"),
+    ],
+)
+def test_a_files_parts_are_marked_in_the_callers_language(file: FileText, said: str) -> None:
+    request = one(Media("file", ("https://h/a",)))
+    [need] = wanted(request, TEXT.model_copy(update={"file_text": True}))
+    result, _ = apply(request, TEXT.model_copy(update={"file_text": True}), {need: file}, "zh")
+    assert result.messages[0].parts[1] == Text(f'\n<file name="a">\n{said}\n</file>\n')
+
+
+WEB = "https://h/a"
+
+
+@pytest.mark.parametrize(
+    ("media", "profile", "purposes"),
+    [
+        (Media("image", (WEB,)), VISION, []),
+        (Media("image", (PNG,)), VISION, ["picture"]),
+        (Media("image", (WEB,)), KINDS["ollama"], ["picture"]),
+        (Media("image", (WEB,)), Profile(max_image_short_side=1080), ["picture"]),
+        (Media("image", (WEB,)), TEXT, []),
+        (Media("image", (PNG,)), TEXT, []),
+        (Media("video", (WEB, WEB + "2"), frames=True), KINDS["moonshot"], ["picture", "picture"]),
+        (Media("video", (WEB,)), KINDS["vllm"], []),
+        (Media("video", (WEB,)), KINDS["moonshot"], ["inline"]),
+        (Media("audio", (WEB,)), KINDS["openai"], ["raw"]),
+        (Media("audio", (WEB,)), KINDS["dashscope"], []),
+        (Media("audio", ("UklGRg==UklGRg==UklGRg==",), format="wav"), KINDS["openai"], []),
+        (Media("file", (WEB,)), KINDS["openai"], ["inline"]),
+        (Media("file", (WEB,)), KINDS["vllm"], ["text"]),
+        (Media("file", (WEB,)), TEXT, []),
+    ],
+)
+def test_bytes_are_wanted_only_where_the_model_needs_them(media: Media, profile: Profile, purposes: list[str]) -> None:
+    assert [need.purpose for need in wanted(one(media), profile)] == purposes
+
+
+def test_what_an_assistant_said_is_not_fetched_to_be_described() -> None:
+    assert wanted(one(Media("file", (WEB,)), role="assistant"), Profile(media=())) == []
+
+
+def test_equal_media_are_wanted_once_and_placed_where_they_stood_first() -> None:
+    profile = KINDS["ollama"].model_copy(update={"max_media_bytes": 9})
+    frames = Media("image", (WEB,), path="messages[1].content[0].image")
+    [need] = wanted(one(Media("image", (WEB,), path="messages[0].content[0].image"), frames), profile)
+    assert (need.path, need.limits) == ("messages[0].content[0].image", ImageLimits(max_bytes=9))
+
+
+def test_what_was_gathered_is_what_is_sent() -> None:
+    frames = Media("video", (WEB, WEB + "2"), frames=True, path="p")
+    request = one(frames, Media("audio", (WEB,)), Media("file", ("https://h/x.pdf",)))
+    profile = Profile(inline_media=("video", "file"), audio="base64")
+    urls = iter([Inlined("data:a"), Inlined("data:b"), Inlined("UklG", "wav"), Inlined("data:c")])
+    results = {need: next(urls) for need in wanted(request, profile)}
+    parts = apply(request, profile, results, "en")[0].messages[0].parts
+    assert parts == (
+        Media("video", ("data:a", "data:b"), frames=True, path="p"),
+        Media("audio", ("UklG",), format="wav"),
+        Media("file", ("data:c",), name="x.pdf"),
+    )
+    assert [need.path for need in wanted(request, profile)] == ["p[0]", "p[1]", "", ""]

@@ -1,0 +1,37 @@
+"""Data URIs are read as leniently as browsers read them, and no more."""
+
+import pytest
+from app.chat import datauri
+
+
+@pytest.mark.parametrize(
+    ("url", "media_type", "data"),
+    [
+        ("data:,a%20b", "", b"a b"),
+        ("data:text/plain;charset=utf-8,x", "text/plain", b"x"),
+        ("DATA:Image/PNG;base64,aGk=", "image/png", b"hi"),
+        ("data:;base64,aGk", "", b"hi"),
+        ("data:x/y;a=b;base64,aG k%3D\n", "x/y", b"hi"),
+        ("data:x/y;base64,-_-_", "x/y", b"\xfb\xff\xbf"),
+        ("data:x/y;base64,", "x/y", b""),
+    ],
+)
+def test_a_data_uri_is_read(url: str, media_type: str, data: bytes) -> None:
+    assert (datauri.parse(url).media_type, datauri.decode(url)) == (media_type, data)
+
+
+@pytest.mark.parametrize("url", ["data:", "data:x/y;base64", "http://h/,x", "data:x/y;base64,a", "data:;base64,{}"])
+def test_what_is_no_data_uri_is_refused(url: str) -> None:
+    with pytest.raises(ValueError):
+        datauri.decode(url)
+
+
+def test_the_beginning_is_read_without_the_rest() -> None:
+    url = datauri.encode("x/y", bytes(range(256)) * 4)
+    text = url[datauri.parse(url).start :]
+    assert bytes(range(40)) == datauri.beginning(text, 64)[:40]
+    assert datauri.beginning("aG\nk", 64) == b""
+
+
+def test_a_charset_is_a_parameter() -> None:
+    assert datauri.parse('data:text/plain;charset="GBK",x').charset == "GBK"

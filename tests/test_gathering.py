@@ -1,0 +1,213 @@
+"""What is wanted of a request becomes what its model takes, each URL read once, all that is refused told at once."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Sequence
+
+import httpx
+import pytest
+from app.chat.attachments import FileText, Inlined, Section
+from app.chat.messages import MediaKind
+from app.documents import DocumentLimits, Workshop
+from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge
+from app.fetch import Fetcher, FetchLimits
+from app.gathering import Gatherer, GatherLimits
+from app.gathering.sniff import corrected
+from app.steps.media import ImageLimits, Wanted
+
+from tests.documents import made
+
+pytestmark = pytest.mark.anyio
+
+PNG = made.picture(40, 30)
+WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(40)
+FILES = {
+    "/a.png": ("image/png", PNG),
+    "/wrong.png": ("image/jpeg", PNG),
+    "/bomb.png": ("image/png", made.huge_png(50_000, 50_000)),
+    "/a.wav": ("application/octet-stream", WAV),
+    "/a.pdf": ("application/pdf", made.pdf("one", "two")),
+    "/a.txt": ("text/plain; charset=koi8-r", "привет".encode("koi8-r")),
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def workshop() -> AsyncIterator[Workshop]:
+    async with Workshop(DocumentLimits(workers=1)) as opened:
+        yield opened
+
+
+class Web(httpx.AsyncBaseTransport):
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.inside = self.most = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.paths.append(request.url.path)
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await asyncio.sleep(0)
+        self.inside -= 1
+        if request.url.path not in FILES:
+            return httpx.Response(503, stream=httpx.ByteStream(b""))
+        media_type, data = FILES[request.url.path]
+        return httpx.Response(200, headers={"content-type": media_type}, stream=httpx.ByteStream(data))
+
+
+async def anywhere(host: str, port: int) -> Sequence[str]:
+    return ["10.0.0.1" if host == "evil.test" else "93.184.216.34"]
+
+
+class Desk:
+    def __init__(self, workshop: Workshop, **limits: int) -> None:
+        self.web = Web()
+        fetcher = Fetcher(FetchLimits(), anywhere, self.web)
+        self.gather = Gatherer(fetcher, workshop, GatherLimits(**limits)).gather
+
+
+def data(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def picture(url: str, path: str = "p", limits: ImageLimits | None = None) -> Wanted:
+    return Wanted(url, "image", "picture", limits or ImageLimits(), path)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h.test/a.png", data("image/png", PNG)),
+        ("http://h.test/wrong.png", data("image/png", PNG)),
+        (data("image/png", PNG), data("image/png", PNG)),
+        (data("image/gif", PNG), data("image/png", PNG)),
+        (data("", PNG), data("image/png", PNG)),
+    ],
+)
+async def test_an_image_becomes_a_data_uri_of_its_real_type(workshop: Workshop, url: str, expected: str) -> None:
+    assert await Desk(workshop).gather([picture(url)]) == {picture(url): Inlined(expected)}
+
+
+async def test_an_image_is_scaled_to_the_models_limit(workshop: Workshop) -> None:
+    need = picture(data("image/png", PNG), limits=ImageLimits(max_short_side=15))
+    [found] = (await Desk(workshop).gather([need])).values()
+    assert isinstance(found, Inlined) and found.url.startswith("data:image/jpeg;base64,")
+
+
+@pytest.mark.parametrize(
+    ("need", "expected"),
+    [
+        (Wanted("http://h.test/a.wav", "audio", "raw"), Inlined(base64.b64encode(WAV).decode(), "wav")),
+        (Wanted("http://h.test/a.wav", "audio", "inline"), Inlined(data("audio/wav", WAV))),
+        (Wanted(data("audio/mp3", WAV), "audio", "raw"), Inlined(base64.b64encode(WAV).decode(), "wav")),
+        (Wanted(data("audio/x-wav", b"??"), "audio", "raw"), Inlined("Pz8=", "wav")),
+        (Wanted(data("audio/aac", b"??"), "audio", "raw"), Inlined(data("audio/aac", b"??"))),
+        (Wanted(data("video/x", b"??"), "video", "inline"), Inlined(data("video/x", b"??"))),
+        (Wanted("data:text/plain,a%20b", "file", "inline"), Inlined(data("text/plain", b"a b"))),
+        (Wanted("data:,x", "file", "inline"), Inlined(data("application/octet-stream", b"x"))),
+    ],
+)
+async def test_sound_film_and_files_are_inlined_with_their_real_type(
+    workshop: Workshop, need: Wanted, expected: Inlined
+) -> None:
+    assert await Desk(workshop).gather([need]) == {need: expected}
+
+
+async def test_files_become_text(workshop: Workshop) -> None:
+    needs = [Wanted(url, "file", "text") for url in ("http://h.test/a.pdf", "http://h.test/a.txt", "data:,a%20b")]
+    found = await Desk(workshop).gather(needs)
+    assert list(found.values()) == [
+        FileText((Section("one", 1), Section("two", 2)), "page"),
+        FileText((Section("привет", 1),)),
+        FileText((Section("a b", 1),)),
+    ]
+
+
+async def test_one_url_is_fetched_once_for_all_that_want_it(workshop: Workshop) -> None:
+    desk, url = Desk(workshop), "http://h.test/a.png"
+    needs = [picture(url), picture(url, limits=ImageLimits(max_short_side=9)), Wanted(url, "image", "inline")]
+    assert len(await desk.gather(needs)) == 3
+    assert desk.web.paths == ["/a.png"]
+    await desk.gather(needs)
+    assert desk.web.paths == ["/a.png", "/a.png"]
+
+
+async def test_a_request_fetches_only_a_few_at_once(workshop: Workshop) -> None:
+    desk = Desk(workshop, fetched_at_once=2)
+    await desk.gather([Wanted(f"http://h.test/a.wav?{at}", "audio", "raw") for at in range(9)])
+    assert len(desk.web.paths) == 9 and desk.web.most <= 2
+
+
+async def test_everything_that_is_refused_is_told_at_once(workshop: Workshop) -> None:
+    needs = [
+        picture("http://evil.test/a.png", "messages[0].content[0].image"),
+        picture("http://h.test/a.png", "messages[0].content[1].image"),
+        picture("http://h.test/bomb.png", "messages[0].content[2].image"),
+        picture("data:image/png;base64,!!!", "messages[0].content[3].image"),
+        picture("data:image/png", "messages[0].content[4].image"),
+    ]
+    with pytest.raises(InvalidInput) as caught:
+        await Desk(workshop).gather(needs)
+    assert [item.path for item in caught.value.violations] == [
+        f"messages[0].content[{at}].image" for at in (0, 2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("need", "error"),
+    [
+        (picture("http://h.test/bomb.png"), MediaRefused),
+        (picture("http://evil.test/a.png"), MediaRefused),
+        (picture("http://h.test/not-there.png"), MediaUnavailable),
+        (Wanted("http://h.test/a.wav", "audio", "raw", ImageLimits(max_bytes=9), "p"), TooLarge),
+        (Wanted(data("audio/wav", WAV), "audio", "inline", ImageLimits(max_bytes=9), "p"), TooLarge),
+    ],
+)
+async def test_one_error_is_itself_with_its_place(workshop: Workshop, need: Wanted, error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        await Desk(workshop).gather([need])
+    assert caught.value.param == "p"  # type: ignore[attr-defined]  # all of them have it
+
+
+async def test_the_media_of_one_request_are_counted_and_weighed(workshop: Workshop) -> None:
+    needs = [Wanted(f"http://h.test/a.wav?{at}", "audio", "raw", path=f"p{at}") for at in range(3)]
+    with pytest.raises(TooLarge) as caught:
+        await Desk(workshop, max_count=2).gather(needs)
+    assert caught.value.param == "p2"
+    with pytest.raises(TooLarge, match="more than 100 bytes"):
+        await Desk(workshop, max_total_bytes=100).gather(needs)
+
+
+async def test_nothing_wanted_is_nothing_done(workshop: Workshop) -> None:
+    assert await Desk(workshop).gather([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "declared", "expected"),
+    [
+        (b"ID3\x04", "", "audio/mpeg"),
+        (b"\xff\xfb\x90\x00", "audio/mp3", "audio/mpeg"),
+        (b"fLaC", "audio/wav", "audio/flac"),
+        (b"\x00\x00\x00\x18ftypM4A ", "", "audio/mp4"),
+        (b"\x00\x00\x00\x18ftypmp42", "video/quicktime", "video/mp4"),
+        (b"\x1aE\xdf\xa3", "audio/webm", "audio/webm"),
+        (b"\x1aE\xdf\xa3", "", "video/webm"),
+        (b"OggS", "video/ogg", "video/ogg"),
+        (b"%PDF-1.7", "text/plain", "application/pdf"),
+        (b"\x89PNG\r\n\x1a\n", "", "image/png"),
+        (b"RIFF\x00\x00\x00\x00WEBP", "", "image/webp"),
+        (b"RIFF\x00\x00\x00\x00????", "audio/x", "audio/x"),
+        (b"", "", "application/octet-stream"),
+    ],
+)
+def test_a_type_is_what_the_first_bytes_say(head: bytes, declared: str, expected: str) -> None:
+    assert corrected(head, declared) == expected
+
+
+@pytest.mark.parametrize("kind", ["image", "audio"])
+def test_needs_are_equal_wherever_they_stand(kind: MediaKind) -> None:
+    assert Wanted("u", kind, "inline", path="a", name="x") == Wanted("u", kind, "inline", path="b", name="y")

@@ -1,0 +1,74 @@
+"""What the media step makes of media by a profile is what the renderer of the same profile sends."""
+
+from typing import Any
+
+import pytest
+from app.chat.attachments import Inlined
+from app.chat.messages import ChatRequest, Media, MediaKind, Message, Text
+from app.errors import InvalidInput
+from app.profiles import KINDS, Profile
+from app.steps.media import Wanted, apply, wanted
+from app.upstream import payload
+
+WEB, PNG, WAV = "https://h/x", "data:image/png;base64,AA==", "data:audio/wav;base64,AAAA"
+MEDIA: dict[MediaKind, Media] = {
+    "image": Media("image", (WEB,)),
+    "audio": Media("audio", (WEB,)),
+    "video": Media("video", (WEB, PNG), frames=True),
+    "file": Media("file", ("https://h/a.pdf",)),
+}
+
+
+def asked(part: Media) -> ChatRequest:
+    return ChatRequest("m", (Message("user", (Text("look"), part)),))
+
+
+def gathered(need: Wanted) -> Inlined:
+    if need.purpose == "raw":
+        return Inlined("AAAA", "wav")
+    return Inlined(WAV if need.media == "audio" else PNG)
+
+
+def sent(request: ChatRequest, profile: Profile) -> list[dict[str, Any]]:
+    body, _ = payload.build(request, "m", profile)
+    content = body["messages"][0]["content"]
+    assert isinstance(content, list)
+    return content[1:]
+
+
+TAKEN = [(kind, medium) for kind, row in KINDS.items() for medium in row.media]
+
+
+@pytest.mark.parametrize(("kind", "medium"), TAKEN)
+def test_what_the_step_gathered_is_never_refused(kind: str, medium: MediaKind) -> None:
+    request, profile = asked(MEDIA[medium]), KINDS[kind]
+    results = {need: gathered(need) for need in wanted(request, profile)}
+    assert sent(apply(request, profile, results, "en")[0], profile)
+
+
+@pytest.mark.parametrize(("kind", "medium"), TAKEN)
+def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_them(
+    kind: str, medium: MediaKind
+) -> None:
+    part, profile = MEDIA[medium], KINDS[kind]
+    remote = [need for need in wanted(asked(part), profile) if need.url.startswith("https:")]
+    try:
+        sent(asked(part), profile)
+        refused = False
+    except InvalidInput:
+        refused = True
+    assert bool(remote) is refused
+
+
+def test_a_file_is_sent_under_its_own_name() -> None:
+    request, profile = asked(MEDIA["file"]), KINDS["openai"]
+    [need] = wanted(request, profile)
+    [part] = sent(apply(request, profile, {need: Inlined(PNG)}, "en")[0], profile)
+    assert part == {"type": "file", "file": {"filename": "a.pdf", "file_data": PNG}}
+
+
+def test_sound_whose_format_has_no_known_name_is_made_bare_by_its_subtype() -> None:
+    request, profile = asked(MEDIA["audio"]), KINDS["openai"]
+    [need] = wanted(request, profile)
+    [part] = sent(apply(request, profile, {need: Inlined("data:audio/aac;base64,AAAA")}, "en")[0], profile)
+    assert part == {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "aac"}}
