@@ -15,15 +15,19 @@ import httpx
 import msgspec
 
 from app import __version__, steps
+from app.chat.attachments import Attachment
 from app.chat.counter import Counter
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Media, ToolResult
 from app.errors import BadRequest, UnknownModel, UpstreamFailed
+from app.gathering import Gatherer
 from app.params import merged
 from app.profiles import Profile
+from app.steps.media import Wanted
 from app.upstream import payload
 from app.upstream.client import Target, UpstreamClient
 from app.upstream.reply import LiveReply
 
+NO_MEDIA: Mapping[Wanted, Attachment] = {}
 RETRY_SECONDS = 0.5
 """The first wait before a request is sent again, doubled each time, where the server names no time itself."""
 MAX_RETRY_SECONDS = 30.0
@@ -70,11 +74,13 @@ class Gateway:
         default_model: str | None,
         client: UpstreamClient,
         counter: Callable[[str | None], Counter],
+        gatherer: Gatherer | None = None,
     ) -> None:
         self._find = find
         self._default_model = default_model
         self._client = client
         self._counter = counter
+        self._gatherer = gatherer
 
     def route(self, model: str | None) -> Route:
         """Raises BadRequest where no model is named and none is the default, UnknownModel."""
@@ -86,7 +92,20 @@ class Gateway:
             raise UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
         return route
 
-    def prepare(self, route: Route, request: ChatRequest) -> Prepared:
+    def wanted(self, route: Route, request: ChatRequest) -> list[Wanted]:
+        """Media whose bytes are needed before this request can be prepared. Raises InvalidInput."""
+        if not any(isinstance(part, Media | ToolResult) for message in request.messages for part in message.parts):
+            return []
+        steps.check(request)
+        needs = (one for way in route.ways for one in steps.wanted(request, way.profile))
+        return list(dict.fromkeys(needs))
+
+    async def gather(self, wanted: list[Wanted]) -> Mapping[Wanted, Attachment]:
+        """Raises ParleyError for media that are refused or cannot be had."""
+        assert self._gatherer is not None
+        return await self._gatherer.gather(wanted)
+
+    def prepare(self, route: Route, request: ChatRequest, media: Mapping[Wanted, Attachment] = NO_MEDIA) -> Prepared:
         """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit."""
         params = merged(route.defaults, request.params)
         request = replace(request, params=params)
@@ -96,7 +115,7 @@ class Gateway:
         for way in route.ways:
             key = (way.model, id(way.profile))
             if key not in built:
-                seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer))
+                seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)
                 body, unsent = payload.build(seen, way.model, way.profile)
                 built[key] = msgspec.json.encode(body)
                 warnings |= dict.fromkeys((*said, *unsent))

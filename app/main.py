@@ -17,8 +17,11 @@ from app.api.edge import Edge
 from app.api.models import listing
 from app.api.openapi import describe
 from app.demo.runner import DemoServer
+from app.documents import DocumentLimits, Workshop
 from app.errors import MethodNotAllowed, NotFound, ParleyError
+from app.fetch import Fetcher, FetchLimits
 from app.gateway import Gateway
+from app.gathering import Gatherer, GatherLimits
 from app.observe import logs
 from app.pulse import Pulse
 from app.routes import RouteTable
@@ -58,9 +61,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     client = UpstreamClient(app.state.transport, max_connections=most)
     table = RouteTable(settings, demo.base_url if demo else None)
     beat = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
-    desk = Desk(
-        Gateway(table.find, table.default_model, client, table.counters.of), settings.server, Pulse(max(beat, 0.01))
-    )
+    fetcher, workshop, gatherer = _media(settings)
+    gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer)
+    desk = Desk(gateway, settings.server, Pulse(max(beat, 0.01)))
     app.state.client, app.state.table, app.state.desk = client, table, desk
     app.state.chat = ChatEndpoint(desk)
     try:
@@ -71,8 +74,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             delivery.leave()
         await asyncio.sleep(0)
         await client.aclose()
+        await fetcher.aclose()
+        await workshop.aclose()
         if demo is not None:
             await demo.stop()
+
+
+def _media(settings: Settings) -> tuple[Fetcher, Workshop, Gatherer]:
+    fetch = settings.fetch
+    limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
+    fetcher, workshop = Fetcher(limits), Workshop(DocumentLimits(**settings.documents.model_dump()))
+    return fetcher, workshop, Gatherer(fetcher, workshop, GatherLimits(fetch.max_media, fetch.max_total_bytes))
 
 
 def _plain_routes(app: FastAPI) -> None:

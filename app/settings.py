@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from app.fetch.addresses import AllowList
 from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
 from app.profiles import KINDS, Profile
@@ -77,11 +78,41 @@ class Model(_Section):
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
+class Fetch(_Section):
+    allow: tuple[str, ...] = ()
+    max_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
+    max_total_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+    max_seconds: Seconds = 20.0
+    max_redirects: int = Field(default=5, ge=0, le=20)
+    max_concurrent: int = Field(default=32, ge=1)
+    max_media: int = Field(default=64, ge=1)
+
+    @field_validator("allow")
+    @classmethod
+    def _sound(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
+        AllowList(allow)
+        return allow
+
+
+class Documents(_Section):
+    workers: int = Field(default=2, ge=1, le=64)
+    max_waiting: int = Field(default=64, ge=1)
+    wall_seconds: Seconds = 20.0
+    cpu_seconds: int = Field(default=15, ge=1)
+    memory_bytes: int = Field(default=1024 * 1024 * 1024, ge=256 * 1024 * 1024)
+    max_pages: int = Field(default=500, ge=1)
+    max_characters: int = Field(default=400_000, ge=1)
+    max_unpacked_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
+    max_pixels: int = Field(default=64_000_000, ge=1)
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
     upstreams: dict[str, Upstream] = Field(default_factory=dict)
     models: dict[str, Model] = Field(default_factory=dict)
+    fetch: Fetch = Fetch()
+    documents: Documents = Documents()
     passthrough: str | None = None
     """The upstream to which every other model name goes."""
     tokenizer: str | None = None

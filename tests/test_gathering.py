@@ -8,11 +8,11 @@ import httpx
 import pytest
 from app.chat.attachments import FileText, Inlined, Section
 from app.chat.messages import MediaKind
+from app.chat.sniff import corrected
 from app.documents import DocumentLimits, Workshop
 from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge
 from app.fetch import Fetcher, FetchLimits
 from app.gathering import Gatherer, GatherLimits
-from app.gathering.sniff import corrected
 from app.steps.media import ImageLimits, Wanted
 
 from tests.documents import made

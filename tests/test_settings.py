@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -272,10 +272,12 @@ def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
+    "fetch.": Fetch,
+    "documents.": Documents,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "upstreams", "models", "cache"}
+TABLES = {"server", "fetch", "documents", "upstreams", "models", "cache"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:
@@ -314,7 +316,12 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
             plain = "PARLEY_" + name.upper().replace(".", "__")
             assert variable.startswith(f"`{plain}") and re.fullmatch(r"(__<\w+>)?", variable[1 + len(plain) : -1])
         else:
-            assert name in ("upstreams.<name>.headers", "models.<name>.upstreams", "models.<name>.aliases")
+            assert name in (
+                "fetch.allow",
+                "upstreams.<name>.headers",
+                "models.<name>.upstreams",
+                "models.<name>.aliases",
+            )
 
 
 def test_the_documents_example_is_sound() -> None:

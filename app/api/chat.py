@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 from app.api.delivery import Delivery
 from app.api.envelope import Limits, Reading, read
 from app.api.problems import send_error
+from app.chat.messages import ChatRequest
 from app.errors import BadRequest, Busy, CacheMiss, ParleyError, TooLarge
 from app.formats.base import ReplyInfo
-from app.gateway import Gateway, new_reply_id
+from app.gateway import Gateway, Route, new_reply_id
 from app.observe.logs import RequestLog
 from app.pulse import Pulse
 from app.settings import Server
+from app.steps.media import Wanted
 from app.upstream.reply import LiveReply
 
 Scope: TypeAlias = dict[str, Any]
@@ -90,18 +92,26 @@ class ChatEndpoint:
         route = gateway.route(envelope.model)
         if envelope.cache is not None and envelope.cache.mode == "only":
             raise CacheMiss("no reply is cached")
-        prepared = gateway.prepare(route, reading.request)
+        warnings = list(reading.warnings)
+        reply_id = new_reply_id()
+        wanted = gateway.wanted(route, reading.request)
+        if wanted:
+            opening = _gathered(gateway, route, reading.request, wanted, warnings, reply_id)
+        else:
+            prepared = gateway.prepare(route, reading.request)
+            warnings += prepared.warnings
+            opening = gateway.open(prepared, reply_id)
         entry.request(route.model, envelope.stream, envelope.metadata)
         info = ReplyInfo(
-            response_id=new_reply_id(),
+            response_id=reply_id,
             request_id=request_id,
             model=route.model,
             created=int(time.time()),
-            warnings=(*reading.warnings, *prepared.warnings),
+            warnings=warnings,
             completed_bodies=envelope.completed_bodies,
             options=envelope.options,
         )
-        return self._delivery(send, hang_up, reading, info), gateway.open(prepared, info.response_id)
+        return self._delivery(send, hang_up, reading, info), opening
 
     def _delivery(self, send: Send, hang_up: Callable[[], None] | None, reading: Reading, info: ReplyInfo) -> Delivery:
         server = self._desk.server
@@ -132,6 +142,15 @@ class ChatEndpoint:
             desk.active.discard(delivery)
             delivery.leave()
             watcher.cancel()
+
+
+async def _gathered(
+    gateway: Gateway, route: Route, request: ChatRequest, wanted: list[Wanted], warnings: list[str], reply_id: str
+) -> LiveReply:
+    """Media are gathered while the caller is watched and the stream may open; `warnings` grows by what follows."""
+    prepared = gateway.prepare(route, request, await gateway.gather(wanted))
+    warnings += prepared.warnings
+    return await gateway.open(prepared, reply_id)
 
 
 async def _opened(delivery: Delivery, opening: Opening) -> None:

@@ -32,7 +32,8 @@ class ReplyInfo:
     created: int
     """Unix seconds."""
     cached: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
+    """What the caller must know; it may grow until the reply ends."""
     completed_bodies: bool = True
     options: Options = Options()
 

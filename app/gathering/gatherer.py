@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from app.chat import datauri
 from app.chat.attachments import Attachment, FileText, Inlined, Section
+from app.chat.sniff import HEAD_BYTES, corrected
 from app.documents import Workshop
 from app.documents.jobs import Read, Unreadable
 from app.errors import InvalidInput, MediaRefused, ParleyError, TooLarge, Violation
 from app.fetch import Fetched, Fetcher
-from app.gathering.sniff import HEAD_BYTES, corrected
 from app.steps.media import Wanted
 
 

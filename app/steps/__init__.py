@@ -3,6 +3,9 @@
 `prepare` and `reply_stages` are the two ordered lists; everything else is named after what it does.
 """
 
+from collections.abc import Mapping
+
+from app.chat.attachments import Attachment
 from app.chat.counter import Counter
 from app.chat.messages import ChatRequest
 from app.chat.stage import Stage
@@ -13,6 +16,7 @@ from app.steps.alternate import alternating
 from app.steps.continuation import continued
 from app.steps.fncall import emulated, fncall_request, fncall_stage
 from app.steps.language import language
+from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
 from app.steps.stop_words import StopStage, stop_words
 from app.steps.system import with_default_system, with_placed_system
@@ -20,17 +24,27 @@ from app.steps.text_tools import text_stage
 from app.steps.thinking import ThinkStage
 from app.steps.truncation import input_limit, truncate
 
+__all__ = ["check", "prepare", "reply_stages", "wanted"]
 
-def prepare(request: ChatRequest, profile: Profile, counter: Counter) -> tuple[ChatRequest, list[str]]:
-    """(the request that the model will see, what the caller must know). Raises InvalidInput, ContextTooLong.
 
-    The conversation must be sound before it is cut, so that what is refused does not depend on what is cut.
-    """
+def check(request: ChatRequest) -> None:
+    """Raises InvalidInput. A conversation must be sound before anything is fetched for it or cut from it."""
     _, violations = groups(request.messages)
     if violations:
         raise InvalidInput(violations)
-    warnings: list[str] = []
-    request = with_default_system(request, profile, language(request))
+
+
+def prepare(
+    request: ChatRequest, profile: Profile, counter: Counter, media: Mapping[Wanted, Attachment]
+) -> tuple[ChatRequest, list[str]]:
+    """(the request that the model will see, what the caller must know). Raises InvalidInput, ContextTooLong.
+
+    `media` is what became of everything that `wanted` named.
+    """
+    check(request)
+    lang = language(request)
+    request, warnings = apply(request, profile, media, lang)
+    request = with_default_system(request, profile, lang)
     limit = input_limit(request.params, profile)
     if limit is not None:
         request, said = truncate(request, limit, counter, profile.media_tokens)

@@ -29,7 +29,7 @@ NO_LOCAL_FILES = {
     "05_vl_image_local_resize": "messages[0].content[0].image",
     "05_vl_image_missing": "messages[0].content[0].image",
     "05_vl_video_local": "messages[0].content[0].video",
-    "05_vl_video_local_frames": "messages[0].content[0].video",
+    "05_vl_video_local_frames": "messages[0].content[0].video[0]",
 }
 """A gateway reads no file of its own machine that a caller names."""
 ELSEWHERE = {
@@ -279,7 +279,8 @@ WEB = "https://h/a"
     ("media", "profile", "purposes"),
     [
         (Media("image", (WEB,)), VISION, []),
-        (Media("image", (PNG,)), VISION, ["picture"]),
+        (Media("image", (PNG,)), VISION, []),
+        (Media("image", (PNG.replace("image/png", "image/jpeg"),)), VISION, ["picture"]),
         (Media("image", (WEB,)), KINDS["ollama"], ["picture"]),
         (Media("image", (WEB,)), Profile(max_image_short_side=1080), ["picture"]),
         (Media("image", (WEB,)), TEXT, []),

@@ -5,6 +5,7 @@ from typing import Literal
 
 from app.chat import datauri
 from app.chat.messages import ChatRequest, Media, MediaKind
+from app.chat.sniff import HEAD_BYTES, corrected
 from app.profiles import Profile
 from app.steps.media.names import Names, media_of
 
@@ -67,9 +68,22 @@ def _native(part: Media, at: int, name: str, profile: Profile) -> Wanted | None:
     if picture:
         limits = ImageLimits(profile.max_image_pixels, profile.max_image_short_side, profile.max_media_bytes)
     raw = part.media == "audio" and profile.audio == "base64"
-    inline = raw or part.media in profile.inline_media or datauri.is_data(url)
-    if not inline and not (picture and limits.any):
+    scaled = picture and limits.any
+    inline = raw or part.media in profile.inline_media
+    if datauri.is_data(url) and not raw and not scaled and _is_what_it_says(url):
+        return None  # it goes on as it is: megabytes are neither decoded nor copied
+    if not inline and not scaled and not datauri.is_data(url):
         return None
     if picture:
         return Wanted(url, "image", "picture", limits, path, name)
     return Wanted(url, part.media, "raw" if raw else "inline", limits, path, name)
+
+
+def _is_what_it_says(url: str) -> bool:
+    """Whether the first bytes are of the declared type."""
+    try:
+        head = datauri.parse(url)
+        start = datauri.beginning(url[head.start : head.start + 2 * HEAD_BYTES], HEAD_BYTES) if head.base64 else b""
+    except ValueError:
+        return False
+    return bool(start) and corrected(start, head.media_type) == head.media_type
