@@ -31,7 +31,7 @@ def gateway() -> Iterator[Running]:
 
 @schema.parametrize()
 @settings(
-    max_examples=20_000 if LONG else 400,
+    max_examples=20_000 if LONG else 250,
     derandomize=not LONG,
     database=None,
     deadline=None,
