@@ -35,10 +35,11 @@ class ModelServer(httpx.AsyncBaseTransport):
         self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
         self.requests.append(request)
         response = self._answer(request) if self._answer else streamed(SAID, STOP)
-        response.request = request
-        return response
+        body = Pieces([response.content]) if response.is_closed else response.stream
+        return httpx.Response(response.status_code, headers=response.headers, stream=body, request=request)
 
 
 def streamed(*pieces: bytes) -> httpx.Response:
@@ -71,6 +72,8 @@ class Running:
     def __init__(self, settings: dict[str, Any] | None = None, server: httpx.AsyncBaseTransport | None = None) -> None:
         self.app = create_app(Settings.model_validate(SERVER if settings is None else settings), server)
         self.loop = asyncio.new_event_loop()
+        self.unread = 0
+        """How many pieces of the last request were never asked for."""
         self._lifespan: AbstractAsyncContextManager[Any] = self.app.router.lifespan_context(self.app)
 
     def __enter__(self) -> Self:
@@ -122,6 +125,7 @@ class Running:
 
         await self.app(_scope(method, path, headers or {}), receive, send)
         assert ended.is_set(), "no end"
+        self.unread = len(queue)
         return Answer(begin["status"], list(begin["headers"]), b"".join(body))
 
 

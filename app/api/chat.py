@@ -57,11 +57,10 @@ class ChatEndpoint:
         request_id: str = scope["state"]["request_id"]
         entry = RequestLog(request_id, "chat")
         desk = self._desk
-        if desk.busy >= desk.server.max_concurrent_requests:
-            await send_error(send, Busy("this gateway serves as many requests as it may"), request_id)
-            return
         desk.busy += 1
         try:
+            if desk.busy > desk.server.max_concurrent_requests:
+                raise Busy("this gateway serves as many requests as it may")
             await self._serve(scope, receive, send, request_id, entry)
         except CallerGone:
             entry.gone()

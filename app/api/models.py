@@ -9,14 +9,13 @@ from app.upstream.client import Target, UpstreamClient
 
 async def listing(names: list[str], passthrough: Target | None, client: UpstreamClient) -> dict[str, Any]:
     """Configured names first, then what the pass-through's server lists, where it answers."""
-    rows = [_row(name) for name in names]
     if passthrough is not None:
         try:
             listed = await client.models(passthrough)
-        except ParleyError:
+        except (ParleyError, RecursionError):  # a list may be nested deeper than anything can be read
             listed = []
-        rows += (_row(row["id"]) for row in listed if isinstance(row.get("id"), str) and row["id"] not in names)
-    return {"object": "list", "data": rows}
+        names = [*names, *(row["id"] for row in listed if isinstance(row.get("id"), str))]
+    return {"object": "list", "data": [_row(name) for name in dict.fromkeys(names)]}
 
 
 def _row(name: str) -> dict[str, Any]:

@@ -10,6 +10,54 @@ from app.api.envelope import Envelope
 from app.formats import FORMATS
 
 _REF = "#/components/schemas/{model}"
+_FUNCTION: dict[str, Any] = {
+    "title": "Function",
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": r"\S"},
+        "description": {"type": ["string", "null"]},
+        "parameters": {"type": ["object", "array", "null"], "description": "A JSON schema."},
+    },
+    "required": ["name"],
+}
+_EVENTS = [
+    "response.started",
+    "message.started",
+    "message.delta",
+    "message.completed",
+    "messages",
+    "response.completed",
+    "response.failed",
+]
+_EVENT: dict[str, Any] = {
+    "title": "Event",
+    "description": "One event of a stream. `response.completed` or `response.failed` is the last.",
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "event": {"enum": _EVENTS},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "type": "object",
+                "properties": {"type": {"enum": _EVENTS}, "seq": {"type": "integer"}},
+                "required": ["type", "seq"],
+            },
+        },
+    },
+    "required": ["id", "event", "data"],
+}
+_TOOL = {
+    "anyOf": [
+        {"$ref": _REF.format(model="Function")},
+        {
+            "type": "object",
+            "properties": {"type": {"const": "function"}, "function": {"$ref": _REF.format(model="Function")}},
+            "required": ["type", "function"],
+        },
+    ]
+}
 
 
 def describe(app: FastAPI) -> None:
@@ -35,6 +83,9 @@ def _add_chat(document: dict[str, Any]) -> None:
         "minItems": 1,
         "description": "In the form that `format` names.",
     }
+    schemas |= {"Function": _FUNCTION, "Event": _EVENT}
+    for field in ("functions", "tools"):
+        schemas["ChatRequest"]["properties"][field]["anyOf"][0]["items"] = _TOOL
     _define(schemas, "Error", ErrorBody.model_json_schema(ref_template=_REF))
     _define(schemas, "ChatReply", WholeReply.model_json_schema(ref_template=_REF))
     document["paths"]["/v1/chat"] = {"post": _operation()}
@@ -51,9 +102,11 @@ def _operation() -> dict[str, Any]:
     statuses = {
         "400": "No JSON, or the model server refused the request",
         "404": "Unknown model",
+        "405": "Another method than POST",
         "413": "The body is too large",
         "422": "Violations, each with its JSON path",
         "429": "The model server's rate limit or quota; Retry-After as it said",
+        "500": "A defect of the gateway",
         "502": "The model server failed",
         "503": "No room here or there",
         "504": "The model server timed out",
@@ -70,7 +123,7 @@ def _operation() -> dict[str, Any]:
             "200": {
                 "description": "The reply: frames of a stream, or whole with `stream: false`",
                 "content": {
-                    "text/event-stream": {"schema": {"type": "string"}},
+                    "text/event-stream": {"schema": {"$ref": _REF.format(model="Event")}},
                     "application/json": {"schema": {"$ref": _REF.format(model="ChatReply")}},
                 },
             },

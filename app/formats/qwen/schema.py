@@ -55,7 +55,8 @@ def _audio(value: Any) -> Any:
 
 
 Url = Annotated[str | None, AfterValidator(_url)]
-Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})]
+_AUDIO = {"anyOf": [{"type": "string"}, {"type": "object", "required": ["data"]}, {"type": "null"}]}
+Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema(_AUDIO)]
 
 
 def _branch(value: Any) -> str | None:

@@ -1,0 +1,137 @@
+"""What is too much is refused before anything is sent."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from typing_extensions import override
+
+from tests.inprocess import SAID, SERVER, STOP, ModelServer, Running, streamed
+
+LIMITS = {"max_body_bytes": 1024, "max_messages": 3, "max_nesting": 8, "max_concurrent_requests": 1}
+USER = {"role": "user", "content": "x"}
+
+
+@pytest.fixture
+def server() -> ModelServer:
+    return ModelServer()
+
+
+@pytest.fixture
+def gateway(server: ModelServer) -> Iterator[Running]:
+    with Running({**SERVER, "server": LIMITS}, server) as running:
+        yield running
+    assert running.app.state.desk.busy == 0
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status, answer.json["error"]["code"]
+
+
+def padded(size: int) -> bytes:
+    body = b'{"messages":[{"role":"user","content":"x"}],"stream":false}'
+    return body + b" " * (size - len(body))
+
+
+def test_a_body_of_the_most_is_taken_and_one_byte_more_is_not(gateway: Running, server: ModelServer) -> None:
+    assert gateway.post("/v1/chat", padded(1024)).status == 200
+    assert code(gateway.post("/v1/chat", padded(1025))) == (413, "too_large")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("length", ["1025", "99999999999"])
+def test_a_body_that_is_announced_as_too_long_is_not_read(gateway: Running, length: str) -> None:
+    answer = gateway.ask("POST", "/v1/chat", [b"{}"], {"content-length": length})
+    assert code(answer) == (413, "too_large")
+    assert gateway.unread == 1
+
+
+def test_a_body_that_grows_too_long_is_not_read_to_its_end(gateway: Running) -> None:
+    answer = gateway.ask("POST", "/v1/chat", [b" " * 400] * 10)
+    assert code(answer) == (413, "too_large")
+    assert gateway.unread == 7
+
+
+def test_a_body_may_come_in_pieces(gateway: Running) -> None:
+    whole = padded(1000)
+    answer = gateway.ask("POST", "/v1/chat", [whole[at : at + 7] for at in range(0, 1000, 7)] + [b""])
+    assert answer.status == 200
+
+
+def test_a_compressed_body_is_refused(gateway: Running) -> None:
+    answer = gateway.ask("POST", "/v1/chat", [b"{}"], {"content-encoding": "gzip"})
+    assert code(answer) == (400, "invalid_request")
+
+
+def test_too_many_messages_are_refused(gateway: Running) -> None:
+    assert gateway.post("/v1/chat", {"messages": [USER] * 3, "stream": False}).status == 200
+    answer = gateway.post("/v1/chat", {"messages": [USER] * 4})
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        (
+            {"messages": [{**USER, "extra": {"a": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}}}]},
+            "messages[0].extra.a.b.c.d.e.f",
+        ),
+        (
+            {"functions": [{"name": "f", "parameters": {"a": [[[[[[1]]]]]]}}]},
+            "functions[0].parameters.a[0][0][0][0][0]",
+        ),
+        ({"tools": [{"name": "f", "parameters": {"a": [[[[[[1]]]]]]}}]}, "tools[0].parameters.a[0][0][0][0][0]"),
+        (
+            {"generate_cfg": {"extra_body": {"a": [[[[[[[[1]]]]]]]]}}},
+            "generate_cfg.extra_body.a[0][0][0][0][0][0][0]",
+        ),
+    ],
+)
+def test_what_is_nested_too_deeply_is_named(gateway: Running, fields: dict[str, Any], path: str) -> None:
+    answer = gateway.post("/v1/chat", {"messages": [USER], **fields})
+    assert answer.status == 422
+    assert answer.json["error"]["message"] == f"{path}: is nested too deeply"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_lacks_is_named(gateway: Running, number: str) -> None:
+    body = f'{{"messages":[{{"role":"user","content":"x","extra":{{"a":[{number}]}}}}]}}'
+    answer = gateway.post("/v1/chat", body.encode())
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].extra.a[0]")
+
+
+class Held(ModelServer):
+    """Says that it was asked, and answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may = asyncio.Event(), asyncio.Event()
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.set()
+        await self.may.wait()
+        return streamed(SAID, STOP)
+
+
+def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.CaptureFixture[str]) -> None:
+    server = Held()
+    body = padded(100)
+
+    async def crowd() -> list[Any]:
+        first = asyncio.create_task(gateway.asked("POST", "/v1/chat", [body]))
+        await server.asked.wait()
+        refused = await gateway.asked("POST", "/v1/chat", [body])
+        others = [await gateway.asked("GET", path) for path in ("/healthz", "/v1/models")]
+        server.may.set()
+        served = await first
+        return [refused, served, *others, await gateway.asked("POST", "/v1/chat", [body])]
+
+    with Running({**SERVER, "server": LIMITS}, server) as gateway:
+        refused, *others = gateway.loop.run_until_complete(crowd())
+    assert code(refused) == (503, "overloaded")
+    assert refused.json["error"]["retryable"] is True
+    assert [answer.status for answer in others] == [200] * 4
+    assert capsys.readouterr().err.count('"status": 503, "error": "overloaded"') == 1

@@ -1,0 +1,99 @@
+"""The tree of errors, and that the document tells all of it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import app.errors
+import pytest
+from app.chat.events import Fault
+from app.errors import FAULT_STATUS, InvalidInput, MethodNotAllowed, ParleyError, UpstreamFailed, Violation
+from app.upstream.faults import TRANSIENT
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = (ROOT / "docs/errors.md").read_text()
+
+
+def classes(base: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:
+    for child in base.__subclasses__():
+        yield child
+        yield from classes(child)
+
+
+def told() -> dict[tuple[str, int], bool]:
+    """The document's table: (code, status) and whether it works later."""
+    rows = re.findall(r"^\| `(\w+)` \| (\d{3}) \| (yes|no) \| \S.*\|$", DOCUMENT, re.MULTILINE)
+    assert len(rows) == len({row[:2] for row in rows}), "a row stands twice"
+    return {(code, int(status)): retryable == "yes" for code, status, retryable in rows}
+
+
+def known() -> dict[tuple[str, int], bool]:
+    """Every code that the application has, from its classes and its kinds of faults."""
+    ours = {(row.code, row.status): row.retryable for row in classes() if row is not UpstreamFailed}
+    return ours | {
+        (kind, status): kind in TRANSIENT or (kind, status) == ("draining", 503)
+        for kind, status in FAULT_STATUS.items()
+    }
+
+
+def test_the_document_tells_every_code_with_its_status_and_nothing_else() -> None:
+    assert told() == known()
+
+
+def test_the_tree_at_the_top_of_the_module_is_true() -> None:
+    drawn = re.findall(r"^[├└]── (\w+) +(\w+) +(\d{3}) +(yes|no)", app.errors.__doc__ or "", re.MULTILINE)
+    assert {(name, code, int(status), later == "yes") for name, code, status, later in drawn} == {
+        (row.__name__, row.code, row.status, row.retryable) for row in classes() if row is not UpstreamFailed
+    }
+
+
+def test_every_transient_kind_is_a_kind() -> None:
+    assert set(FAULT_STATUS) >= TRANSIENT
+
+
+@pytest.mark.parametrize("kind", sorted(FAULT_STATUS))
+def test_a_fault_is_told_with_our_status_and_the_servers_own(kind: str) -> None:
+    error = UpstreamFailed(Fault(kind, "no", kind in TRANSIENT, 418, 1.5, {"failed_generation": "x"}))
+    assert error.to_dict("req-1") == {
+        "code": kind,
+        "message": "no",
+        "param": None,
+        "status": FAULT_STATUS[kind],
+        "retryable": kind in TRANSIENT,
+        "request_id": "req-1",
+        "upstream": {"status": 418, "message": "no", "detail": {"failed_generation": "x"}},
+        "retry_after_seconds": 1.5,
+    }
+    assert error.headers == {"retry-after": "2", "retry-after-ms": "1500"}
+
+
+def test_a_fault_of_unknown_kind_is_a_bad_gateway() -> None:
+    assert UpstreamFailed(Fault("odd", "no", False)).status == 502
+
+
+@pytest.mark.parametrize(("wait", "whole"), [(0.2, "1"), (1.0, "1"), (1.01, "2"), (120.0, "120")])
+def test_retry_after_is_whole_seconds_and_never_too_short(wait: float, whole: str) -> None:
+    assert UpstreamFailed(Fault("rate_limit", "no", True, 429, wait)).headers["retry-after"] == whole
+
+
+def test_all_violations_are_told_and_the_first_leads() -> None:
+    error = InvalidInput([Violation("messages[0].role", "is required"), Violation("", "must be an object")])
+    body = error.to_dict("req-1")
+    assert (body["param"], body["message"]) == ("messages[0].role", "messages[0].role: is required (and 1 more)")
+    assert body["violations"] == [
+        {"param": "messages[0].role", "message": "is required"},
+        {"param": None, "message": "must be an object"},
+    ]
+
+
+def test_a_refused_method_says_which_are_allowed() -> None:
+    assert MethodNotAllowed("x takes POST", "POST").headers == {"allow": "POST"}
+
+
+def test_the_documents_example_is_what_is_sent() -> None:
+    example = re.search(r"```json\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert example
+    shown = json.loads(example.group(1))["error"]
+    violations = [Violation(item["param"], item["message"]) for item in shown["violations"]]
+    assert InvalidInput(violations).to_dict("req-5a0c") == shown

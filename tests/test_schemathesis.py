@@ -1,0 +1,50 @@
+"""Requests made from the OpenAPI document: nothing fails, and what comes back is what the document says.
+
+`FUZZ=long` makes fifty times as many.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from tests.inprocess import SERVER, ModelServer, Running
+
+LONG = os.environ.get("FUZZ") == "long"
+DOCUMENT = json.loads((Path(__file__).parent.parent / "openapi/openapi.json").read_text())
+schema = schemathesis.openapi.from_dict(DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Running]:
+    quiet = {**SERVER, "default_model": "m", "server": {"log_level": "error", "commit_seconds": 0.05}}
+    with Running(quiet, ModelServer()) as running:
+        yield running
+
+
+@schema.parametrize()
+@settings(
+    max_examples=20_000 if LONG else 250,
+    derandomize=not LONG,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_the_document_is_kept(case: schemathesis.Case, gateway: Running) -> None:
+    sent = requests.Request(**case.as_transport_kwargs(base_url="http://gateway.test")).prepare()
+    body = sent.body.encode() if isinstance(sent.body, str) else sent.body or b""
+    headers = {name: value for name, value in sent.headers.items() if name.lower() != "content-length"}
+    answer = gateway.ask(str(sent.method), sent.path_url, [body], headers)
+    assert answer.headers["x-request-id"]
+    told = {name: answer.headers.get_list(name) for name in answer.headers}
+    response = schemathesis.Response(answer.status, told, answer.body, sent, elapsed=0.0, verify=True)
+    # A schema cannot say everything that is refused: the order of messages, results without calls, equal names.
+    case.validate_response(response, excluded_checks=[positive_data_acceptance, not_a_server_error])
+    assert answer.status < 500 or answer.json["error"]["code"] == "cache_miss"

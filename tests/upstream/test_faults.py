@@ -1,0 +1,280 @@
+"""What a model server's error means, and what of it may be shown."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from app.chat.events import Fault
+from app.upstream import faults
+from app.upstream.nesting import MAX_NESTING, too_deep
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+SAID = "the adapter is broken"
+
+
+def fault(body: Any, status: int = 500, headers: dict[str, str] | None = None) -> Fault:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return faults.from_response(status, headers or {}, raw, NOW)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": SAID, "type": "server_error", "param": None, "code": "broken"}},
+        {"error": {"message": SAID, "code": 500}},
+        {"error": {"message": SAID, "code": None}},
+        {"error": SAID, "error_type": "generation"},
+        {"object": "error", "message": SAID, "type": "InternalServerError", "param": None, "code": 500},
+        [{"error": {"code": 500, "message": SAID, "status": "INTERNAL"}}],
+        {"detail": SAID},
+        {"code": 20000, "message": SAID, "data": None},
+        {"base_resp": {"status_code": 1000, "status_msg": SAID}},
+        SAID,
+        SAID.encode(),
+        {"message": SAID},
+        {"msg": SAID},
+        {"error_description": SAID},
+        {"title": SAID},
+        {"error": {"message": {"message": SAID}}},
+    ],
+)
+def test_the_message_is_found_in_every_shape(body: Any) -> None:
+    assert fault(body) == Fault("server_error", SAID, True, 500)
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"{}", b"[]", b"null", b'{"error":{}}', b'{"error":null}', b'""'])
+def test_an_error_without_words_is_judged_by_its_status(body: bytes) -> None:
+    assert fault(body, 503).code == "overloaded"
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"error":{"message":""}}', b'""'])
+def test_an_error_without_words_says_so(body: bytes) -> None:
+    assert fault(body).message == "the model server gave no reason"
+
+
+def test_a_list_of_violations_is_told_with_their_places() -> None:
+    detail = [
+        {"loc": ["body", "messages", 0, "role"], "msg": "field required", "type": "missing"},
+        {"msg": "and another"},
+        "and a word",
+        {"loc": 5, "msg": "odd"},
+    ]
+    found = fault({"detail": detail}, 422)
+    assert (found.code, found.message) == (
+        "invalid_request",
+        "body.messages.0.role: field required; and another; and a word; odd",
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        json.dumps({"error": {"message": SAID, "code": 500}}),
+        {"error": {"message": SAID}},
+        {"error": SAID},
+        [{"error": {"message": SAID}}],
+        {"message": SAID},
+        SAID,
+    ],
+)
+def test_what_the_provider_behind_a_relay_said_is_told_before_what_the_relay_said(raw: Any) -> None:
+    body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
+    assert fault(body).message == SAID
+
+
+def test_json_inside_a_message_is_unfolded() -> None:
+    assert fault({"error": {"message": json.dumps({"error": {"message": SAID}})}}).message == SAID
+
+
+# -- kinds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "kind"),
+    [
+        (500, "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant", "invalid_request"),
+        (429, "You exceeded your current quota, please check your plan", "insufficient_quota"),
+        (403, "You have reached your specified API usage limits", "insufficient_quota"),
+        (403, "Your quota does not allow this", "insufficient_quota"),
+        (402, "Insufficient Balance", "insufficient_quota"),
+        (429, "The engine is currently overloaded, please try again later", "overloaded"),
+        (400, "This model's maximum context length is 8192 tokens", "context_length_exceeded"),
+        (500, "the request exceeds the available context size, try increasing it", "context_length_exceeded"),
+        (413, "Request too large: prompt is too long", "context_length_exceeded"),
+        (400, "Output data may contain inappropriate content. (data_inspection_failed)", "content_filter"),
+        (400, "tool_use_failed", "tool_use_failed"),
+        (503, "Loading model", "overloaded"),
+        (500, "Rate limit reached for requests", "rate_limit"),
+        (400, "Incorrect API key provided", "authentication"),
+        (400, "model `x` does not exist", "not_found"),
+    ],
+)
+def test_words_decide_before_the_status(status: int, words: str, kind: str) -> None:
+    found = fault({"error": {"message": words}}, status)
+    assert (found.code, found.status, found.transient) == (kind, status, kind in faults.TRANSIENT)
+
+
+@pytest.mark.parametrize("field", ["code", "type"])
+def test_the_servers_own_code_counts_as_a_word(field: str) -> None:
+    assert fault({"error": {"message": "no", field: "context_length_exceeded"}}, 400).code == "context_length_exceeded"
+    assert fault({"error": {"message": "no", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}, 400).code == (
+        "content_filter"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((400, "invalid_request"), (401, "authentication"), (402, "insufficient_quota"), (403, "permission")),
+        *((404, "not_found"), (408, "timeout"), (418, "invalid_request"), (422, "invalid_request")),
+        *((424, "server_error"), (425, "overloaded"), (429, "rate_limit"), (500, "server_error")),
+        *((502, "server_error"), (503, "overloaded"), (504, "timeout"), (524, "timeout"), (529, "overloaded")),
+        (599, "server_error"),
+    ],
+)
+def test_where_the_words_say_nothing_the_status_decides(status: int, kind: str) -> None:
+    assert fault({"error": {"message": "no"}}, status).code == kind
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "no", "code": 429}, "rate_limit"),
+        ({"message": "no", "code": "503"}, "overloaded"),
+        ({"message": "no", "status": 404}, "not_found"),
+        ({"message": "no", "status_code": 401}, "authentication"),
+        ({"message": "no", "type": "BadRequestError"}, "invalid_request"),
+        ({"message": "no", "code": True}, "server_error"),
+        ({"message": "no", "code": "9" * 5000}, "server_error"),
+        ({"message": "no"}, "server_error"),
+    ],
+)
+def test_inside_a_reply_of_200_the_code_is_the_status(error: dict[str, Any], kind: str) -> None:
+    assert faults.from_object({"error": error}, None).code == kind
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(1002, "rate_limit"), (1004, "authentication"), (1008, "insufficient_quota"), (1026, "content_filter")]
+    + [(2013, "invalid_request"), (1000, "server_error"), ([1], "server_error"), ("x", "server_error")],
+)
+def test_minimax_says_its_kinds_in_numbers(code: Any, kind: str) -> None:
+    found = faults.from_object({"base_resp": {"status_code": code, "status_msg": "no"}}, None)
+    assert (found.code, found.message) == (kind, "no")
+
+
+def test_what_the_model_had_written_comes_with_a_failed_call() -> None:
+    error = {"message": "no", "code": "tool_use_failed", "failed_generation": "<function=f>{\ud800"}
+    assert faults.from_object({"error": error}, 400).detail == {"failed_generation": "<function=f>{\ufffd"}
+
+
+# -- what may be shown --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-proj-abc_DEF-123",
+        "gsk_abcdef",
+        "hf_abcdef",
+        "Bearer abc.def/ghi==",
+        "nvapi-123456",
+        "AIzaSyD-1234",
+        "sk-****abcd",
+    ],
+)
+@pytest.mark.parametrize("shape", ["Incorrect API key provided: {}.", "no {} here", '{{"error": "bad {}"}}'])
+def test_what_looks_like_a_key_is_never_shown(secret: str, shape: str) -> None:
+    text = shape.format(secret)
+    for body in (text.encode(), {"error": {"message": text}}, {"base_resp": {"status_code": 1, "status_msg": text}}):
+        shown = fault(body, 401).message
+        assert secret not in shown
+        assert "[redacted]" in shown
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!DOCTYPE html><html><head><title> 502 Bad Gateway </title></head><body>secret</body></html>",
+        "\n <html><title>502 Bad Gateway</title><p>secret",
+        "<center><h1>secret</h1></center><title>502 Bad Gateway</title>",
+        '<?xml version="1.0"?><title>502 Bad Gateway</title>secret',
+    ],
+)
+def test_of_a_web_page_only_the_title_is_told(page: str) -> None:
+    found = fault(page.encode(), 502)
+    assert found.message == "the model server answered with a web page (502 Bad Gateway)"
+    assert found.code == "server_error"
+
+
+def test_a_web_pages_words_do_not_decide() -> None:
+    assert fault(b"<html>rate limit, invalid api key</html>", 502).code == "server_error"
+
+
+def test_a_reply_of_200_that_is_a_web_page_asks_for_the_address() -> None:
+    found = faults.protocol(b"<html><title>Hello</title>")
+    assert (found.code, found.status) == ("upstream_protocol", 200)
+    assert found.message == "the model server sent a web page (Hello); is its base_url right?"
+
+
+def test_garbage_in_a_reply_is_not_shown() -> None:
+    assert "xyz" not in faults.protocol(b"xyz").message
+
+
+def test_a_message_is_bounded_and_printable() -> None:
+    shown = fault({"error": {"message": "a\x00\x1b[31m\ud800\n" + "x" * 10_000}}).message
+    assert shown.startswith("a\ufffd\ufffd[31m\ufffd\nxxx")
+    assert len(shown) == faults.MAX_MESSAGE
+
+
+# -- when to come back ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": format_datetime(NOW + timedelta(seconds=30), usegmt=True)}, 30.0),
+        ({"retry-after": "Sun, 01 Mar 2026 12:00:30 -0000"}, 30.0),
+        ({"retry-after": format_datetime(NOW - timedelta(seconds=30), usegmt=True)}, None),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after": "86400"}, 120.0),
+        ({"retry-after": "inf"}, 120.0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "0"}, None),
+        ({"retry-after": "later"}, None),
+        ({"retry-after": "Sun, 99 Mar 2026 12:00:30 GMT"}, None),
+        ({"retry-after": ""}, None),
+    ],
+)
+def test_retry_after_is_read_as_milliseconds_seconds_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
+    assert fault(b"slow down", 429, headers).retry_after_seconds == seconds
+
+
+# -- nesting --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        ("[" * MAX_NESTING + "]" * MAX_NESTING, False),
+        ("[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1), True),
+        ('{"a":' * (MAX_NESTING + 1), True),
+        ("[]" * 1000, False),
+        ('["' + "[" * 1000 + '"]', False),
+        ('["\\"' + "[" * 1000 + '"]', False),
+        ('["\\\\"' + "[" * 1000, True),
+    ],
+)
+def test_nesting_counts_what_is_open_outside_of_strings(text: str, deep: bool) -> None:
+    assert too_deep(text.encode()) is deep
+
+
+def test_an_error_that_is_nested_too_deeply_is_taken_for_text() -> None:
+    assert fault(b'{"error":' * 500 + b"1" + b"}" * 500).message.startswith('{"error":{"error":')
