@@ -280,7 +280,7 @@ WEB = "https://h/a"
     [
         (Media("image", (WEB,)), VISION, []),
         (Media("image", (PNG,)), VISION, []),
-        (Media("image", (PNG.replace("image/png", "image/jpeg"),)), VISION, ["picture"]),
+        (Media("image", ("data:image/jpeg;base64,iVBORw0KGgoAAAANSUhEUg==",)), VISION, ["picture"]),
         (Media("image", (WEB,)), KINDS["ollama"], ["picture"]),
         (Media("image", (WEB,)), Profile(max_image_short_side=1080), ["picture"]),
         (Media("image", (WEB,)), TEXT, []),
