@@ -114,12 +114,16 @@ def _parts(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:
     if part.media not in profile.media:
         raise InvalidInput([Violation(part.path, f"this model takes no {part.media}")])
     if part.media == "image":
-        return [{"type": "image_url", "image_url": {"url": part.urls[0]}}]
+        return [{"type": "image_url", "image_url": _image(part)}]
     if part.media == "video":
         return _video(part, profile)
     if part.media == "audio":
         return [{"type": "input_audio", "input_audio": _audio(part)}]
     return [_file(part)]
+
+
+def _image(part: Media) -> dict[str, Any]:
+    return {"url": part.urls[0]} | ({"detail": part.detail} if part.detail else {})
 
 
 def _video(part: Media, profile: Profile) -> list[dict[str, Any]]:
@@ -139,7 +143,7 @@ def _file(part: Media) -> dict[str, Any]:
     url = part.urls[0]
     if not url.startswith("data:"):
         raise InvalidInput([Violation(part.path, "a file must come as a data URI; this model's server reads no URL")])
-    return {"type": "file", "file": {"filename": "file", "file_data": url}}
+    return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
 
 
 def _call_id(id_: str, profile: Profile) -> str:
