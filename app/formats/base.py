@@ -34,6 +34,8 @@ class ReplyInfo:
     cached: bool = False
     warnings: tuple[str, ...] = ()
     completed_bodies: bool = True
+    include_usage: bool = True
+    """OpenAI: a stream ends with a chunk of usage."""
     options: Options = Options()
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,14 +6,13 @@ the caller asked for it, `[DONE]` closes, and an error is a data event with an `
 
 from typing import Any
 
-import msgspec
-
 from app.chat.events import Event, Failed, Finish
 from app.chat.segments import Completed, Grown, Segment, Segmenter, Started
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
+from app.formats.frames import encode as _json
+from app.formats.frames import escaped
 
-_json = msgspec.json.Encoder().encode
 _FIELD = {"reasoning_content": b'{"reasoning_content":%b}', "content": b'{"content":%b}'}
 _TYPES = {
     "rate_limit": "rate_limit_error",
@@ -78,10 +77,10 @@ class ChunkEncoder:
     def _grown(self, segment: Segment, text: str) -> bytes:
         if segment.kind == "function_call":
             call = b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
-            return self._delta(call % (self._calls[segment.index], _json(text)))
+            return self._delta(call % (self._calls[segment.index], escaped(_json(text))))
         if segment.refusal:
-            return self._delta(b'{"refusal":%b}' % _json(text))
-        return self._delta(_FIELD[segment.kind] % _json(text))
+            return self._delta(b'{"refusal":%b}' % escaped(_json(text)))
+        return self._delta(_FIELD[segment.kind] % escaped(_json(text)))
 
     def _finish(self, finish: Finish) -> bytes:
         out = self._delta(b"{}", _json(finish.reason))
@@ -90,7 +89,7 @@ class ChunkEncoder:
         return out + b"data: [DONE]\n\n"
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return b"data: %b\n\n" % _json(error_body(error))
+        return b"data: %b\n\n" % escaped(_json(error_body(error)))
 
 
 class CompletionEncoder:
