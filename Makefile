@@ -1,10 +1,10 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format openapi lock bench
+.PHONY: help serve test check format openapi lock bench compatibility
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 serve: ## run the gateway (ARGS="--port 9000")
 	@scripts/bootstrap runtime
@@ -38,3 +38,7 @@ lock: ## write both lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 bench: ## measure speed (ARGS goes to bench/run)
 	@scripts/bootstrap runtime
 	@exec bench/run $(ARGS)
+
+compatibility: ## write docs/compatibility.md (PARLEY_STREAMS names the recorded replies)
+	@scripts/bootstrap dev
+	@.venv/bin/python scripts/compatibility

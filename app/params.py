@@ -75,9 +75,18 @@ UNSENT = frozenset(
 """The gateway's own business: never sent to a model server."""
 
 
+_SYNONYMS = (
+    {"max_tokens", "max_completion_tokens"},
+    {"function_choice", "tool_choice"},
+    {"parallel_function_calls", "parallel_tool_calls"},
+)
+
+
 def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The caller's parameters over the model's defaults. Stop words are joined, everything else is replaced."""
-    params = {**defaults, **given}
+    """The caller's parameters over the model's defaults. Stop words are joined, everything else is replaced, also
+    where the two use different names for it."""
+    replaced = {name for names in _SYNONYMS if names & given.keys() for name in names}
+    params = {name: value for name, value in defaults.items() if name not in replaced} | dict(given)
     if "stop" in defaults and "stop" in given:
         base = _words(defaults["stop"])
         params["stop"] = base + [word for word in _words(given["stop"]) if word not in base]

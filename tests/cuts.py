@@ -3,6 +3,8 @@
 import random
 from collections.abc import Iterator
 
+LARGE = 200_000
+
 
 def whole(data: bytes) -> list[bytes]:
     """Everything in one read; no read at all for an empty body."""
@@ -12,6 +14,11 @@ def whole(data: bytes) -> list[bytes]:
 def bytewise(data: bytes) -> list[bytes]:
     """One byte per read."""
     return [data[place : place + 1] for place in range(len(data))]
+
+
+def finely(data: bytes) -> list[bytes]:
+    """One byte per read; a large body in pieces of an odd size."""
+    return bytewise(data) if len(data) < LARGE else [data[at : at + 997] for at in range(0, len(data), 997)]
 
 
 def random_cuts(data: bytes, seed: int, n: int) -> list[bytes]:

@@ -123,6 +123,7 @@ class Delivery:
         if type(last) is Failed:
             self._failed(events, last)
             return
+        self.commit()  # the frame that opens the stream is numbered before those of the events
         try:
             data = self._encoder.feed(events)
         except Exception as error:
@@ -132,7 +133,6 @@ class Delivery:
             self.outcome = last
             self._end(200, data)
         elif self._stream:
-            self.commit()
             self._quiet = False
             self._write(data)
 

@@ -72,7 +72,7 @@ class Assembler:
                 break
             if type(item) is Chunk:
                 self._chunk(item, out)
-            elif type(item) is Done or type(item) is ErrorText and self._reason:
+            elif type(item) is Done or item is not None and self._reason:
                 self._finish(out)
             elif type(item) is ErrorText:
                 self._fail(faults.from_body(item.data, None), out)
@@ -202,8 +202,9 @@ class Assembler:
         self.ended = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
+        """What fails here had been announced as a success: the server's status was 200."""
         self._calls.flush(out)
-        out.append(Failed(fault))
+        out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:

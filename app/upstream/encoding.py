@@ -3,6 +3,11 @@
 import zlib
 from typing import Protocol
 
+PLAIN = ("", "identity", "none", "utf-8")
+"""Headers that name no compression, right or wrong."""
+
+_GZIP_OR_ZLIB, _BARE = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
+
 
 class Inflater(Protocol):
     def feed(self, data: bytes) -> bytes:
@@ -15,35 +20,45 @@ class Identity:
 
 
 class Zlib:
-    """gzip and deflate, with zlib's own frame or without; several gzip members in a row."""
+    """gzip and deflate, with zlib's own frame or without; several gzip members in a row.
+
+    Which of them it is shows in the first two bytes, so that one byte alone is held.
+    """
 
     def __init__(self) -> None:
-        self._inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        self._first = True
+        self._head = b""
+        self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
     def feed(self, data: bytes) -> bytes:
-        out = b""
-        while data:
-            try:
-                out += self._inflate.decompress(data)
-            except zlib.error as error:
-                if not self._first:
-                    raise ValueError(f"a broken compressed body: {error}") from None
-                self._first = False
-                self._inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-                continue
-            self._first = False
-            if not self._inflate.eof:
-                break
+        if len(self._head) < 2:
+            data = self._head + data
+            self._head = data[:2]
+            if len(data) < 2:
+                return b""
+            self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB if _framed(data) else _BARE)
+        try:
+            return self._inflated(data)
+        except zlib.error as error:
+            raise ValueError(f"a broken compressed body: {error}") from None
+
+    def _inflated(self, data: bytes) -> bytes:
+        out = self._inflate.decompress(data)
+        while self._inflate.eof and self._inflate.unused_data:
             data = self._inflate.unused_data
-            self._inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+            self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+            out += self._inflate.decompress(data)
         return out
+
+
+def _framed(data: bytes) -> bool:
+    """Whether the data begins with the header of gzip (RFC 1952) or of zlib (RFC 1950)."""
+    return data[:2] == b"\x1f\x8b" or (data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0)
 
 
 def inflater(encoding: str | None) -> Inflater:
     """What undoes a Content-Encoding. Raises ValueError for one that is not known."""
-    name = (encoding or "identity").strip().lower()
-    if name in ("identity", ""):
+    name = (encoding or "").strip().lower()
+    if name in PLAIN:
         return Identity()
     if name in ("gzip", "x-gzip", "deflate"):
         return Zlib()

@@ -1,170 +1,27 @@
-"""A conversation into an OpenAI message list: grouping, ids, order (docs/formats.md, "What the model is sent").
+"""A conversation into the OpenAI message list that a server of a profile takes."""
 
-Assistant messages of one turn are joined into one with all its calls; results follow it in the order in which they
-came, and what stood between them and the calls is sent after the last. Ids are kept, missing ones derived from
-what they name, so that equal conversations give equal bytes. A result without a call and a call without a result are
-refused with their place.
-"""
-
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
-from app.errors import InvalidInput, Violation
+from app.chat.messages import Message
+from app.errors import Violation
+from app.grouping import groups
 from app.profiles import Profile
-from app.upstream import render
+from app.upstream import media, render
 
 
-@dataclass(slots=True)
-class Issued:
-    """A call of the history with the id that it is sent under."""
+def openai_messages(
+    messages: Sequence[Message], profile: Profile, joiner: str
+) -> tuple[list[dict[str, Any]], list[Violation]]:
+    """(messages to send, violations): every orphan, duplicate and unanswered call, and media that cannot be sent.
 
-    call: ToolCall
-    id: str
-    path: str
-    answered: bool = False
-
-
-@dataclass(slots=True)
-class Group:
-    """One message to be sent, with the tool results that must stand directly behind it."""
-
-    role: str
-    name: str | None = None
-    turn: str | None = None
-    texts: list[tuple[Text | Media, ...]] = field(default_factory=list)
-    reasonings: list[str] = field(default_factory=list)
-    calls: list[Issued] = field(default_factory=list)
-    results: list[tuple[str, ToolResult]] = field(default_factory=list)
-    phase: int = -1
-    details: list[Any] = field(default_factory=list)
-
-
-_PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
-
-
-def openai_messages(messages: Sequence[Message], profile: Profile, joiner: str) -> list[dict[str, Any]]:
-    """The messages to send. Raises InvalidInput with every orphan, duplicate and unanswered call."""
-    return [item for one in groups(messages) for item in render.group(one, profile, joiner)]
-
-
-def groups(messages: Sequence[Message]) -> list[Group]:
-    builder = _Builder()
-    for message in messages:
-        builder.add(message)
-    return builder.finish()
-
-
-class _Builder:
-    def __init__(self) -> None:
-        self._groups: list[Group] = []
-        self._open: Group | None = None
-        self._run: list[tuple[Message, ToolResult]] = []
-        self._used: set[str] = set()
-        self._violations: list[Violation] = []
-        self._position = 0
-
-    def add(self, message: Message) -> None:
-        if message.role == "tool":
-            self._run += ((message, part) for part in message.parts if isinstance(part, ToolResult))
-            self._position += len(message.parts)
-            self._open = None
-            return
-        self._settle_run()
-        group = self._group_for(message)
-        said: list[Text | Media] = []
-        for part in message.parts:
-            group.phase = max(group.phase, _PHASE[part.kind])
-            if isinstance(part, Reasoning):
-                group.reasonings.append(part.text)
-            elif isinstance(part, ToolCall):
-                group.calls.append(Issued(part, self._id(part), message.path))
-            elif isinstance(part, Text | Media):
-                said.append(part)
-            self._position += 1
-        if said:
-            group.texts.append(tuple(said))
-        details = message.extra.get("reasoning_details")
-        if isinstance(details, list):
-            group.details += details
-
-    def _group_for(self, message: Message) -> Group:
-        if self._open is not None and _joins(message, self._open):
-            return self._open
-        group = Group(message.role, message.name, message.turn)
-        self._groups.append(group)
-        self._open = group if message.role == "assistant" else None
-        return group
-
-    def _id(self, call: ToolCall) -> str:
-        """The id as given; a repeated one gets a number, a missing one is derived from place, name and arguments."""
-        seed = f"{self._position}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
-        given = call.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
-        unique, count = given, 1
-        while unique in self._used:
-            count += 1
-            unique = f"{given}_{count}"
-        self._used.add(unique)
-        return unique
-
-    def _settle_run(self) -> None:
-        """Match a run of results. Those that name an id go first, so that none of their calls is taken by another."""
-        run, self._run = self._run, []
-        if not run:
-            return
-        calling = [group for group in reversed(self._groups) if group.calls]
-        view = [(group, issued) for group in calling for issued in group.calls]
-        matched = {id(result): self._match(message, result, view) for message, result in sorted(run, key=_without_id)}
-        for _, result in run:
-            match = matched[id(result)]
-            if match is not None:
-                group, issued = match
-                group.results.append((issued.id, result))
-
-    def _match(
-        self, message: Message, result: ToolResult, view: list[tuple[Group, Issued]]
-    ) -> tuple[Group, Issued] | None:
-        free = [pair for pair in view if not pair[1].answered]
-        known = bool(result.id) and any(issued.call.id == result.id for _, issued in view)
-        if known:
-            chosen = [pair for pair in free if pair[1].call.id == result.id]
-        else:
-            chosen = [pair for pair in free if pair[1].call.name == result.name] or ([] if result.id else free)
-        if chosen:
-            chosen[0][1].answered = True
-            return chosen[0]
-        if known:
-            text = f"a second result for the call {result.id!r}"
-        else:
-            text = f"no call before it is answered by this result (id {result.id!r}, name {result.name!r})"
-        self._violations.append(Violation(message.path, text))
-        return None
-
-    def finish(self) -> list[Group]:
-        self._settle_run()
-        for group in self._groups:
-            for issued in group.calls:
-                if not issued.answered:
-                    text = f"the call of {issued.call.name!r} has no result in the messages after it"
-                    self._violations.append(Violation(f"{issued.path}.function_call", text))
-        if self._violations:
-            raise InvalidInput(sorted(self._violations, key=lambda violation: _place(violation.path)))
-        return self._groups
-
-
-def _without_id(pair: tuple[Message, ToolResult]) -> bool:
-    return not pair[1].id
-
-
-def _joins(message: Message, last: Group) -> bool:
-    if message.role != "assistant" or last.role != "assistant" or message.name != last.name:
-        return False
-    if message.turn and last.turn and message.turn != last.turn:
-        return False
-    first = min((_PHASE.get(part.kind, 9) for part in message.parts), default=1)
-    return bool(last.calls) or first > last.phase or (message.turn is not None and message.turn == last.turn)
+    The messages are usable only where there are no violations.
+    """
+    grouped, violations = groups(messages)
+    violations = sorted(violations + media.violations(messages, profile), key=lambda found: _place(found.path))
+    if violations:
+        return [], violations
+    return [item for one in grouped for item in render.group(one, profile, joiner)], []
 
 
 def _place(path: str) -> tuple[int, str]:

@@ -1,13 +1,14 @@
 """A request into the body that one model server takes. Equal requests give equal bytes: keys stand in a fixed order.
 
-`extra_body` is the caller's own word and wins over everything but the fields of `_OURS`: which
-model is asked and how its reply is read.
+`extra_body` is the caller's own word and wins over everything but the fields of `_OURS`: which model is asked and how
+its reply is read. An object in it is laid over the one that the gateway sends, key by key, so that a template's option
+does not undo the thinking switch.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from app.chat.messages import ChatRequest, Tool
+from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, Violation
 from app.params import UNSENT
 from app.profiles import Profile
@@ -32,84 +33,152 @@ _OURS = ("model", "messages", "stream", "stream_options")
 def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
     """The body to send and what the caller must know was not sent as asked.
 
-    `model` is the server's own name for it. Raises InvalidInput for a conversation or an option that cannot be sent.
+    `model` is the server's own name for it. Raises InvalidInput with everything that cannot be sent: of the
+    conversation and of the options.
     """
-    warnings: list[str] = []
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": openai_messages(request.messages, profile, request.text_joiner),
-        "stream": True,
-    }
+    messages, violations = openai_messages(request.messages, profile, request.text_joiner)
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
     if profile.stream_usage:
         body["stream_options"] = {"include_usage": True}
-    params = request.params
-    for name in sorted(params):
-        if name not in _TRANSLATED and name not in UNSENT and params[name] is not None:
-            _plain(name, params[name], profile, body, warnings)
-    _max_tokens(params, profile, body)
-    _tools(request.tools, params, profile, body, warnings)
-    _thinking(params, profile, body, warnings)
-    _extra_body(params, body)
-    return body, warnings
+    building = _Building(request, profile, body, violations)
+    building.options()
+    if violations:
+        raise InvalidInput(violations)
+    return body, building.warnings
 
 
-def _plain(name: str, value: Any, profile: Profile, body: dict[str, Any], warnings: list[str]) -> None:
-    sent = profile.renamed.get(name, name)
-    if sent is None:
-        warnings.append(f"generate_cfg.{name} was not sent: this model's server has no such parameter")
-    else:
-        body[sent] = value
+class _Building:
+    """The options of one request on their way into its body."""
 
+    def __init__(
+        self, request: ChatRequest, profile: Profile, body: dict[str, Any], violations: list[Violation]
+    ) -> None:
+        self._tools = request.tools
+        self._params = request.params
+        self._profile = profile
+        self._body = body
+        self._violations = violations
+        self.warnings: list[str] = []
 
-def _max_tokens(params: Mapping[str, Any], profile: Profile, body: dict[str, Any]) -> None:
-    """Exactly one of the two names that servers have for it."""
-    value = params.get("max_tokens")
-    value = params.get("max_completion_tokens") if value is None else value
-    if value is not None:
-        body[profile.max_tokens_field] = value
+    def options(self) -> None:
+        self._plain()
+        self._max_tokens()
+        self._functions()
+        self._thinking()
+        self._extra_body()
 
+    def _unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
+        self.warnings.append(f"generate_cfg.{name} was not sent: {why}")
 
-def _tools(
-    tools: tuple[Tool, ...], params: Mapping[str, Any], profile: Profile, body: dict[str, Any], warnings: list[str]
-) -> None:
-    choice = params.get("function_choice")
-    choice = params.get("tool_choice") if choice is None else choice
-    if not tools:
-        if choice is not None and choice not in ("auto", "none"):
-            raise InvalidInput([Violation("generate_cfg.function_choice", "there are no functions to choose from")])
-        return
-    body["tools"] = [{"type": "function", "function": dict(tool.schema)} for tool in tools]
-    if choice is not None:
-        _tool_choice(choice, tools, profile, body, warnings)
-    parallel = params.get("parallel_function_calls")
-    parallel = params.get("parallel_tool_calls") if parallel is None else parallel
-    if parallel is not None and profile.parallel_tool_calls:
-        body["parallel_tool_calls"] = parallel
-    elif parallel is False:
-        warnings.append("generate_cfg.parallel_function_calls was not sent: this model's server has no such parameter")
+    def _refuse(self, name: str, why: str) -> None:
+        self._violations.append(Violation(f"generate_cfg.{name}", why))
 
+    def _either(self, *names: str) -> tuple[str, Any]:
+        """The first of these names that was given a value, with it."""
+        return next(
+            ((name, value) for name in names if (value := self._params.get(name)) is not None), (names[0], None)
+        )
 
-def _tool_choice(
-    choice: Any, tools: tuple[Tool, ...], profile: Profile, body: dict[str, Any], warnings: list[str]
-) -> None:
-    names = {tool.name for tool in tools}
-    named = _chosen_name(choice, names)
-    if named is not None:
-        if named not in names:
-            text = f"{named!r} is none of the functions ({', '.join(sorted(names))}), auto, none or required"
-            raise InvalidInput([Violation("generate_cfg.function_choice", text)])
-        if profile.named_tool_choice:
-            body["tool_choice"] = {"type": "function", "function": {"name": named}}
+    def _plain(self) -> None:
+        for name in sorted(self._params):
+            value = self._params[name]
+            if name in _TRANSLATED or name in UNSENT or value is None:
+                continue
+            if name in self._profile.lacks:
+                self._unsent(name)
+            else:
+                self._body[self._profile.renamed.get(name, name)] = value
+
+    def _max_tokens(self) -> None:
+        """Exactly one of the two names that servers have for it."""
+        _, value = self._either("max_tokens", "max_completion_tokens")
+        if value is not None:
+            self._body[self._profile.max_tokens_field] = value
+
+    def _functions(self) -> None:
+        name, choice = self._either("function_choice", "tool_choice")
+        if not self._tools:
+            if choice not in (None, "auto", "none"):
+                self._refuse(name, "there are no functions to choose from")
             return
-        choice = "required"
-    word = profile.tool_choice_required if choice == "required" else choice
-    if word is None:
-        warnings.append("generate_cfg.function_choice was not sent: this model's server cannot be made to call")
-    else:
-        body["tool_choice"] = word
+        self._body["tools"] = [{"type": "function", "function": dict(tool.schema)} for tool in self._tools]
+        if choice is not None:
+            self._choice(name, choice)
+        name, parallel = self._either("parallel_function_calls", "parallel_tool_calls")
+        if parallel is not None and self._profile.parallel_tool_calls:
+            self._body["parallel_tool_calls"] = parallel
+        elif parallel is False:
+            self._unsent(name)
+
+    def _choice(self, name: str, choice: Any) -> None:
+        named = _chosen_name(choice)
+        if named is None:
+            self._choice_word(name, choice)
+        elif named not in {tool.name for tool in self._tools}:
+            names = ", ".join(sorted(tool.name for tool in self._tools))
+            self._refuse(name, f"{named!r} is none of the functions ({names}), auto, none or required")
+        elif self._profile.named_tool_choice:
+            self._body["tool_choice"] = {"type": "function", "function": {"name": named}}
+        else:
+            # A server that can be made to call, and is given no other function, calls this one.
+            if self._profile.tool_choice_required is not None:
+                self._body["tools"] = [tool for tool in self._body["tools"] if tool["function"]["name"] == named]
+            self._choice_word(name, "required")
+
+    def _choice_word(self, name: str, choice: str) -> None:
+        word = self._profile.tool_choice_required if choice == "required" else choice
+        if word is None:
+            self._unsent(name, "this model's server cannot be made to call")
+        else:
+            self._body["tool_choice"] = word
+
+    def _thinking(self) -> None:
+        enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
+        if enabled is not None:
+            self._switch(enabled)
+        if budget is not None and enabled is not False and budget > 0:
+            self._budget(budget)
+
+    def _switch(self, enabled: bool) -> None:
+        switch = self._profile.thinking_switch
+        if switch == "enable_thinking":
+            self._body["enable_thinking"] = enabled
+        elif switch == "chat_template_kwargs":
+            # Qwen3's and GLM's templates read the one name, DeepSeek's and Kimi's the other; unknown ones are harmless.
+            self._body["chat_template_kwargs"] = {"enable_thinking": enabled, "thinking": enabled}
+        elif switch == "thinking_type":
+            self._body["thinking"] = {"type": "enabled" if enabled else "disabled"}
+        elif switch == "reasoning_effort":
+            self._body.setdefault("reasoning_effort", "medium" if enabled else "none")
+        elif switch == "reasoning_object":
+            self._body["reasoning"] = {"enabled": enabled}
+        else:
+            self._unsent("enable_thinking", "this model's server has no such switch")
+
+    def _budget(self, budget: int) -> None:
+        profile = self._profile
+        if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
+            budget = profile.max_thinking_budget
+            self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's most")
+        if profile.thinking_budget == "thinking_budget":
+            self._body["thinking_budget"] = budget
+        elif profile.thinking_budget == "reasoning_max_tokens":
+            self._body.setdefault("reasoning", {})["max_tokens"] = budget
+        elif profile.thinking_budget == "chat_template_kwargs":
+            self._body.setdefault("chat_template_kwargs", {})["thinking_budget"] = budget
+        else:
+            self._unsent("thinking_budget")
+
+    def _extra_body(self) -> None:
+        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
+        for name in sorted(extra):
+            if name in _OURS:
+                self._refuse(f"extra_body.{name}", "is decided by the gateway")
+            else:
+                self._body[name] = _laid_over(self._body.get(name), extra[name])
 
 
-def _chosen_name(choice: Any, names: set[str]) -> str | None:
+def _chosen_name(choice: Any) -> str | None:
     """The function that must be called, if the choice is one. A function called `auto` is named by the object form."""
     if isinstance(choice, dict):
         function = choice.get("function")
@@ -117,48 +186,5 @@ def _chosen_name(choice: Any, names: set[str]) -> str | None:
     return None if choice in ("auto", "none", "required") else str(choice)
 
 
-def _thinking(params: Mapping[str, Any], profile: Profile, body: dict[str, Any], warnings: list[str]) -> None:
-    enabled, budget = params.get("enable_thinking"), params.get("thinking_budget")
-    if enabled is not None:
-        _switch(enabled, profile, body, warnings)
-    if budget is None or enabled is False or budget < 1:
-        return
-    if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
-        warnings.append(
-            f"generate_cfg.thinking_budget was lowered to {profile.max_thinking_budget}, this server's most"
-        )
-        budget = profile.max_thinking_budget
-    if profile.thinking_budget == "thinking_budget":
-        body["thinking_budget"] = budget
-    elif profile.thinking_budget == "reasoning_max_tokens":
-        body.setdefault("reasoning", {})["max_tokens"] = budget
-    elif profile.thinking_budget == "chat_template_kwargs":
-        body.setdefault("chat_template_kwargs", {})["thinking_budget"] = budget
-    else:
-        warnings.append("generate_cfg.thinking_budget was not sent: this model's server has no such parameter")
-
-
-def _switch(enabled: bool, profile: Profile, body: dict[str, Any], warnings: list[str]) -> None:
-    switch = profile.thinking_switch
-    if switch == "enable_thinking":
-        body["enable_thinking"] = enabled
-    elif switch == "chat_template_kwargs":
-        # Qwen3's and GLM's templates read the one name, DeepSeek's and Kimi's the other; unknown ones are harmless.
-        body["chat_template_kwargs"] = {"enable_thinking": enabled, "thinking": enabled}
-    elif switch == "thinking_type":
-        body["thinking"] = {"type": "enabled" if enabled else "disabled"}
-    elif switch == "reasoning_effort":
-        body.setdefault("reasoning_effort", "medium" if enabled else "none")
-    elif switch == "reasoning_object":
-        body["reasoning"] = {"enabled": enabled}
-    else:
-        warnings.append("generate_cfg.enable_thinking was not sent: this model's server has no such switch")
-
-
-def _extra_body(params: Mapping[str, Any], body: dict[str, Any]) -> None:
-    extra = params.get("extra_body") or {}
-    for name in sorted(extra):
-        if name in _OURS:
-            text = "is decided by the gateway"
-            raise InvalidInput([Violation(f"generate_cfg.extra_body.{name}", text)])
-        body[name] = extra[name]
+def _laid_over(ours: Any, given: Any) -> Any:
+    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given

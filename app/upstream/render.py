@@ -3,19 +3,18 @@
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.chat.messages import Media, Text, ToolResult
-from app.errors import InvalidInput, Violation
+from app.chat.segments import is_json
+from app.grouping import Group
 from app.profiles import Profile
-
-if TYPE_CHECKING:
-    from app.upstream.history import Group
+from app.upstream import media
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def group(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+def group(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     if one.role == "assistant":
         return _assistant(one, profile, joiner)
     message: dict[str, Any] = {"role": one.role, "content": _content(one.texts, profile, joiner)}
@@ -24,7 +23,7 @@ def group(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
     return [message]
 
 
-def _assistant(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     reasoning = _reasoning(one, profile)
     if not one.texts and not one.calls and one.reasonings and reasoning is None:
         return []
@@ -32,13 +31,12 @@ def _assistant(one: "Group", profile: Profile, joiner: str) -> list[dict[str, An
     if one.name and profile.names == "all":
         message["name"] = _UNSENDABLE.sub("_", one.name)[:64]
     content = _content(one.texts, profile, joiner)
-    if profile.replay_reasoning == "think_tags" and reasoning is not None:
-        opening, closing = profile.think_tags
-        content = f"{opening}\n{reasoning}\n{closing}\n\n{content if isinstance(content, str) else ''}"
+    if reasoning is not None and profile.replay_reasoning == "think_tags":
+        content = _tagged(reasoning, content, profile)
     elif reasoning is not None:
         message[profile.replay_reasoning] = reasoning
-        if one.details and profile.replay_reasoning == "reasoning":
-            message["reasoning_details"] = one.details
+    if one.details and profile.replay_details:
+        message["reasoning_details"] = one.details
     if content or not one.calls:
         message["content"] = content
     elif profile.empty_content != "omit":
@@ -56,7 +54,7 @@ def _assistant(one: "Group", profile: Profile, joiner: str) -> list[dict[str, An
     return [message, *_results(one, profile, joiner)]
 
 
-def _reasoning(one: "Group", profile: Profile) -> str | None:
+def _reasoning(one: Group, profile: Profile) -> str | None:
     if profile.replay_reasoning == "none" or (profile.replay_turns == "tool_turns" and not one.calls):
         return None
     if one.reasonings:
@@ -64,86 +62,65 @@ def _reasoning(one: "Group", profile: Profile) -> str | None:
     return "" if one.calls and profile.replay_blank_reasoning else None
 
 
-def _results(one: "Group", profile: Profile, joiner: str) -> list[dict[str, Any]]:
+def _tagged(reasoning: str, content: str | list[dict[str, Any]], profile: Profile) -> str | list[dict[str, Any]]:
+    opening, closing = profile.think_tags
+    thought = f"{opening}\n{reasoning}\n{closing}\n\n"
+    return thought + content if isinstance(content, str) else [_text(thought), *content]
+
+
+def _results(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     """Tool messages; their media follow all of them in one user message, each where a numbered placeholder stands."""
     messages: list[dict[str, Any]] = []
-    media: list[Media] = []
+    seen: list[Media] = []
     for id_, result in one.results:
         message: dict[str, Any] = {"role": "tool", "tool_call_id": _call_id(id_, profile)}
         if profile.tool_names and result.name:
             message["name"] = result.name
-        message["content"] = _result_text(result, media)
+        message["content"] = _result_text(result, seen)
         messages.append(message)
-    if media:
+    if seen:
         labelled: list[Text | Media] = []
-        for number, item in enumerate(media, 1):
+        for number, item in enumerate(seen, 1):
             labelled += [Text(f"[{item.media} {number}]"), item]
         messages.append({"role": "user", "content": _content([tuple(labelled)], profile, joiner)})
     return messages
 
 
-def _result_text(result: ToolResult, media: list[Media]) -> str:
+def _result_text(result: ToolResult, seen: list[Media]) -> str:
+    """The text; media are added to `seen`, where their numbers come from."""
     lines = []
     for part in result.content:
         if isinstance(part, Text):
             lines.append(part.text)
         else:
-            media.append(part)
-            lines.append(f"[{part.media} {len(media)}: see below]")
+            seen.append(part)
+            lines.append(f"[{part.media} {len(seen)}: see below]")
     return "\n".join(lines)
 
 
 def _content(texts: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: str) -> str | list[dict[str, Any]]:
     if any(isinstance(part, Media) for said in texts for part in said):
-        return [piece for said in texts for part in said for piece in _parts(part, profile)]
+        return [piece for said in texts for part in said for piece in _piece(part, profile)]
     strings = [_joined(said, joiner) for said in texts]
-    if profile.text_parts:
-        return [{"type": "text", "text": text} for text in strings]
-    return strings[0] if len(strings) == 1 else "\n".join(strings)
+    if profile.text_parts and any(strings):
+        return [_text(text) for text in strings if text]
+    return "\n".join(strings)
+
+
+def _piece(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:
+    if isinstance(part, Media):
+        return media.parts(part, profile)
+    return [_text(part.text)] if part.text else []
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _joined(said: "tuple[Text | Media, ...]", joiner: str) -> str:
     if len(said) == 1 and isinstance(said[0], Text):
         return said[0].text
     return joiner.join(part.text for part in said if isinstance(part, Text))
-
-
-def _parts(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:
-    if isinstance(part, Text):
-        return [{"type": "text", "text": part.text}] if part.text else []
-    if part.media not in profile.media:
-        raise InvalidInput([Violation(part.path, f"this model takes no {part.media}")])
-    if part.media == "image":
-        return [{"type": "image_url", "image_url": _image(part)}]
-    if part.media == "video":
-        return _video(part, profile)
-    if part.media == "audio":
-        return [{"type": "input_audio", "input_audio": _audio(part)}]
-    return [_file(part)]
-
-
-def _image(part: Media) -> dict[str, Any]:
-    return {"url": part.urls[0]} | ({"detail": part.detail} if part.detail else {})
-
-
-def _video(part: Media, profile: Profile) -> list[dict[str, Any]]:
-    if not part.frames:
-        return [{"type": "video_url", "video_url": {"url": part.urls[0]}}]
-    if profile.video_frames == "images":
-        return [{"type": "image_url", "image_url": {"url": url}} for url in part.urls]
-    return [{"type": "video", "video": list(part.urls)}]
-
-
-def _audio(part: Media) -> dict[str, Any]:
-    url = part.urls[0]
-    return {"data": url, "format": part.format} if part.format else {"data": url}
-
-
-def _file(part: Media) -> dict[str, Any]:
-    url = part.urls[0]
-    if not url.startswith("data:"):
-        raise InvalidInput([Violation(part.path, "a file must come as a data URI; this model's server reads no URL")])
-    return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
 
 
 def _call_id(id_: str, profile: Profile) -> str:
@@ -157,11 +134,6 @@ def _arguments(text: str, profile: Profile) -> str:
     """Arguments of the history: blank ones are `{}`; broken ones are wrapped where servers refuse them."""
     if not text.strip():
         return "{}"
-    if not profile.valid_arguments:
+    if not profile.valid_arguments or (text.lstrip().startswith("{") and is_json(text)):
         return text
-    try:
-        if isinstance(json.loads(text), dict):
-            return text
-    except (ValueError, RecursionError):
-        pass
     return json.dumps({"_raw": text}, ensure_ascii=False)

@@ -74,8 +74,11 @@ class Calls:
         there = [call for call in self.opened if call.slot == slot]
         return there[-1] if there else None
 
-    def in_order(self) -> list[tuple[str, str]]:
-        """Name and arguments of each call; neighbours stand by index when all their indices differ."""
+    def in_order(self, closed: bool) -> list[tuple[str, str]]:
+        """Name and arguments of each call; neighbours stand by index when all their indices differ.
+
+        Calls that a broken reply left open have the arguments that came, be it none.
+        """
         ordered: list[Call] = []
         for run in sorted({call.run for call in self.opened}):
             calls = [call for call in self.opened if call.run == run]
@@ -83,7 +86,7 @@ class Calls:
             if len(set(slots)) == len(calls):
                 calls.sort(key=lambda call: call.slot if isinstance(call.slot, int) else 0)
             ordered.extend(calls)
-        return [(call.name, _final(call.arguments)) for call in ordered]
+        return [(call.name, _final(call.arguments) if closed else call.arguments) for call in ordered]
 
 
 def _parts(fragment: Json) -> tuple[str | None, str, str]:

@@ -165,9 +165,9 @@ def _content_parts(content: Any) -> Iterator[tuple[str, str]]:
 
 def _conclude(reading: Reading) -> Expected:
     reasoning, content = _split_think(reading.structured, reading.text)
-    calls = reading.calls.in_order()
     complete = reading.done or reading.reason is not None
     error = reading.failed or not complete or reading.reason in FAILED
+    calls = reading.calls.in_order(closed=not error)
     return Expected(
         reasoning=_whole_characters(reasoning),
         content=_whole_characters(content),

@@ -1,5 +1,6 @@
 """Where the recorded replies of real servers are: they belong to others and are never committed."""
 
+import json
 import os
 from pathlib import Path
 
@@ -14,3 +15,17 @@ RECORDINGS = sorted(path for path in FOLDER.glob("*/*") if path.suffix in (".sse
 needs_recordings = pytest.mark.skipif(
     not RECORDINGS, reason=f"no recorded streams in {FOLDER}: set PARLEY_STREAMS to their folder"
 )
+
+
+def _statuses() -> dict[str, int]:
+    index = FOLDER / "INDEX.jsonl"
+    rows = [json.loads(line) for line in index.read_text("utf-8").splitlines()] if index.exists() else []
+    return {row["file"]: int(str(row.get("status") or 200).split()[0]) for row in rows}
+
+
+STATUSES = _statuses()
+
+
+def status_of(path: Path) -> int:
+    """The HTTP status that the reply came with."""
+    return STATUSES.get(f"{path.parent.name}/{path.name}", 200)

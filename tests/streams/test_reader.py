@@ -100,6 +100,11 @@ def test_a_reply_without_an_end_is_an_error(events: list[str], finish: str | Non
     assert (got.finish_reason, got.error, got.complete) == (finish, finish is None, complete)
 
 
+def test_a_call_that_a_broken_reply_left_open_has_the_arguments_that_came() -> None:
+    assert read_text(event(fragment(0, "f", "", "a"))).calls == [("f", "")]
+    assert read_text(event(fragment(0, "f", '{"x"', "a"))).calls == [("f", '{"x"')]
+
+
 def test_the_last_usage_that_says_something_wins() -> None:
     counts = [{"prompt_tokens": 1}, {"prompt_tokens": 2}, {}, None]
     assert read_text(*(event({}, usage=usage) for usage in counts), DONE).usage == {"prompt_tokens": 2}

@@ -48,7 +48,8 @@ class _Decoding:
 
     def _calls(self, item: wire.OpenAIMessage) -> list[ToolCall]:
         calls = [
-            ToolCall(call.function.name, call.function.arguments, call.id, _opaque(call)) for call in item.tool_calls or ()
+            ToolCall(call.function.name, call.function.arguments, call.id, _opaque(call))
+            for call in item.tool_calls or ()
         ]
         if item.function_call is not None:
             calls.append(ToolCall(item.function_call.name, item.function_call.arguments))

@@ -1,4 +1,4 @@
-"""OpenAI's chat messages as they come over the wire: lenient where clients differ, strict where something would be lost."""
+"""OpenAI's chat messages as they come over the wire: lenient where clients differ, strict where content would be lost."""
 
 import re
 from typing import Annotated, Any, Literal

@@ -1,0 +1,13 @@
+"""Every case of the corpus through the gateway without sockets, cut in every way and told in every way."""
+
+import asyncio
+
+import pytest
+
+from tests.conformance.compare import Json
+from tests.conformance.in_process import CASES, differences
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_any_cut_of_a_body_and_any_way_of_telling_give_what_the_case_expects(case: Json) -> None:
+    assert asyncio.run(differences(case)) == []

@@ -1,0 +1,64 @@
+"""Every case of the corpus over real sockets: a scripted model server, the gateway under uvicorn, a client."""
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from app.settings import Settings
+
+from tests.conformance.compare import Json, body_chunks, compare
+from tests.conformance.in_process import CASES, known_profile
+from tests.cuts import bytewise
+from tests.scripted import Reply
+from tests.serving import ByModel, ask, serving
+
+pytestmark = pytest.mark.anyio
+
+BYTEWISE = random.Random(1).sample([case for case in CASES if case["upstream_kind"] == "stream"], 20)
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A gateway with a model for each case, and the server behind it."""
+
+    client: httpx.AsyncClient
+    upstream: ByModel
+
+    async def differences(self, case: Json, mode: str, parts: list[bytes]) -> list[str]:
+        abrupt = case["upstream_end"] == "abrupt"
+        self.upstream.scripts[case["id"]] = Reply(
+            parts, case["upstream_status"], case["upstream_headers"], abrupt=abrupt
+        )
+        tools = {"functions": [{"name": name} for name in case["request"].get("tools", [])]}
+        status, told = await ask(self.client, mode, model=case["id"], **tools)
+        assert status < 500 or status in (502, 503, 504)
+        assert status == 200 or told.error is not None
+        return compare(case, told.as_case())
+
+
+@pytest.fixture(scope="module")
+async def bench() -> AsyncIterator[Bench]:
+    models = {case["id"]: {"upstreams": ["scripted"], "profile": known_profile(case)} for case in CASES}
+    async with ByModel() as upstream:
+        settings = {"upstreams": {"scripted": {"base_url": f"{upstream.url}/v1"}}, "models": models}
+        async with serving(Settings.model_validate({**settings, "server": {"log_level": "error"}})) as client:
+            yield Bench(client, upstream)
+
+
+@pytest.mark.parametrize("mode", ["delta", "snapshot", "whole"])
+@every_case
+async def test_a_caller_reads_what_the_case_expects(bench: Bench, case: Json, mode: str) -> None:
+    assert await bench.differences(case, mode, body_chunks(case)) == []
+
+
+@pytest.mark.parametrize("case", BYTEWISE, ids=lambda case: case["id"])
+async def test_reads_of_one_byte_change_nothing(bench: Bench, case: Json) -> None:
+    assert await bench.differences(case, "delta", bytewise(b"".join(body_chunks(case)))) == []

@@ -1,0 +1,139 @@
+"""A golden case through the real gateway: its upstream's bytes on a real socket, its request through the application.
+
+`llm_cfg.generate_cfg` is what the gateway's configuration calls a model's defaults, `extra_generate_cfg` the request's
+`generate_cfg`.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from app.formats.violations import violations
+from app.main import create_app
+from app.settings import Settings
+from pydantic import ValidationError
+
+from tests.scripted import Reply, Request, ScriptedServer
+
+FOLDER = Path(__file__).parent / "qwen_agent"
+DEFAULT_MODEL = "gpt-4o-mini"
+"""What Qwen-Agent asks for when no model is named."""
+HELLO: Any = {"choices": [{"index": 0, "delta": {"content": "Hello"}, "finish_reason": "stop"}]}
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the gateway sent, and what it said."""
+
+    requests: tuple[Request, ...] = ()
+    messages: list[Json] | None = None
+    finish_reason: str | None = None
+    error: Json | None = None
+    refused: tuple[str, ...] = ()
+    """Places of a configuration that the gateway does not start with."""
+
+    @property
+    def bodies(self) -> list[Json]:
+        return [json.loads(request.body) for request in self.requests]
+
+
+@dataclass(slots=True)
+class _Read:
+    messages: list[Json] | None = None
+    finish_reason: str | None = None
+    error: Json | None = None
+    completed: dict[int, Json] = field(default_factory=dict)
+
+
+def load_cases() -> dict[str, Json]:
+    """Every golden by its name."""
+    paths = sorted(path for path in FOLDER.glob("*.json") if path.name != "VERDICTS.json")
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
+
+
+def load_verdicts() -> dict[str, Json]:
+    verdicts: dict[str, Json] = json.loads((FOLDER / "VERDICTS.json").read_text("utf-8"))
+    return verdicts
+
+
+async def play(case: Json) -> Outcome:
+    """The case's request through a gateway of its configuration."""
+    replies = [_reply(exchange["response"]) for exchange in case["upstream"]]
+    async with ScriptedServer(*(replies or [_reply({"kind": "sse", "chunks": [HELLO]})])) as server:
+        try:
+            settings = _settings(case, server.url)
+        except ValidationError as error:
+            return Outcome(refused=tuple(item.path for item in violations(error)))
+        app = create_app(settings)
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://parley") as client:
+                response = await client.post("/v1/chat", json=_request(case))
+        read = _read_events(response.text) if _streamed(response) else _read_whole(response.json())
+        return Outcome(tuple(server.requests), read.messages, read.finish_reason, read.error)
+
+
+def _settings(case: Json, url: str) -> Settings:
+    config = case["llm_cfg"]
+    base = config.get("api_base") or config.get("base_url") or config["model_server"]
+    upstream = {"base_url": url + urlsplit(base).path, "api_key": config.get("api_key", "EMPTY").strip()}
+    model = {"upstreams": ["golden"], "defaults": config["generate_cfg"]}
+    name = config["model"] or DEFAULT_MODEL
+    return Settings.model_validate({"upstreams": {"golden": upstream}, "models": {name: model}})
+
+
+def _request(case: Json) -> Json:
+    body: Json = {"messages": case["messages"], "stream": case["stream"]}
+    body["stream_mode"] = "delta" if case["delta_stream"] else "snapshot"
+    if case["llm_cfg"]["model"]:
+        body["model"] = case["llm_cfg"]["model"]
+    if case["functions"] is not None:
+        body["functions"] = case["functions"]
+    if case["extra_generate_cfg"] is not None:
+        body["generate_cfg"] = case["extra_generate_cfg"]
+    return body
+
+
+def _reply(response: Json) -> Reply:
+    if response["kind"] == "sse":
+        chunks = [_line(chunk) for chunk in response["chunks"]]
+        done = [] if response.get("done") is False else [b"data: [DONE]\n\n"]
+        return Reply(chunks=chunks + done, abrupt=bool(response.get("cut")))
+    body = json.dumps(response["body"]).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **response.get("headers", {})}
+    return Reply(chunks=[body], status=response.get("status", 200), headers=headers)
+
+
+def _line(chunk: Json | str) -> bytes:
+    return (chunk if isinstance(chunk, str) else f"data: {json.dumps(chunk)}\n\n").encode()
+
+
+def _streamed(response: httpx.Response) -> bool:
+    return response.headers["content-type"].startswith("text/event-stream")
+
+
+def _read_whole(body: Json) -> _Read:
+    return _Read(body.get("messages"), body.get("finish_reason"), body.get("error"))
+
+
+def _read_events(text: str) -> _Read:
+    """The last list of messages: of snapshots the newest, of deltas the completed ones."""
+    read = _Read(messages=[])
+    for line in text.splitlines():
+        event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+        if event.get("type") == "messages":
+            read.messages = event["messages"]
+        elif event.get("type") == "message.completed":
+            read.completed[event["index"]] = event["message"]
+        elif event.get("type") == "response.completed":
+            read.finish_reason = event["finish_reason"]
+        elif event.get("type") == "response.failed":
+            read.error = event["error"]
+    if read.completed:
+        read.messages = [read.completed[index] for index in sorted(read.completed)]
+    return read

@@ -1,0 +1,68 @@
+"""Where the gateway and the independent reader disagree on a recorded reply."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.replay import Recorded
+from tests.streams.reader import Expected
+from tests.streams.recordings import status_of
+from tests.told import Json, Told
+
+
+def recorded(path: Path, parts: list[bytes]) -> Recorded:
+    """The reply as the server sent it."""
+    return Recorded(parts, status_of(path), {"content-type": content_type(path)})
+
+
+def content_type(path: Path) -> str:
+    return "text/event-stream" if path.suffix == ".sse" else "application/json"
+
+
+def disagreements(expected: Expected, told: Told) -> list[str]:
+    """What differs, in a line each; no text of the reply."""
+    return [
+        *_texts(expected, told),
+        *_calls(expected, told),
+        *_end(expected, told),
+    ]
+
+
+def _texts(expected: Expected, told: Told) -> Iterator[str]:
+    for field, want in (("reasoning_content", expected.reasoning), ("content", expected.content)):
+        got = "".join(message.get(field, "") for message in told.messages)
+        if got.strip() != want.strip():
+            yield f"{field}: {len(want.strip())} characters read, {len(got.strip())} told"
+
+
+def _calls(expected: Expected, told: Told) -> Iterator[str]:
+    calls = [message["function_call"] for message in told.messages if "function_call" in message]
+    got = [(call["name"], _value(call["arguments"])) for call in calls]
+    want = [(name, _value(arguments)) for name, arguments in expected.calls]
+    if got != want:
+        yield f"calls: {[name for name, _ in want]} read, {[name for name, _ in got]} told"
+
+
+def _end(expected: Expected, told: Told) -> Iterator[str]:
+    if expected.error != (told.error is not None):
+        yield f"error: {expected.error} read, {told.error} told"
+    elif not expected.error:
+        if expected.finish_reason != told.finish_reason:
+            yield f"finish reason: {expected.finish_reason} read, {told.finish_reason} told"
+        if not _same_usage(expected.usage, told.usage):
+            yield "usage"
+
+
+def _same_usage(want: Json | None, got: Json | None) -> bool:
+    """Nothing of what was sent is missing or changed; the gateway lifts some numbers out of their details."""
+    if want is None or got is None:
+        return want is got
+    return {name: got.get(name) for name in want} == want
+
+
+def _value(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments

@@ -1,0 +1,110 @@
+"""All recorded replies of real servers through the gateway, compared with the independent reader."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from app.settings import Settings
+
+from tests.cuts import finely, random_cuts, whole
+from tests.replay import replay, told
+from tests.scripted import Reply
+from tests.serving import ByModel, ask, serving
+from tests.streams.agreement import content_type, disagreements, recorded
+from tests.streams.reader import Expected, read, read_body
+from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
+from tests.told import Told
+
+OVER_SOCKETS = 200
+
+
+def at_random(body: bytes) -> list[bytes]:
+    return random_cuts(body, len(body), 50)
+
+
+def silent(told: Told) -> bool:
+    """A reply that ends well and says nothing."""
+    return not told.messages and told.finish_reason in ("stop", "tool_calls")
+
+
+def chosen() -> list[Path]:
+    """One recording of every provider, and others up to the number wanted."""
+    shuffled = random.Random(1).sample(RECORDINGS, len(RECORDINGS))
+    one_each = {path.parent.name: path for path in shuffled}
+    others = [path for path in shuffled if path not in one_each.values()]
+    return [*one_each.values(), *others][:OVER_SOCKETS]
+
+
+def differences(expected: Expected, reply: Told) -> list[str]:
+    return disagreements(expected, reply) + (["silent"] if silent(reply) else [])
+
+
+@needs_recordings
+@pytest.mark.parametrize("cut", [whole, finely, at_random], ids=lambda cut: cut.__name__)
+def test_every_recording_is_told_as_the_reader_reads_it(cut: Callable[[bytes], list[bytes]]) -> None:
+    async def found() -> dict[str, list[str]]:
+        return {name_of(path): await _found(path, read(path), cut(path.read_bytes())) for path in RECORDINGS}
+
+    assert wrong(asyncio.run(found())) == {}
+
+
+@needs_recordings
+def test_a_recording_that_is_cut_off_anywhere_ends_as_the_reader_says() -> None:
+    async def found() -> dict[str, list[str]]:
+        places = random.Random(2)
+        said: dict[str, list[str]] = {}
+        for path in RECORDINGS:
+            body = path.read_bytes()
+            start = body[: places.randrange(len(body))]
+            if path.suffix == ".sse":
+                said[f"{name_of(path)} after {len(start)} bytes"] = await _found(path, read_body(start), [start])
+        return said
+
+    assert wrong(asyncio.run(found())) == {}
+
+
+async def _found(path: Path, expected: Expected, parts: list[bytes]) -> list[str]:
+    batches = await replay(recorded(path, parts))
+    return [line for mode in ("delta", "whole") for line in differences(expected, told(batches, mode))]
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def wrong(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {name: lines for name, lines in found.items() if lines}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[tuple[ByModel, httpx.AsyncClient]]:
+    async with ByModel() as upstream:
+        settings = {"upstreams": {"scripted": {"base_url": upstream.url}}, "passthrough": "scripted"}
+        async with serving(Settings.model_validate({**settings, "server": {"log_level": "error"}})) as client:
+            yield upstream, client
+
+
+@needs_recordings
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["delta", "whole"])
+async def test_recordings_are_told_over_sockets_as_the_reader_reads_them(
+    scripted: tuple[ByModel, httpx.AsyncClient], mode: str
+) -> None:
+    upstream, client = scripted
+    found: dict[str, list[str]] = {}
+    for path in chosen():
+        upstream.scripts["m"] = Reply(
+            at_random(path.read_bytes()), status_of(path), {"content-type": content_type(path)}
+        )
+        status, reply = await ask(client, mode, model="m")
+        assert (status == 200) or (status != 500 and reply.error is not None)
+        found[name_of(path)] = differences(read(path), reply)
+    assert wrong(found) == {}
