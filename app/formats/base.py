@@ -35,6 +35,8 @@ class ReplyInfo:
     warnings: Sequence[str] = ()
     """What the caller must know; it may grow until the reply ends."""
     completed_bodies: bool = True
+    include_usage: bool = True
+    """OpenAI: a stream ends with a chunk of usage."""
     options: Options = Options()
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def parts(part: Media, profile: Profile) -> list[dict[str, Any]]:
     """What `violations` found nothing wrong with, as content parts."""
     url = part.urls[0]
     if part.media == "image":
-        return [_image(url)]
+        return [_image(url, part.detail)]
     if part.media == "audio":
         return [_audio(part, profile)]
     if part.media == "file":
@@ -56,8 +56,8 @@ def _problem(part: Media, profile: Profile) -> str | None:
     return None
 
 
-def _image(url: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url}}
+def _image(url: str, detail: str | None = None) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url} | ({"detail": detail} if detail else {})}
 
 
 def _audio(part: Media, profile: Profile) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""OpenAI messages into the vocabulary."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.errors import Violation
+from app.formats.openai import schema as wire
+
+_ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
+_KNOWN_CALL_KEYS = {"index"}
+
+
+def decode(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
+    """(messages, violations, warnings)."""
+    run = _Decoding()
+    decoded = tuple(run.message(number, item) for number, item in enumerate(messages))
+    return decoded, run.violations, run.warnings
+
+
+class _Decoding:
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+        self.warnings: list[str] = []
+
+    def message(self, number: int, item: wire.OpenAIMessage) -> Message:
+        path = f"messages[{number}]"
+        self.warnings += (
+            f"{path}.{key} is not a field of an OpenAI message and was ignored"
+            for key, value in (item.model_extra or {}).items()
+            if value is not None
+        )
+        role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the rest are their own names
+        said = _said(item, path)
+        if role == "tool":
+            return Message("tool", (ToolResult(said, item.name, item.tool_call_id),), path=path)
+        parts: list[Part] = []
+        reasoning = item.reasoning_content or item.reasoning
+        if reasoning and role == "assistant":
+            parts.append(Reasoning(reasoning))
+        elif reasoning:
+            self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
+        parts += said
+        parts += self._calls(item)
+        extra = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
+        turn = path if role == "assistant" else None
+        return Message(role, tuple(parts), item.name, turn, path, extra)
+
+    def _calls(self, item: wire.OpenAIMessage) -> list[ToolCall]:
+        calls = [
+            ToolCall(call.function.name, call.function.arguments, call.id, _opaque(call))
+            for call in item.tool_calls or ()
+        ]
+        if item.function_call is not None:
+            calls.append(ToolCall(item.function_call.name, item.function_call.arguments))
+        return calls
+
+
+def _opaque(call: wire.ToolCallWire) -> dict[str, Any]:
+    """What a provider hung on the call and wants back (Gemini's `extra_content`)."""
+    return {key: value for key, value in (call.model_extra or {}).items() if key not in _KNOWN_CALL_KEYS}
+
+
+def _said(item: wire.OpenAIMessage, path: str) -> tuple[Text | Media, ...]:
+    content = item.content
+    if isinstance(content, str):
+        said: tuple[Text | Media, ...] = (Text(content),) if content else ()
+    else:
+        said = tuple(_part(part, f"{path}.content[{place}]") for place, part in enumerate(content or ()))
+    return (*said, Text(item.refusal)) if item.refusal else said
+
+
+def _part(part: Any, path: str) -> Text | Media:
+    match part:
+        case wire.TextPart():
+            return Text(part.text)
+        case wire.RefusalPart():
+            return Text(part.refusal)
+        case wire.ImagePart():
+            return Media("image", (part.image_url.url,), detail=part.image_url.detail, path=f"{path}.image_url")
+        case wire.VideoPart():
+            return Media("video", (part.video_url.url,), path=f"{path}.video_url")
+        case wire.FramesPart():
+            return Media("video", tuple(part.video), frames=True, path=f"{path}.video")
+        case wire.AudioPart():
+            audio = part.input_audio
+            return Media("audio", (audio.data,), format=audio.format, path=f"{path}.input_audio")
+        case wire.FilePart():
+            return Media("file", (part.file.file_data or "",), name=part.file.filename, path=f"{path}.file")
+    raise AssertionError(part)

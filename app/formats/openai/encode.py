@@ -1,0 +1,156 @@
+"""A reply as OpenAI's `chat.completion.chunk`s or as one `chat.completion`.
+
+Reasoning is `delta.reasoning_content`, calls are proper deltas with an index of their own, the usage chunk comes where
+the caller asked for it, `[DONE]` closes, and an error is a data event with an `error` object, as the SDKs expect.
+"""
+
+from typing import Any
+
+from app.chat.events import Event, Failed, Finish
+from app.chat.segments import Completed, Grown, Segment, Segmenter, Started
+from app.errors import UpstreamFailed
+from app.formats.base import ReplyInfo
+from app.formats.frames import encode as _json
+from app.formats.frames import escaped
+
+_FIELD = {"reasoning_content": b'{"reasoning_content":%b}', "content": b'{"content":%b}'}
+_TYPES = {
+    "rate_limit": "rate_limit_error",
+    "insufficient_quota": "insufficient_quota",
+    "overloaded": "overloaded_error",
+    "authentication": "authentication_error",
+    "permission": "permission_error",
+}
+
+
+def error_body(error: dict[str, Any]) -> dict[str, Any]:
+    """OpenAI's error object; what the gateway knows beyond it stands beside its fields."""
+    kind = _TYPES.get(error["code"]) or ("invalid_request_error" if error["status"] < 500 else "server_error")
+    return {"error": {**error, "type": kind}}
+
+
+class ChunkEncoder:
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._segmenter = Segmenter()
+        self._calls: dict[int, int] = {}
+        self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":[' % (
+            _json(info.response_id),
+            info.created,
+            _json(info.model),
+        )
+
+    def open(self) -> bytes:
+        return self._delta(b'{"role":"assistant","content":""}')
+
+    def feed(self, events: list[Event]) -> bytes:
+        out: list[bytes] = []
+        for step in self._segmenter.feed(events):
+            if isinstance(step, Grown):
+                out.append(self._grown(step.segment, step.text))
+            elif isinstance(step, Started):
+                out.append(self._started(step.segment))
+            elif isinstance(step, Finish):
+                out.append(self._finish(step))
+            elif isinstance(step, Failed):
+                out.append(self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id)))
+            else:
+                assert isinstance(step, Completed)
+        return b"".join(out)
+
+    def _delta(self, delta: bytes, finish: bytes = b"null") -> bytes:
+        return b'%b{"index":0,"delta":%b,"finish_reason":%b}]}\n\n' % (self._head, delta, finish)
+
+    def _started(self, segment: Segment) -> bytes:
+        if segment.kind != "function_call":
+            return b""
+        place = self._calls[segment.index] = len(self._calls)
+        call = {
+            "index": place,
+            "id": segment.id,
+            "type": "function",
+            "function": {"name": segment.name, "arguments": ""},
+            **{key: value for key, value in segment.extra.items() if key == "extra_content"},
+        }
+        return self._delta(_json({"tool_calls": [call]}))
+
+    def _grown(self, segment: Segment, text: str) -> bytes:
+        if segment.kind == "function_call":
+            call = b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
+            return self._delta(call % (self._calls[segment.index], escaped(_json(text))))
+        if segment.refusal:
+            return self._delta(b'{"refusal":%b}' % escaped(_json(text)))
+        return self._delta(_FIELD[segment.kind] % escaped(_json(text)))
+
+    def _finish(self, finish: Finish) -> bytes:
+        out = self._delta(b"{}", _json(finish.reason))
+        if self._info.include_usage:
+            out += b'%b],"usage":%b}\n\n' % (self._head, _json(finish.usage))
+        return out + b"data: [DONE]\n\n"
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return b"data: %b\n\n" % escaped(_json(error_body(error)))
+
+
+class CompletionEncoder:
+    """`stream: false`."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._segmenter = Segmenter()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._segmenter.feed(events):
+            if isinstance(step, Finish):
+                return _json(self._completion(step))
+        return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return _json(error_body(error))
+
+    def _completion(self, finish: Finish) -> dict[str, Any]:
+        info = self._info
+        return {
+            "id": info.response_id,
+            "object": "chat.completion",
+            "created": info.created,
+            "model": info.model,
+            "choices": [
+                {"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish.reason},
+            ],
+            "usage": finish.usage,
+        }
+
+    def _message(self) -> dict[str, Any]:
+        segments = self._segmenter.segments
+        said = [one.text for one in segments if one.kind == "content" and not one.refusal]
+        refused = [one.text for one in segments if one.refusal]
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(said) if said else None,
+            "refusal": "".join(refused) if refused else None,
+        }
+        reasoning = "".join(one.text for one in segments if one.kind == "reasoning_content")
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        details = [item for one in segments for item in one.extra.get("reasoning_details", ())]
+        if details:
+            message["reasoning_details"] = details
+        calls = [_call(one) for one in segments if one.kind == "function_call"]
+        if calls:
+            message["tool_calls"] = calls
+        return message
+
+
+def _call(segment: Segment) -> dict[str, Any]:
+    call: dict[str, Any] = {
+        "id": segment.id,
+        "type": "function",
+        "function": {"name": segment.name, "arguments": segment.text},
+    }
+    if "extra_content" in segment.extra:
+        call["extra_content"] = segment.extra["extra_content"]
+    return call

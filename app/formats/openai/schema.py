@@ -1,0 +1,181 @@
+"""OpenAI's chat messages as they come over the wire: lenient where clients differ, strict where content would be lost."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
+_REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
+
+
+def _url(value: str) -> str:
+    if not _REMOTE.match(value):
+        raise ValueError(LOCAL)
+    return value
+
+
+Url = Annotated[str, AfterValidator(_url)]
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class TextPart(_Wire):
+    type: Literal["text", "input_text"]
+    text: str
+
+
+class RefusalPart(_Wire):
+    type: Literal["refusal"]
+    refusal: str
+
+
+class ImageUrl(_Wire):
+    url: Url
+    detail: str | None = None
+
+
+class ImagePart(_Wire):
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_string(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("image_url"), str):
+            return {**value, "image_url": {"url": value["image_url"]}}
+        return value
+
+
+class VideoUrl(_Wire):
+    url: Url
+
+
+class VideoPart(_Wire):
+    type: Literal["video_url"]
+    video_url: VideoUrl
+
+
+class FramesPart(_Wire):
+    type: Literal["video"]
+    video: list[Url] = Field(min_length=1)
+
+
+class InputAudio(_Wire):
+    data: str = Field(min_length=1)
+    format: str | None = None
+
+
+class AudioPart(_Wire):
+    type: Literal["input_audio"]
+    input_audio: InputAudio
+
+
+class FileBody(_Wire):
+    file_data: Url | None = None
+    filename: str | None = None
+    file_id: str | None = None
+
+    @model_validator(mode="after")
+    def _with_data(self) -> "FileBody":
+        if self.file_data is None:
+            raise ValueError("must have its content in file_data: files stored at a provider are not known here")
+        return self
+
+
+class FilePart(_Wire):
+    type: Literal["file"]
+    file: FileBody
+
+
+def _part_type(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return _PARTS.get(kind) if isinstance(kind, str) else None
+
+
+_PARTS = {
+    "text": "<text>",
+    "input_text": "<text>",
+    "refusal": "<refusal>",
+    "image_url": "<image>",
+    "video_url": "<video>",
+    "video": "<frames>",
+    "input_audio": "<audio>",
+    "file": "<file>",
+}
+
+ContentPart = Annotated[
+    Annotated[TextPart, Tag("<text>")]
+    | Annotated[RefusalPart, Tag("<refusal>")]
+    | Annotated[ImagePart, Tag("<image>")]
+    | Annotated[VideoPart, Tag("<video>")]
+    | Annotated[FramesPart, Tag("<frames>")]
+    | Annotated[AudioPart, Tag("<audio>")]
+    | Annotated[FilePart, Tag("<file>")],
+    Discriminator(
+        _part_type,
+        custom_error_type="part_type",
+        custom_error_message=f"must be a part with one of the types {', '.join(_PARTS)}",
+    ),
+]
+
+
+def _content_kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<string>"
+    if isinstance(value, list):
+        return "<parts>"
+    return "<null>" if value is None else None
+
+
+Content = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[list[ContentPart], Tag("<parts>")] | Annotated[None, Tag("<null>")],
+    Discriminator(
+        _content_kind,
+        custom_error_type="content_type",
+        custom_error_message="must be a string, a list of parts or null",
+    ),
+]
+
+
+class Function(_Wire):
+    name: str = Field(min_length=1, pattern=r"\S")
+    arguments: str = ""
+
+
+class ToolCallWire(_Wire):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    id: str | None = None
+    type: Literal["function"] = "function"
+    function: Function
+
+
+class OpenAIMessage(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Content = None
+    name: str | None = None
+    tool_calls: list[ToolCallWire] | None = None
+    tool_call_id: str | None = None
+    function_call: Function | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[Any] | None = None
+    refusal: str | None = None
+
+    @model_validator(mode="after")
+    def _each_role_its_own(self) -> "OpenAIMessage":
+        if self.role != "assistant" and (self.tool_calls or self.function_call):
+            raise ValueError("only an assistant message can have tool_calls")
+        if self.role == "tool" and not self.tool_call_id:
+            raise ValueError("a tool message must name its call in tool_call_id")
+        if self.role in ("system", "developer", "user") and self.content is None:
+            raise ValueError("content is required")
+        return self
+
+
+OpenAIMessages = Annotated[list[OpenAIMessage], Field(min_length=1)]
