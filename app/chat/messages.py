@@ -34,6 +34,8 @@ class Media:
     frames: bool = False
     format: str | None = None
     """Audio: the codec's name as the caller gave it (`wav`, `mp3`)."""
+    name: str | None = None
+    """What the file is called."""
     path: str = ""
     """Where it stood in the request, for errors."""
     kind: Literal["media"] = "media"

@@ -1,6 +1,8 @@
 """Client formats. A row of FORMATS is all that a new one needs to be offered."""
 
+from app.formats.agentscope import AGENTSCOPE
+from app.formats.agentscope2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.formats.qwen import QWEN
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN,)}
+FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, AGENTSCOPE, AGENTSCOPE2)}

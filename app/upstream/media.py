@@ -31,7 +31,7 @@ def parts(part: Media, profile: Profile) -> list[dict[str, Any]]:
     if part.media == "audio":
         return [_audio(part, profile)]
     if part.media == "file":
-        return [{"type": "file", "file": {"filename": "file", "file_data": url}}]
+        return [{"type": "file", "file": {"filename": part.name or "file", "file_data": url}}]
     if not part.frames:
         return [{"type": "video_url", "video_url": {"url": url}}]
     if profile.video_frames == "images":
