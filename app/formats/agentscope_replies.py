@@ -71,11 +71,16 @@ def tokens(usage: dict[str, Any] | None, key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def asides(info: ReplyInfo, finish: Finish, segmenter: Segmenter) -> Json:
+def ending(finish: Finish) -> Json:
+    """Why the reply ended, and the server's own word where it is not the usual one."""
+    native = {} if finish.native_reason is None else {"native_finish_reason": finish.native_reason}
+    return {"finish_reason": finish.reason, **native}
+
+
+def asides(info: ReplyInfo, segmenter: Segmenter) -> Json:
     """What neither version has a field for, where there is any."""
     said: Json = {"warnings": list(info.warnings)} if info.warnings else {}
     said |= {"cached": True} if info.cached else {}
-    said |= {"native_finish_reason": finish.native_reason} if finish.native_reason is not None else {}
     return said | ({"extra": dict(segmenter.loose_extra)} if segmenter.loose_extra else {})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message
+from app.errors import Violation
 from app.formats.agentscope.blocks import TONGUE, linked
 from app.formats.agentscope.schema import AgentScopeMsg, Messages
 from app.formats.agentscope_history import head
@@ -25,6 +26,9 @@ def decode(messages: list[Any], options: Options) -> Decoded:
         _messages.validate_python(messages)
     except ValidationError as error:
         return Decoded((), violations(error, "messages"))
+    wrong = [one for number, item in enumerate(messages) for one in _misplaced(item, f"messages[{number}]")]
+    if wrong:
+        return Decoded((), wrong)
     found: list[Message] = []
     warnings: list[str] = []
     for number, item in enumerate(messages):
@@ -40,7 +44,7 @@ def reread(item: Any) -> Sequence[Message] | None:
         _message.validate_python(item)
     except ValidationError:
         return None
-    return read(item, "")
+    return None if _misplaced(item, "") else read(item, "")
 
 
 def read(item: Json, path: str) -> list[Message]:
@@ -68,6 +72,17 @@ def _with(last: Message, media: tuple[Any, ...], top: Message) -> list[Message]:
     if all(part.kind in ("text", "media") for part in last.parts):
         return [replace(last, parts=(*last.parts, *media))]
     return [last, replace(top, parts=media)]
+
+
+def _misplaced(item: Json, path: str) -> list[Violation]:
+    """Only an assistant can call: another's call would be lost."""
+    if item["role"] == "assistant":
+        return []
+    return [
+        Violation(f"{path}.content[{place}]", "only an assistant's message can have a tool_use")
+        for place, block in enumerate(_blocks(item["content"]))
+        if block["type"] == "tool_use"
+    ]
 
 
 def _warnings(item: Json, path: str) -> list[str]:

@@ -8,7 +8,7 @@ from app.errors import UpstreamFailed
 from app.formats.agentscope.blocks import TONGUE
 from app.formats.agentscope.history import msg
 from app.formats.agentscope_notes import BAG, Json, notes
-from app.formats.agentscope_replies import asides, frame, joined, json, local_time, piece, reply_head, usage_of
+from app.formats.agentscope_replies import asides, ending, frame, joined, json, local_time, piece, reply_head, usage_of
 from app.formats.base import ReplyInfo
 
 
@@ -32,8 +32,8 @@ class _Reply:
         return msg(self._head, blocks, (metadata or {}) | ({} if bag is None else {BAG: bag}))
 
     def _whole(self, finish: Finish) -> Json:
-        metadata: Json = {"finish_reason": finish.reason, "usage": usage_of(finish.usage)}
-        return {"msg": self._msg(metadata | asides(self._info, finish, self._segmenter)), "last": True}
+        metadata: Json = {**ending(finish), "usage": usage_of(finish.usage), **asides(self._info, self._segmenter)}
+        return {"msg": self._msg(metadata), "last": True}
 
     def _error(self, event: Failed) -> dict[str, Any]:
         return UpstreamFailed(event.fault).to_dict(self._info.request_id)

@@ -153,13 +153,5 @@ class AgentScopeMsg(_Model):
     invocation_id: str | None = None
     url: Url | list[Url] | None = None
 
-    @model_validator(mode="after")
-    def _calls_are_the_assistants(self) -> "AgentScopeMsg":
-        if self.role != "assistant" and isinstance(self.content, list):
-            for block in self.content:
-                if isinstance(block, AgentScopeToolUseBlock):
-                    raise ValueError("only an assistant's message can have a tool_use")
-        return self
-
 
 Messages = Annotated[list[AgentScopeMsg], Field(min_length=1)]

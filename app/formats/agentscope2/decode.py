@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message
 from app.chat.segments import is_json
+from app.errors import Violation
 from app.formats.agentscope2.blocks import TONGUE
 from app.formats.agentscope2.schema import AgentScope2Msg, Messages
 from app.formats.agentscope_history import head
@@ -16,6 +17,7 @@ from app.formats.violations import violations
 
 _messages: TypeAdapter[Any] = TypeAdapter(Messages)
 _message: TypeAdapter[Any] = TypeAdapter(AgentScope2Msg)
+_BLOCKS = {"user": ("text", "data"), "system": ("text",)}
 
 
 def decode(messages: list[Any], options: Options) -> Decoded:
@@ -23,6 +25,9 @@ def decode(messages: list[Any], options: Options) -> Decoded:
         _messages.validate_python(messages)
     except ValidationError as error:
         return Decoded((), violations(error, "messages"))
+    wrong = [one for number, item in enumerate(messages) for one in _misplaced(item, f"messages[{number}]")]
+    if wrong:
+        return Decoded((), wrong)
     found: list[Message] = []
     warnings: list[str] = []
     for number, item in enumerate(messages):
@@ -38,7 +43,7 @@ def reread(item: Any) -> Sequence[Message] | None:
         _message.validate_python(item)
     except ValidationError:
         return None
-    return read(item, "")
+    return None if _misplaced(item, "") else read(item, "")
 
 
 def read(item: Json, path: str) -> list[Message]:
@@ -48,6 +53,16 @@ def read(item: Json, path: str) -> list[Message]:
     extra |= {"created_at": created} if created else {}
     top = head(item["role"], item["name"], item.get("id") or path, path, extra)
     return read_item(item, item["content"], top, TONGUE)
+
+
+def _misplaced(item: Json, path: str) -> list[Violation]:
+    """The rules of 2.x's own class: who may say what."""
+    role = item["role"]
+    return [
+        Violation(f"{path}.content[{place}]", f"a {role}'s message cannot have a block of type {block['type']}")
+        for place, block in enumerate(item["content"])
+        if block["type"] not in _BLOCKS.get(role, (block["type"],))
+    ]
 
 
 def _warnings(item: Json, path: str) -> list[str]:

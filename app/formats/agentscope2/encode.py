@@ -8,7 +8,7 @@ from app.errors import UpstreamFailed
 from app.formats.agentscope2.blocks import TONGUE
 from app.formats.agentscope2.history import msg
 from app.formats.agentscope_notes import BAG, Json, notes
-from app.formats.agentscope_replies import asides, frame, iso_time, json, piece, reply_head, tokens
+from app.formats.agentscope_replies import asides, ending, frame, iso_time, json, piece, reply_head, tokens
 from app.formats.base import ReplyInfo
 
 _BLOCK = {"reasoning_content": "THINKING_BLOCK", "content": "TEXT_BLOCK", "function_call": "TOOL_CALL"}
@@ -79,7 +79,7 @@ class EventEncoder:
             return self._end(step.segment)
         if isinstance(step, Finish):
             usage = self._event("MODEL_CALL_END", {**_usage(step), "finished_reason": "completed"})
-            return usage + self._last("completed", None, asides(self._info, step, self._segmenter))
+            return usage + self._last("completed", None, asides(self._info, self._segmenter))
         assert isinstance(step, Failed)
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 
@@ -120,7 +120,7 @@ class WholeEncoder:
     def feed(self, events: list[Event]) -> bytes:
         for step in self._segmenter.feed(events):
             if isinstance(step, Finish):
-                metadata = {"finish_reason": step.reason, **asides(self._info, step, self._segmenter)}
+                metadata = {**ending(step), **asides(self._info, self._segmenter)}
                 usage = None if step.usage is None else _usage(step)
                 return json({"msg": self._msg("completed", metadata, usage, None)})
         return b""

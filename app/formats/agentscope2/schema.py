@@ -2,14 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.formats.agentscope_media import checked_base64, checked_media_type, checked_url
 
 MediaType = Annotated[str, AfterValidator(checked_media_type)]
 BLOCKS = "must be a block of type text, thinking, data, tool_call, tool_result or hint"
 ITEMS = "must be a block of type text or data"
-_ROLE_BLOCKS = {"user": ("text", "data"), "system": ("text",)}
 
 
 class _Model(BaseModel):
@@ -127,14 +126,6 @@ class AgentScope2Msg(_Model):
     finished_reason: Literal["completed", "interrupted", "exceed_max_iters", "error"] | None = None
     structured_output: Any = None
     error: AgentScope2Failure | None = None
-
-    @model_validator(mode="after")
-    def _blocks_of_the_role(self) -> "AgentScope2Msg":
-        allowed = _ROLE_BLOCKS.get(self.role)
-        for place, block in enumerate(self.content if allowed else ()):
-            if block.type not in (allowed or ()):
-                raise ValueError(f"content[{place}]: a {self.role}'s message cannot have a {block.type} block")
-        return self
 
 
 Messages = Annotated[list[AgentScope2Msg], Field(min_length=1)]
