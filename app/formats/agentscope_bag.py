@@ -1,17 +1,13 @@
 """Notes as they stand under `metadata.parley` of AgentScope's messages: callers send them, so they are checked."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.chat.messages import MediaKind
-from app.formats.agentscope_media import checked_base64, url_problem
+from app.formats.agentscope_media import checked_base64, checked_url, url_problem
 
 Json = dict[str, Any]
-
-
-def _noted_url(url: str) -> str:
-    return checked_base64(url) if url_problem(url) else url
 
 
 class MediaNote(BaseModel):
@@ -22,11 +18,21 @@ class MediaNote(BaseModel):
     at: int = Field(ge=0)
     blocks: int = Field(ge=1)
     media: MediaKind
-    urls: list[Annotated[str, AfterValidator(_noted_url)]] | None = Field(default=None, min_length=1)
+    urls: list[str] | None = Field(default=None, min_length=1)
     """None: those of the blocks."""
     frames: bool = False
     format: str | None = None
     name: str | None = None
+
+    @model_validator(mode="after")
+    def _no_paths(self) -> "MediaNote":
+        """Sound may be bare base64, as Qwen-Agent has it; all else is a URL."""
+        for url in self.urls or ():
+            if self.media == "audio" and url_problem(url):
+                checked_base64(url)
+            else:
+                checked_url(url)
+        return self
 
 
 class PieceNote(BaseModel):
@@ -48,6 +54,7 @@ class PieceNote(BaseModel):
 class Bag(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    id: str
     name: str
     """The sender under whom the message was sent: notes do not count for another."""
     pieces: list[PieceNote] = Field(min_length=1)

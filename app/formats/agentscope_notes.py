@@ -31,8 +31,8 @@ class Tongue:
     said: Callable[[Text | Media, Role], list[Json]]
     read: Callable[[Sequence[Json], Message], list[Message]]
     """Pieces of the blocks of a message; its head is given, without parts."""
-    own_keys: frozenset[str]
-    """Keys of a message that are made again from the pieces and the notes."""
+    time: str
+    """The key of a message's time."""
 
 
 def notes(given: Sequence[Message], shown: Sequence[Message], head: Message, tongue: Tongue) -> Json | None:
@@ -45,7 +45,11 @@ def notes(given: Sequence[Message], shown: Sequence[Message], head: Message, ton
     if [bare(piece) for piece in read] == [bare(piece) for piece in given]:
         return None
     pairs = zip(given, blocks, strict=True)
-    return {"name": head.name, "pieces": [_note(piece, own, head, tongue) for piece, own in pairs]}
+    return {
+        "id": head.extra["message_id"],
+        "name": head.name,
+        "pieces": [_note(piece, own, head, tongue) for piece, own in pairs],
+    }
 
 
 def _note(given: Message, blocks: list[Json], head: Message, tongue: Tongue) -> Json:
@@ -163,11 +167,20 @@ def read_item(item: Json, blocks: Sequence[Json], head: Message, tongue: Tongue)
     """The pieces of a message that was checked, with the message itself where they do not say all of it."""
     metadata = item.get("metadata") or {}
     pieces = noted(metadata[BAG], blocks, head, tongue) if BAG in metadata else None
-    if pieces is not None and tongue.own_keys.issuperset(item) and len(metadata) == 1:
+    if pieces is not None and _ours(item, metadata, pieces[0], tongue):
         return pieces
     pieces = pieces or list(tongue.read(blocks, head)) or [head]
     marks: list[Json] = [{"raw": item, "k": 0}, *({"k": number} for number in range(1, len(pieces)))]
     return [replace(piece, extra={**piece.extra, tongue.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]
+
+
+def _ours(item: Json, metadata: Json, first: Message, tongue: Tongue) -> bool:
+    """Whether all of a message is made again from its pieces."""
+    if metadata.keys() != {BAG} or metadata[BAG]["id"] != item.get("id"):
+        return False
+    if item.get(tongue.time) != first.extra.get("created_at"):
+        return False
+    return item.keys() <= {"id", "name", "role", "content", "metadata", tongue.time}
 
 
 def replayed(

@@ -134,4 +134,4 @@ def linked(url: str, path: str) -> Media:
     return Media(kind_of(guessed) if guessed else "image", (url,), path=path)
 
 
-TONGUE = Tongue("agentscope", blocks, said, read, frozenset({"id", "name", "role", "content", "metadata"}))
+TONGUE = Tongue("agentscope", blocks, said, read, "timestamp")

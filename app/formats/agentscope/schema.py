@@ -141,6 +141,12 @@ Content = Annotated[
 ]
 
 
+Links = Annotated[
+    Annotated[Url, Tag("<string>")] | Annotated[list[Url], Tag("<blocks>")] | Annotated[None, Tag("<null>")],
+    Discriminator(_shape, custom_error_type="links_type", custom_error_message="must be a URL or a list of URLs"),
+]
+
+
 class AgentScopeMsg(_Model):
     """`content` may be null, as 1.0.0 wrote it; `url` is 0.1's."""
 
@@ -151,7 +157,7 @@ class AgentScopeMsg(_Model):
     metadata: dict[str, Any] | None = None
     timestamp: str | None = None
     invocation_id: str | None = None
-    url: Url | list[Url] | None = None
+    url: Links = None
 
 
 Messages = Annotated[list[AgentScopeMsg], Field(min_length=1)]

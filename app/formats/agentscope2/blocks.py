@@ -8,8 +8,6 @@ from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolC
 from app.formats.agentscope_media import as_url, inline, kind_of, media_type, placeholder, source_url
 from app.formats.agentscope_notes import Json, Tongue
 
-_KEYS = frozenset({"id", "name", "role", "content", "metadata"})
-
 
 def blocks(piece: Message) -> list[Json]:
     out: list[Json] = []
@@ -108,4 +106,4 @@ def _said(block: Json, path: str) -> Text | Media:
     return Media(kind, (source_url(source),), name=block.get("name") or None, path=f"{path}.source.{key}")
 
 
-TONGUE = Tongue("agentscope2", blocks, said, read, _KEYS)
+TONGUE = Tongue("agentscope2", blocks, said, read, "created_at")
