@@ -1,7 +1,9 @@
 """Client formats. A row of FORMATS is all that a new one needs to be offered."""
 
+from app.formats.agentscope import AGENTSCOPE
+from app.formats.agentscope2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.formats.openai import OPENAI
 from app.formats.qwen import QWEN
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI)}
+FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2)}

@@ -1,0 +1,137 @@
+"""AgentScope 1.x: pieces into blocks, and blocks into pieces."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.formats.agentscope_media import as_url, guessed_type, inline, kind_of, placeholder, source_url
+from app.formats.agentscope_notes import Json, Tongue
+
+
+def input_of(raw: str) -> Json:
+    """The object that arguments are; empty while, or if, they are none.
+
+    Broken arguments are not repaired: a call cut off in its middle would look like another, complete one.
+    """
+    if not raw.endswith(("}", " ", "\n", "\r", "\t")):
+        return {}
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def blocks(piece: Message) -> list[Json]:
+    out: list[Json] = []
+    for part in piece.parts:
+        if isinstance(part, Reasoning):
+            out.append({"type": "thinking", "thinking": part.text})
+        elif isinstance(part, ToolCall):
+            arguments = {"input": input_of(part.arguments), "raw_input": part.arguments}
+            out.append({"type": "tool_use", "id": part.id, "name": part.name, **arguments})
+        elif isinstance(part, ToolResult):
+            out.append({"type": "tool_result", "id": part.id, "name": part.name, "output": _output(part)})
+        else:
+            out += said(part, piece.role)
+    return out
+
+
+def said(part: Text | Media, role: Role) -> list[Json]:
+    """A video's frames are images, a file is only named."""
+    if isinstance(part, Text):
+        return [{"type": "text", "text": part.text}]
+    if part.media == "file":
+        return [{"type": "text", "text": placeholder(part)}]
+    kind = "image" if part.frames else part.media
+    return [{"type": kind, "source": _source(as_url(part, url))} for url in part.urls]
+
+
+def _source(url: str) -> Json:
+    found = inline(url)
+    if found is None:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": found.media_type, "data": found.data}
+
+
+def _output(result: ToolResult) -> str | list[Json]:
+    first = result.content[0] if result.content else Text("")
+    if len(result.content) < 2 and isinstance(first, Text) and (first.text or not result.content):
+        return first.text
+    return [block for part in result.content for block in said(part, "tool")]
+
+
+def read(given: Sequence[Json], head: Message) -> list[Message]:
+    """Blocks that were checked. Only an assistant thinks: elsewhere thinking is left out."""
+    pieces: list[Message] = []
+    run: list[Part] = []
+    for place, block in enumerate(given):
+        kind = block["type"]
+        if kind not in ("thinking", "tool_use", "tool_result"):
+            run.append(_said(block, f"{head.path}.content[{place}]"))
+            continue
+        if run:
+            pieces.append(replace(head, parts=tuple(run)))
+            run = []
+        pieces += _own(block, head, f"{head.path}.content[{place}]")
+    return [*pieces, replace(head, parts=tuple(run))] if run else pieces
+
+
+def _own(block: Json, head: Message, path: str) -> list[Message]:
+    """A block that is a piece by itself."""
+    if block["type"] == "tool_use":
+        return [replace(head, parts=(ToolCall(block["name"], _arguments(block), block.get("id") or None),))]
+    if block["type"] == "tool_result":
+        content = output(block.get("output"), f"{path}.output")
+        result = ToolResult(content, block.get("name") or None, block.get("id") or None)
+        return [replace(head, role="tool", parts=(result,), name=None)]
+    return [replace(head, parts=(Reasoning(block["thinking"]),))] if head.role == "assistant" else []
+
+
+def _arguments(block: Json) -> str:
+    """The raw text where it gives the input that stands beside it, else the input, which somebody edited."""
+    given: Json = block.get("input") or {}
+    raw = block.get("raw_input")
+    if isinstance(raw, str) and _same(input_of(raw), given):
+        return raw
+    return json.dumps(given, ensure_ascii=False)
+
+
+def _same(one: Json, other: Json) -> bool:
+    """As JSON: true is not 1."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def output(given: Any, path: str) -> tuple[Text | Media, ...]:
+    """What a tool returned. Paths are those of its items."""
+    if not given:
+        return ()
+    if isinstance(given, str):
+        return (Text(given),)
+    return tuple(_said(block, f"{path}[{place}]") for place, block in enumerate(given))
+
+
+def _said(block: Json, path: str) -> Text | Media:
+    kind = block["type"]
+    if kind == "text":
+        return Text(block["text"])
+    source = block.get("source")
+    url, step = (block["url"], "url") if source is None else (source_url(source), f"source.{_data_key(source)}")
+    return Media(kind, (url,), path=f"{path}.{step}")
+
+
+def _data_key(source: Json) -> str:
+    return "url" if source["type"] == "url" else "data"
+
+
+def linked(url: str, path: str) -> Media:
+    """A URL of 0.1's `Msg.url`, which does not say what it is of."""
+    guessed = guessed_type(url)
+    return Media(kind_of(guessed) if guessed else "image", (url,), path=path)
+
+
+TONGUE = Tongue("agentscope", blocks, said, read, "timestamp")

@@ -1,0 +1,74 @@
+"""AgentScope 2.x messages into the vocabulary."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.chat.messages import Message
+from app.chat.segments import is_json
+from app.errors import Violation
+from app.formats.agentscope2.blocks import TONGUE
+from app.formats.agentscope2.schema import AgentScope2Msg, Messages
+from app.formats.agentscope_history import head
+from app.formats.agentscope_notes import Json, read_item
+from app.formats.base import Decoded, Options
+from app.formats.violations import violations
+
+_messages: TypeAdapter[Any] = TypeAdapter(Messages)
+_message: TypeAdapter[Any] = TypeAdapter(AgentScope2Msg)
+_BLOCKS = {"user": ("text", "data"), "system": ("text",)}
+
+
+def decode(messages: list[Any], options: Options) -> Decoded:
+    try:
+        _messages.validate_python(messages)
+    except ValidationError as error:
+        return Decoded((), violations(error, "messages"))
+    wrong = [one for number, item in enumerate(messages) for one in _misplaced(item, f"messages[{number}]")]
+    if wrong:
+        return Decoded((), wrong)
+    found: list[Message] = []
+    warnings: list[str] = []
+    for number, item in enumerate(messages):
+        path = f"messages[{number}]"
+        found += read(item, path)
+        warnings += _warnings(item, path)
+    return Decoded(tuple(found), (), tuple(warnings))
+
+
+def reread(item: Any) -> Sequence[Message] | None:
+    """The pieces of a message that comes from somebody's `extra`."""
+    try:
+        _message.validate_python(item)
+    except ValidationError:
+        return None
+    return None if _misplaced(item, "") else read(item, "")
+
+
+def read(item: Json, path: str) -> list[Message]:
+    """The pieces of a message that was checked."""
+    created = item.get("created_at")
+    extra: Json = {"message_id": item["id"]} if item.get("id") else {}
+    extra |= {"created_at": created} if created else {}
+    top = head(item["role"], item["name"], item.get("id") or path, path, extra)
+    return read_item(item, item["content"], top, TONGUE)
+
+
+def _misplaced(item: Json, path: str) -> list[Violation]:
+    """The rules of 2.x's own class: who may say what."""
+    role = item["role"]
+    return [
+        Violation(f"{path}.content[{place}]", f"a {role}'s message cannot have a block of type {block['type']}")
+        for place, block in enumerate(item["content"])
+        if block["type"] not in _BLOCKS.get(role, (block["type"],))
+    ]
+
+
+def _warnings(item: Json, path: str) -> list[str]:
+    unknown = sorted(item.keys() - AgentScope2Msg.model_fields.keys())
+    said = [f"{path}.{key} is not a field of an AgentScope message and was ignored" for key in unknown]
+    for place, block in enumerate(item["content"]):
+        if block["type"] == "tool_call" and block["input"].strip() and not is_json(block["input"]):
+            said.append(f"{path}.content[{place}].input is not valid JSON")
+    return said

@@ -1,0 +1,143 @@
+"""A reply in AgentScope 2.x: the events of one model call, from which `Msg.append_event` makes the message."""
+
+from typing import Any
+
+from app.chat.events import Event, Failed, Finish
+from app.chat.segments import Completed, Grown, Segment, Segmenter, Started, Step
+from app.errors import UpstreamFailed
+from app.formats.agentscope2.blocks import TONGUE
+from app.formats.agentscope2.history import msg
+from app.formats.agentscope_notes import BAG, Json, notes
+from app.formats.agentscope_replies import asides, ending, frame, iso_time, json, piece, reply_head, tokens
+from app.formats.base import ReplyInfo
+
+_BLOCK = {"reasoning_content": "THINKING_BLOCK", "content": "TEXT_BLOCK", "function_call": "TOOL_CALL"}
+_BLAME = {
+    "authentication": "authentication",
+    "permission": "permission",
+    "rate_limit": "rate_limit",
+    "insufficient_quota": "rate_limit",
+    "timeout": "connection",
+    "internal_error": "internal",
+}
+_BLAME_BY_STATUS = {401: "authentication", 403: "permission", 429: "rate_limit", 500: "internal"}
+
+
+def blame(error: dict[str, Any]) -> str:
+    """One of the types of error that 2.x knows."""
+    status = error["status"]
+    known = _BLAME.get(error["code"]) or _BLAME_BY_STATUS.get(status)
+    return known or ("invalid_request" if status < 500 else "upstream")
+
+
+def refusal(error: dict[str, Any]) -> dict[str, Any]:
+    """The body of an HTTP error."""
+    return {"error": {"type": blame(error), **error}}
+
+
+def _usage(finish: Finish) -> Json:
+    details = (finish.usage or {}).get("prompt_tokens_details")
+    return {
+        "input_tokens": tokens(finish.usage, "prompt_tokens"),
+        "output_tokens": tokens(finish.usage, "completion_tokens"),
+        "cache_input_tokens": tokens(details if isinstance(details, dict) else None, "cached_tokens"),
+        "cache_creation_input_tokens": 0,
+    }
+
+
+class EventEncoder:
+    """Ids count the events and the blocks of the reply, so that the same reply has the same."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._created = iso_time(info.created)
+        self._segmenter = Segmenter()
+        self._open: list[Segment] = []
+        self._count = 0
+
+    def open(self) -> bytes:
+        session = {"session_id": self._info.request_id, "name": self._info.options.agent_name, "role": "assistant"}
+        return self._event("REPLY_START", session) + self._event("MODEL_CALL_START", {"model_name": self._info.model})
+
+    def feed(self, events: list[Event]) -> bytes:
+        return b"".join([self._step(step) for step in self._segmenter.feed(events)])
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """What is open is closed, and the reply ends; the model call does not."""
+        ended = b"".join([self._end(segment) for segment in self._open])
+        return ended + self._last("error", {"type": blame(error), "message": error["message"]}, {})
+
+    def _step(self, step: Step) -> bytes:
+        if type(step) is Grown:
+            name = _BLOCK[step.segment.kind] + "_DELTA"
+            return self._event(name, {**self._block(step.segment), "delta": step.text})
+        if isinstance(step, Started):
+            self._open.append(step.segment)
+            return self._start(step.segment)
+        if isinstance(step, Completed):
+            self._open.remove(step.segment)
+            return self._end(step.segment)
+        if isinstance(step, Finish):
+            usage = self._event("MODEL_CALL_END", {**_usage(step), "finished_reason": "completed"})
+            return usage + self._last("completed", None, asides(self._info, self._segmenter))
+        assert isinstance(step, Failed)
+        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+
+    def _start(self, segment: Segment) -> bytes:
+        name = {"tool_call_name": segment.name} if segment.kind == "function_call" else {}
+        return self._event(_BLOCK[segment.kind] + "_START", {**self._block(segment), **name})
+
+    def _end(self, segment: Segment) -> bytes:
+        return self._event(_BLOCK[segment.kind] + "_END", self._block(segment))
+
+    def _block(self, segment: Segment) -> Json:
+        if segment.kind == "function_call":
+            return {"tool_call_id": segment.id}
+        return {"block_id": f"{self._info.response_id}-b{segment.index + 1}"}
+
+    def _last(self, reason: str, error: Json | None, metadata: Json) -> bytes:
+        fields = {"session_id": self._info.request_id, "finished_reason": reason, "error": error}
+        return self._event("REPLY_END", fields, metadata)
+
+    def _event(self, type_: str, fields: Json, metadata: Json | None = None) -> bytes:
+        self._count += 1
+        common = {"id": f"{self._info.response_id}-e{self._count}", "created_at": self._created}
+        reply = {"metadata": metadata or {}, "type": type_, "reply_id": self._info.response_id}
+        return frame(common | reply | fields)
+
+
+class WholeEncoder:
+    """`stream: false`: the message that the events make."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._head = reply_head(info, iso_time(info.created))
+        self._segmenter = Segmenter()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._segmenter.feed(events):
+            if isinstance(step, Finish):
+                metadata = {**ending(step), **asides(self._info, self._segmenter)}
+                usage = None if step.usage is None else _usage(step)
+                return json({"msg": self._msg("completed", metadata, usage, None)})
+        return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The error, and beside it what the model had said until then."""
+        body = refusal(error)
+        if self._segmenter.segments:
+            failure = {"type": blame(error), "message": error["message"]}
+            body["msg"] = self._msg("error", {}, None, failure)
+        return json(body)
+
+    def _msg(self, reason: str, metadata: Json, usage: Json | None, error: Json | None) -> Json:
+        pieces = [piece(segment, self._head) for segment in self._segmenter.segments]
+        blocks = [block for one in pieces for block in TONGUE.blocks(one)]
+        bag = notes(pieces, pieces, self._head, TONGUE) if pieces else None
+        finished = iso_time(self._info.created)
+        ending: Json = {"usage": usage, "finished_at": finished, "finished_reason": reason}
+        metadata = metadata if bag is None else metadata | {BAG: bag}
+        return {**msg(self._head, blocks, metadata), **ending, "structured_output": None, "error": error}

@@ -1,0 +1,196 @@
+"""What AgentScope cannot say of a conversation, and how it comes back: notes in `Msg.metadata`, raw items in `extra`.
+
+A `Msg` that was made from other messages carries, under `metadata.parley`, what reading it again would get wrong; one
+that was read travels as `extra.<format>.raw` beside what it says. Neither is believed blindly. Notes count only where
+the `Msg` still says what it was made to say, a raw item only where reading it again gives the present messages: words
+that somebody edited win.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.chat.messages import Media, Message, Part, Role, Text, ToolCall, ToolResult
+from app.formats.agentscope_bag import Bag, MediaNote, PieceNote
+from app.formats.pieces import bare, spoken
+
+BAG = "parley"
+Json = dict[str, Any]
+Said = tuple[Text | Media, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tongue:
+    """One version of AgentScope: how a piece is said in blocks, and how blocks are read."""
+
+    key: str
+    blocks: Callable[[Message], list[Json]]
+    """Of a piece whose calls and results have ids and names."""
+    said: Callable[[Text | Media, Role], list[Json]]
+    read: Callable[[Sequence[Json], Message], list[Message]]
+    """Pieces of the blocks of a message; its head is given, without parts."""
+    time: str
+    """The key of a message's time."""
+
+
+def notes(given: Sequence[Message], shown: Sequence[Message], head: Message, tongue: Tongue) -> Json | None:
+    """What to put under `metadata.parley`; None where reading the blocks gives the pieces as they are.
+
+    `shown` are the pieces as they are said, with the ids and names that had to be made up.
+    """
+    blocks = [tongue.blocks(piece) for piece in shown]
+    read = tongue.read([block for own in blocks for block in own], head) or [head]
+    if [bare(piece) for piece in read] == [bare(piece) for piece in given]:
+        return None
+    pairs = zip(given, blocks, strict=True)
+    return {
+        "id": head.extra["message_id"],
+        "name": head.name,
+        "pieces": [_note(piece, own, head, tongue) for piece, own in pairs],
+    }
+
+
+def _note(given: Message, blocks: list[Json], head: Message, tongue: Tongue) -> Json:
+    (read,) = tongue.read(blocks, head) or [head]
+    was, now = bare(given), bare(read)
+    note: Json = {"blocks": len(blocks)}
+    note |= {name: getattr(was, name) for name in ("name", "turn", "extra") if getattr(was, name) != getattr(now, name)}
+    part, found = (given.parts or (None,))[0], (read.parts or (None,))[0]
+    if isinstance(part, ToolCall) and isinstance(found, ToolCall):
+        note |= {} if part.id == found.id else {"id": part.id}
+        note |= {"call": dict(part.extra)} if part.extra else {}
+    elif isinstance(part, ToolResult) and isinstance(found, ToolResult):
+        note |= {} if part.id == found.id else {"id": part.id}
+        note |= {} if part.name == found.name else {"tool": part.name}
+        note |= {} if part.is_error == found.is_error else {"is_error": part.is_error}
+    if media := _media_notes(given, tongue, head):
+        note["media"] = media
+    return note
+
+
+def _said(piece: Message) -> Said:
+    """The text and media of a piece, also of a result."""
+    if piece.parts and isinstance(piece.parts[0], ToolResult):
+        return piece.parts[0].content
+    return tuple(part for part in piece.parts if isinstance(part, Text | Media))
+
+
+def _media_notes(given: Message, tongue: Tongue, head: Message) -> list[Json]:
+    found: list[Json] = []
+    at = 0
+    for part in _said(given):
+        blocks = tongue.said(part, given.role)
+        read = _parts_of(tongue.read(blocks, replace(head, role="user")))
+        if isinstance(part, Media) and read != (replace(part, path=""),):
+            found.append({"at": at, "blocks": len(blocks), **_media_note(part, read)})
+        at += len(blocks)
+    return found
+
+
+def _parts_of(read: Sequence[Message]) -> tuple[Part, ...]:
+    return tuple(part for piece in read for part in bare(piece).parts)
+
+
+def _media_note(part: Media, read: tuple[Part, ...]) -> Json:
+    note: Json = {"media": part.media}
+    if part.urls != tuple(url for one in read if isinstance(one, Media) for url in one.urls):
+        note["urls"] = list(part.urls)
+    note |= {"frames": True} if part.frames else {}
+    note |= {"format": part.format} if part.format else {}
+    return note | ({"name": part.name} if part.name else {})
+
+
+def noted(bag: Any, blocks: Sequence[Json], head: Message, tongue: Tongue) -> list[Message] | None:
+    """The pieces as the notes have them; None where the notes are none, or are not about these blocks."""
+    try:
+        known = Bag.model_validate(bag)
+    except ValidationError:
+        return None
+    if known.name != head.name or sum(note.blocks for note in known.pieces) != len(blocks):
+        return None
+    shown: list[Message] = []
+    at = 0
+    for note in known.pieces:
+        read = tongue.read(blocks[at : at + note.blocks], head) or [head]
+        at += note.blocks
+        if len(read) != 1:
+            return None
+        shown.append(_overlaid(read[0], note))
+    again = tongue.read([block for piece in shown for block in tongue.blocks(piece)], head)
+    if list(map(spoken, again)) != list(map(spoken, tongue.read(blocks, head))):
+        return None
+    return [_unnamed(piece, note) for piece, note in zip(shown, known.pieces, strict=True)]
+
+
+def _overlaid(read: Message, note: PieceNote) -> Message:
+    fields: Json = {name: getattr(note, name) for name in ("name", "turn", "extra") if name in note.model_fields_set}
+    part = (read.parts or (None,))[0]
+    if isinstance(part, ToolCall):
+        fields["parts"] = (replace(part, extra=note.call),)
+    elif isinstance(part, ToolResult):
+        is_error = note.is_error if "is_error" in note.model_fields_set else part.is_error
+        fields["parts"] = (replace(part, content=_with_media(part.content, note.media), is_error=is_error),)
+    elif note.media:
+        fields["parts"] = _with_media(_said(read), note.media)
+    return replace(read, **fields)
+
+
+def _with_media(said: Said, media: Sequence[MediaNote]) -> Said:
+    parts: list[Text | Media] = []
+    at = 0
+    for note in media:
+        under = said[note.at : note.at + note.blocks]
+        urls = tuple(note.urls or (url for one in under if isinstance(one, Media) for url in one.urls))
+        if note.at < at or not urls:
+            continue
+        path = next((one.path for one in under if isinstance(one, Media)), "")
+        parts += (*said[at : note.at], Media(note.media, urls, note.frames, note.format, note.name, path))
+        at = note.at + note.blocks
+    return (*parts, *said[at:])
+
+
+def _unnamed(piece: Message, note: PieceNote) -> Message:
+    """Without the ids and names that were made up."""
+    part = (piece.parts or (None,))[0]
+    if isinstance(part, ToolCall) and "id" in note.model_fields_set:
+        return replace(piece, parts=(replace(part, id=note.id),))
+    if isinstance(part, ToolResult):
+        id_ = note.id if "id" in note.model_fields_set else part.id
+        name = note.tool if "tool" in note.model_fields_set else part.name
+        return replace(piece, parts=(replace(part, id=id_, name=name),))
+    return piece
+
+
+def read_item(item: Json, blocks: Sequence[Json], head: Message, tongue: Tongue) -> list[Message]:
+    """The pieces of a message that was checked, with the message itself where they do not say all of it."""
+    metadata = item.get("metadata") or {}
+    pieces = noted(metadata[BAG], blocks, head, tongue) if BAG in metadata else None
+    if pieces is not None and _ours(item, metadata, pieces[0], tongue):
+        return pieces
+    pieces = pieces or list(tongue.read(blocks, head)) or [head]
+    marks: list[Json] = [{"raw": item, "k": 0}, *({"k": number} for number in range(1, len(pieces)))]
+    return [replace(piece, extra={**piece.extra, tongue.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]
+
+
+def _ours(item: Json, metadata: Json, first: Message, tongue: Tongue) -> bool:
+    """Whether all of a message is made again from its pieces."""
+    if metadata.keys() != {BAG} or metadata[BAG]["id"] != item.get("id"):
+        return False
+    if item.get(tongue.time) != first.extra.get("created_at"):
+        return False
+    return item.keys() <= {"id", "name", "role", "content", "metadata", tongue.time}
+
+
+def replayed(
+    given: Sequence[Message], at: int, key: str, read: Callable[[Any], Sequence[Message] | None]
+) -> tuple[Json, int] | None:
+    """(raw item, how many pieces from `at` it says), where reading it again gives them. `read` checks the item."""
+    mark = given[at].extra.get(key)
+    if not isinstance(mark, dict) or mark.get("k") != 0 or not isinstance(mark.get("raw"), dict):
+        return None
+    expected = read(mark["raw"])
+    if not expected or [spoken(one) for one in given[at : at + len(expected)]] != [spoken(one) for one in expected]:
+        return None
+    return mark["raw"], len(expected)

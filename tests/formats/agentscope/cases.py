@@ -1,0 +1,50 @@
+"""Goldens, and short names for what the tests of both versions do."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.chat.messages import Message
+from app.formats.agentscope import AGENTSCOPE
+from app.formats.agentscope2 import AGENTSCOPE2
+from app.formats.base import Format, Options
+from app.profiles import Profile
+from app.upstream.history import openai_messages
+
+FOLDER = Path(__file__).parents[2] / "goldens"
+BOTH = {"1": AGENTSCOPE, "2": AGENTSCOPE2}
+Json = dict[str, Any]
+
+
+def load(folder: str) -> dict[str, Json]:
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((FOLDER / folder).glob("*.json"))}
+
+
+def decoded(form: Format, *messages: Any) -> tuple[Message, ...]:
+    found = form.decode(list(messages), Options())
+    assert not found.violations, found.violations
+    return found.messages
+
+
+def encoded(form: Format, messages: Sequence[Message]) -> list[Json]:
+    return form.encode(messages, Options()).messages
+
+
+def refused(form: Format, *messages: Any) -> list[tuple[str, str]]:
+    """Places and messages of the violations."""
+    return [(found.path, found.message) for found in form.decode(list(messages), Options()).violations]
+
+
+def warned(form: Format, *messages: Any) -> list[str]:
+    return list(form.decode(list(messages), Options()).warnings)
+
+
+def sent(form: Format, messages: Sequence[Json], profile: Profile) -> list[Json] | str:
+    """What a server of this profile gets, or why it gets nothing."""
+    out, violations = openai_messages(decoded(form, *messages), profile, form.text_joiner)
+    return violations[0].message if violations else out
+
+
+def msg(content: Any, role: str = "assistant", **fields: Any) -> Json:
+    return {"name": "Friday", "role": role, "content": content, **fields}
