@@ -1,6 +1,7 @@
 """Client formats. A row of FORMATS is all that a new one needs to be offered."""
 
+from app.formats.autogen import AUTOGEN
 from app.formats.base import Format
 from app.formats.qwen import QWEN
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN,)}
+FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, AUTOGEN)}

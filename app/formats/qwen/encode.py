@@ -6,14 +6,13 @@ Nothing that was sent is taken back.
 
 from typing import Any
 
-import msgspec
-
 from app.chat.events import Event, Failed, Finish
 from app.chat.segments import Completed, Grown, Segment, Segmenter, Started, Step
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
+from app.formats.frames import encode as _json
+from app.formats.frames import escaped
 
-_json = msgspec.json.Encoder().encode
 MAX_DELTA_CHARS = 8000
 """Six bytes a character at worst, so that no delta frame reaches 60 KB, where line readers of some clients end."""
 
@@ -36,14 +35,6 @@ def message(segment: Segment, *, text: bool = True) -> dict[str, Any]:
     if extra:
         body["extra"] = extra
     return body
-
-
-def escaped(data: bytes) -> bytes:
-    """U+2028, U+2029 and U+0085 as escapes: line readers of many clients split at them."""
-    if not data.isascii():
-        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-        data = data.replace(b"\xc2\x85", b"\\u0085")
-    return data
 
 
 class _Frames:
