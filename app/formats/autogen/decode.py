@@ -76,7 +76,9 @@ class _Decoding:
             self.warnings.append(f"{path}.{key} is not a field of AutoGen's {item.type} and was ignored")
         messages = restored(item, raw, path)
         verdict = Verdict("kept") if messages else self._judge(number, item)
-        messages = [self._named(one) for one in messages or told(item, raw, verdict, path)]
+        if not messages:
+            messages = [self._named(one) for one in told(item, raw, verdict, path)]
+        self._remember(messages)
         if not messages:
             self._before.append(raw)
             return
@@ -93,17 +95,19 @@ class _Decoding:
         return self._messages
 
     def _named(self, message: Message) -> Message:
-        """Remembers calls and answers; a result of an old version gets the name of its call."""
+        """A result of an old version gets the name of its call."""
         for part in message.parts:
+            if isinstance(part, ToolResult) and part.name is None:
+                name = self._names.get(part.id or "", "tool")
+                return replace(message, name=name, parts=(replace(part, name=name),))
+        return message
+
+    def _remember(self, messages: Sequence[Message]) -> None:
+        for part in (part for message in messages for part in message.parts):
             if isinstance(part, ToolCall) and part.id:
                 self._names[part.id] = part.name
-            elif isinstance(part, ToolResult):
-                if part.id:
-                    self._answered.add(part.id)
-                if part.name is None and message.name is None:
-                    name = self._names.get(part.id or "", "tool")
-                    return replace(message, name=name, parts=(replace(part, name=name),))
-        return message
+            elif isinstance(part, ToolResult) and part.id:
+                self._answered.add(part.id)
 
     def _own(self, source: str) -> bool:
         return source == self._agent if self._agent is not None else source not in self._users

@@ -53,14 +53,14 @@ class Stream(ABC):
         assert isinstance(step, Failed)
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 
-    def _started(self, segment: Segment) -> bytes:
-        return b""
+    @abstractmethod
+    def _started(self, segment: Segment) -> bytes: ...
 
     @abstractmethod
     def _grown(self, segment: Segment, text: str) -> bytes: ...
 
-    def _completed(self, segment: Segment) -> bytes:
-        return b""
+    @abstractmethod
+    def _completed(self, segment: Segment) -> bytes: ...
 
     @abstractmethod
     def _finished(self, finish: Finish) -> bytes: ...

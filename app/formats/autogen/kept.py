@@ -6,10 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.chat.messages import Message, Part, Text, ToolResult
+from app.chat.messages import Message, Part, Reasoning, Text, ToolResult
 from app.formats.autogen.bag import bare, told
 from app.formats.autogen.pieces import HOWS, Verdict
 from app.formats.autogen.schema import AutogenItem, one_item
+
+_EMPTY = (Text(""), Reasoning(""))
 
 
 def checked(raw: Any) -> AutogenItem | None:
@@ -54,18 +56,17 @@ def _same(said: Message, present: Message) -> bool:
 
 def _plain(message: Message, named: Message) -> Message:
     """Without what another format may have added; a name that an old version left out is the present one."""
-    message = replace(bare(message), extra={})
-    if message.role == "tool":
-        parts = tuple(_result(one, other) for one, other in zip(message.parts, named.parts, strict=False))
-        return replace(message, name=None, parts=parts)
-    return replace(message, parts=tuple(one for one in message.parts if one != Text("")))
+    name = None if message.role == "tool" else message.name
+    parts = tuple(_result(one, named) for one in message.parts if one not in _EMPTY)
+    return replace(bare(replace(message, parts=parts)), extra={}, name=name)
 
 
-def _result(part: Part, named: Part) -> Part:
-    if not isinstance(part, ToolResult) or not isinstance(named, ToolResult):
+def _result(part: Part, named: Message) -> Part:
+    if not isinstance(part, ToolResult):
         return part
+    name = next((one.name for one in named.parts if isinstance(one, ToolResult)), None)
     content = tuple(one for one in part.content if one != Text(""))
-    return replace(part, name=part.name or named.name, content=content)
+    return replace(part, name=part.name or name, content=content)
 
 
 def beside(message: Message, key: str) -> list[Any]:

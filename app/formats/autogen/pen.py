@@ -1,7 +1,7 @@
 """Writes messages of one payload each as AutoGen's items, one after the other."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
@@ -10,6 +10,9 @@ from app.formats.autogen.bag import KEY, bare, item_id, packed
 from app.formats.autogen.decode import decode
 from app.formats.autogen.kept import beside, checked
 from app.formats.autogen.leaves import is_base64
+
+_CALLING = frozenset({"ToolCallRequestEvent", "AssistantMessage"})
+_ANSWERING = frozenset({"ToolCallExecutionEvent", "FunctionExecutionResultMessage"})
 
 
 class Pen:
@@ -24,22 +27,29 @@ class Pen:
 
     def keep(self, run: Sequence[Message]) -> None:
         """The item that these messages were read from."""
+        raw = run[0].extra["autogen"]["raw"]
         self._between(run, "autogen_before")
-        self.items.append(run[0].extra["autogen"]["raw"])
+        self.items.append(raw)
         self._between(run, "autogen_after")
-        for message in run:
-            for part in message.parts:
-                if isinstance(part, ToolCall) and part.id:
-                    self._open.append((part.id, part.name))
-                    self._caller = message.name or self._agent_name
-                elif isinstance(part, ToolResult):
-                    self._answered(part)
+        self._note(raw)
 
     def write(self, run: Sequence[Message], *, calls_follow: bool) -> None:
         """One item for one message, or for adjacent calls or results."""
         self._between(run, "autogen_before")
         self.items.append(self._whole(self._item(run, calls_follow), run))
         self._between(run, "autogen_after")
+
+    def _note(self, raw: Mapping[str, Any]) -> None:
+        """Calls and results of an item that was kept."""
+        summary = raw if raw["type"] == "ToolCallSummaryMessage" else {}
+        calls = raw["content"] if raw["type"] in _CALLING else summary.get("tool_calls")
+        results = raw["content"] if raw["type"] in _ANSWERING else summary.get("results")
+        if isinstance(calls, list) and calls:
+            self._open += ((one["id"], one["name"]) for one in calls)
+            self._caller = raw["source"]
+        if isinstance(results, list):
+            answered = {one["call_id"] for one in results}
+            self._open = [call for call in self._open if call[0] not in answered]
 
     def _between(self, run: Sequence[Message], key: str) -> None:
         for message in run:
@@ -67,7 +77,8 @@ class Pen:
         source = first.name or ("user" if first.role == "user" else self._agent_name)
         if isinstance(part, ToolCall):
             self._caller = source
-            return {"source": source, "content": [self._call(one) for one in run], "type": "ToolCallRequestEvent"}
+            calls = [self._call(one, place) for place, one in enumerate(run)]
+            return {"source": source, "content": calls, "type": "ToolCallRequestEvent"}
         if isinstance(part, Reasoning):
             kind = {"kind": "reasoning"}
             return {"source": source, "metadata": kind, "content": part.text, "type": "ThoughtEvent"}
@@ -85,14 +96,12 @@ class Pen:
         return "\n".join(one.text if isinstance(one, Text) else self._shown(one, path) for one in parts)
 
     def _pieces(self, message: Message) -> list[Any]:
-        pieces: list[Any] = []
-        for part in message.parts:
-            if isinstance(part, Text):
-                pieces.append(part.text)
-            elif isinstance(part, Media):
-                data = _image(part)
-                pieces.append({"data": data} if data else self._shown(part, message.path))
-        return pieces
+        said = [one for one in message.parts if isinstance(one, Text | Media)]
+        return [one.text if isinstance(one, Text) else self._piece(one, message.path) for one in said]
+
+    def _piece(self, media: Media, path: str) -> Any:
+        data = _image(media)
+        return {"data": data} if data else self._shown(media, path)
 
     def _shown(self, media: Media, path: str) -> str:
         """Media that AutoGen cannot carry leave a word in the text."""
@@ -101,10 +110,10 @@ class Pen:
         urls = ", ".join(url for url in media.urls if not url.startswith("data:"))
         return f"[{media.media}: {urls}]" if urls else f"[{media.media}]"
 
-    def _call(self, message: Message) -> dict[str, Any]:
+    def _call(self, message: Message, place: int) -> dict[str, Any]:
         part = message.parts[0]
         assert isinstance(part, ToolCall)
-        seed = f"{len(self.items)}:{len(self._open)}:{part.name}:{part.arguments}".encode("utf-8", "surrogatepass")
+        seed = f"{len(self.items)}:{place}:{part.name}:{part.arguments}".encode("utf-8", "surrogatepass")
         id_ = part.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
         self._open.append((id_, part.name))
         # AutoGen parses arguments, and nothing is no JSON.

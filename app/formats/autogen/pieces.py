@@ -56,16 +56,16 @@ def pieces(item: AutogenItem, verdict: Verdict, path: str = "") -> list[Message]
         case (ToolCallRequestEvent(), "calls"):
             return [_call(one, item.source, path) for one in item.content]
         case (ThoughtEvent(), "reasoning"):
-            return [Message("assistant", (Reasoning(item.content),), item.source, path=path)]
+            return [Message("assistant", (Reasoning(item.content),), item.source or None, path=path)]
         case (ThoughtEvent(), "content"):
-            return [Message("assistant", (Text(item.content),), item.source, path=path)]
+            return [Message("assistant", (Text(item.content),), item.source or None, path=path)]
         case (ToolCallSummaryMessage(), "rebuilt"):
             return _rebuilt(item, verdict, path)
         case (HandoffMessage(), "handoff"):
             told = [one for place, core in enumerate(item.context) for one in _core(core, f"{path}.context[{place}]")]
-            return [*told, Message("user", _text(item.content), item.source, path=path)]
+            return [*told, Message("user", _text(item.content), item.source or None, path=path)]
         case (CodeExecutionEvent(), "user"):
-            return [Message("user", _text(item.result.output), item.source, path=path)]
+            return [Message("user", _text(item.result.output), item.source or None, path=path)]
         case (_, "user" | "own"):
             return _said(item, "user" if verdict.how == "user" else "assistant", path)
     return []
@@ -75,7 +75,7 @@ def _core(item: Any, path: str) -> list[Message]:
     if isinstance(item, SystemMessage):
         return [Message("system", _text(item.content), path=path)]
     if isinstance(item, UserMessage):
-        return [Message("user", _parts(item.content, path), item.source, path=path)]
+        return [Message("user", _parts(item.content, path), item.source or None, path=path)]
     if isinstance(item, AssistantMessage):
         return _answer(item, path)
     if isinstance(item, FunctionExecutionResultMessage):
@@ -87,22 +87,22 @@ def _answer(item: AssistantMessage, path: str) -> list[Message]:
     """Beside calls a thought is the text before them; beside text it is reasoning."""
     if isinstance(item.content, str):
         thought = [_assistant(item, Reasoning(item.thought), path)] if item.thought else []
-        return [*thought, Message("assistant", _text(item.content), item.source, path=path)]
+        return [*thought, Message("assistant", _text(item.content), item.source or None, path=path)]
     before = [_assistant(item, Text(item.thought), path)] if item.thought is not None else []
     return before + [_call(one, item.source, path) for one in item.content]
 
 
 def _assistant(item: AssistantMessage, part: Part, path: str) -> Message:
-    return Message("assistant", (part,), item.source, path=path)
+    return Message("assistant", (part,), item.source or None, path=path)
 
 
 def _said(item: AutogenItem, role: Role, path: str) -> list[Message]:
     if isinstance(item, MultiModalMessage):
-        return [Message(role, _parts(item.content, path), item.source, path=path)]
+        return [Message(role, _parts(item.content, path), item.source or None, path=path)]
     if isinstance(item, StructuredMessage):
-        return [Message(role, (Text(compact(item.content)),), item.source, path=path)]
+        return [Message(role, (Text(compact(item.content)),), item.source or None, path=path)]
     if isinstance(item, TextMessage | StopMessage | CodeGenerationEvent | ToolCallSummaryMessage | HandoffMessage):
-        return [Message(role, _text(item.content), item.source, path=path)]
+        return [Message(role, _text(item.content), item.source or None, path=path)]
     return []
 
 
@@ -112,12 +112,12 @@ def _rebuilt(item: ToolCallSummaryMessage, verdict: Verdict, path: str) -> list[
 
 
 def _call(call: FunctionCall, source: str, path: str) -> Message:
-    return Message("assistant", (ToolCall(call.name, call.arguments, call.id or None),), source, path=path)
+    return Message("assistant", (ToolCall(call.name, call.arguments, call.id or None),), source or None, path=path)
 
 
 def _result(result: FunctionExecutionResult, path: str) -> Message:
     part = ToolResult(_text(result.content), result.name, result.call_id or None, result.is_error)
-    return Message("tool", (part,), result.name, path=path)
+    return Message("tool", (part,), result.name or None, path=path)
 
 
 def _text(text: str) -> tuple[Text, ...]:

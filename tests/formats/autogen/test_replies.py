@@ -152,6 +152,12 @@ def test_the_chunks_of_an_id_add_up_to_its_message() -> None:
     assert len({one["id"] for one in items[:-1]}) == len(items) - 1
 
 
+def test_text_behind_the_last_call_is_told_before_the_calls() -> None:
+    items = told([[CallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
+    assert chunks_by_id(items) == {items[1]["id"]: "late"}
+    assert [one["type"] for one in items[1:-1]] == ["ThoughtEvent", "ToolCallRequestEvent"]
+
+
 def test_usage_beyond_the_totals_is_kept_in_metadata() -> None:
     last = told([MIXED])[-1]["messages"][-1]
     assert last["models_usage"] == {"prompt_tokens": 1, "completion_tokens": 2}
