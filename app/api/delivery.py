@@ -136,7 +136,7 @@ class Delivery:
         if type(last) is Finish:
             self.outcome = last
             self._end(200, data)
-        elif self._stream:
+        elif data:  # a format may have nothing to say of an event: heartbeats go on meanwhile
             self._quiet = False
             self._write(data)
 

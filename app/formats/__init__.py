@@ -2,8 +2,9 @@
 
 from app.formats.agentscope import AGENTSCOPE
 from app.formats.agentscope2 import AGENTSCOPE2
+from app.formats.autogen import AUTOGEN
 from app.formats.base import Format
 from app.formats.openai import OPENAI
 from app.formats.qwen import QWEN
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2)}
+FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN)}

@@ -1,0 +1,89 @@
+"""A reply as AutoGen 0.7.5 itself would tell it: by its agent (`compat`), or by its model client (`model`)."""
+
+from typing import Any
+
+from typing_extensions import override
+
+from app.chat.events import Finish
+from app.chat.segments import Segment
+from app.formats.autogen.encode import Stream, calls_of
+from app.formats.autogen.pen import models_usage
+from app.formats.autogen.reply import frame, pieces
+from app.formats.base import ReplyInfo
+
+
+class Compat(Stream):
+    """Thinking between tags in chunks that all name one message, then its thought, then the answer."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._all = self._author.begin()
+        self._tag = ""
+
+    @override
+    def _started(self, segment: Segment) -> bytes:
+        self._tag = "<think>" if segment.kind == "reasoning_content" else ""
+        return b""
+
+    @override
+    def _grown(self, segment: Segment, text: str) -> bytes:
+        tag, self._tag = self._tag, ""
+        return self._author.chunk(self._all, tag + text)
+
+    @override
+    def _completed(self, segment: Segment) -> bytes:
+        return self._author.chunk(self._all, "</think>") if segment.kind == "reasoning_content" else b""
+
+    @override
+    def _finished(self, finish: Finish) -> bytes:
+        author, calls, text = self._author, calls_of(self._segmenter.segments), self._said("content")
+        thought = text if calls else self._said("reasoning_content")
+        if thought:
+            author.message("ThoughtEvent", self._all.id, thought, {})
+        if calls:
+            author.message("ToolCallRequestEvent", author.new_id(), calls, {})
+        else:
+            author.message("TextMessage", author.new_id() if thought else self._all.id, text, {})
+        author.charge(finish.usage)
+        told = b"".join([frame(one) for one in author.messages])
+        return told + frame({"type": "TaskResult", **author.result(finish)})
+
+
+class ModelView(Stream):
+    """What a model client's `create_stream` yields."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._tag = ""
+
+    @override
+    def _started(self, segment: Segment) -> bytes:
+        self._tag = "<think>" if segment.kind == "reasoning_content" else ""
+        return b""
+
+    @override
+    def _grown(self, segment: Segment, text: str) -> bytes:
+        tag, self._tag = self._tag, ""
+        return b"".join([frame(piece) for piece in pieces(tag + text)])
+
+    @override
+    def _completed(self, segment: Segment) -> bytes:
+        return frame("</think>") if segment.kind == "reasoning_content" else b""
+
+    @override
+    def _finished(self, finish: Finish) -> bytes:
+        return frame(self.body(finish))
+
+    @override
+    def body(self, finish: Finish) -> dict[str, Any]:
+        calls, text = calls_of(self._segmenter.segments), self._said("content")
+        thought = text if calls else self._said("reasoning_content")
+        return {
+            "finish_reason": "function_calls" if finish.reason == "tool_calls" else finish.reason,
+            "content": calls or text,
+            # AutoGen's own type has no word for unknown.
+            "usage": models_usage(finish.usage) or {"prompt_tokens": 0, "completion_tokens": 0},
+            "cached": self._info.cached,
+            "logprobs": None,
+            "thought": thought or None,
+        }

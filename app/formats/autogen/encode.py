@@ -1,0 +1,154 @@
+"""A reply in AutoGen's messages: a stream of chunks and whole messages, or the whole at once.
+
+`interleaved`, the recommended form: every chunk carries the id of the message that it builds, a thought follows its own
+chunks, and the chunks of an id add up to that message. A text is M whether it ends as TextMessage or, since calls
+follow, as ThoughtEvent. Arguments are not streamed. The other two forms: `compat`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from typing_extensions import override
+
+from app.chat.events import Event, Failed, Finish
+from app.chat.segments import Completed, Grown, Segment, Segmenter, Started, Step
+from app.errors import UpstreamFailed
+from app.formats.autogen.reply import Author, Growing, error_item, frame
+from app.formats.base import ReplyInfo
+from app.formats.frames import encode
+
+
+def calls_of(segments: list[Segment]) -> list[dict[str, Any]]:
+    """AutoGen parses arguments, and nothing is no JSON."""
+    calls = [one for one in segments if one.kind == "function_call"]
+    return [{"id": one.id, "arguments": one.text if one.text.strip() else "{}", "name": one.name} for one in calls]
+
+
+class Stream(ABC):
+    """What the three forms share: events become steps, and a failure is the last frame."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._segmenter = Segmenter()
+        self._author = Author(info)
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        return b"".join([self._step(step) for step in self._segmenter.feed(events)])
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return frame(error_item(error))
+
+    def _step(self, step: Step) -> bytes:
+        if type(step) is Grown:
+            return self._grown(step.segment, step.text) if step.segment.kind != "function_call" else b""
+        if isinstance(step, Started):
+            return self._started(step.segment)
+        if isinstance(step, Completed):
+            return self._completed(step.segment)
+        if isinstance(step, Finish):
+            return self._finished(step)
+        assert isinstance(step, Failed)
+        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+
+    @abstractmethod
+    def _started(self, segment: Segment) -> bytes: ...
+
+    @abstractmethod
+    def _grown(self, segment: Segment, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _completed(self, segment: Segment) -> bytes: ...
+
+    @abstractmethod
+    def _finished(self, finish: Finish) -> bytes: ...
+
+    def body(self, finish: Finish) -> dict[str, Any]:
+        """The reply as one object, once it is finished."""
+        return self._author.result(finish)
+
+    @property
+    def complete(self) -> list[dict[str, Any]]:
+        """The messages that will not change."""
+        return self._author.messages
+
+    def _said(self, kind: str) -> str:
+        return "".join([one.text for one in self._segmenter.segments if one.kind == kind])
+
+
+class Interleaved(Stream):
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._thought: Growing | None = None
+        self._text: Growing | None = None
+
+    @override
+    def _started(self, segment: Segment) -> bytes:
+        if segment.kind == "reasoning_content":
+            self._thought = self._author.begin("reasoning")
+        elif segment.kind == "content":
+            self._text = self._text or self._author.begin("content")
+        elif self._text is not None:
+            return frame(self._preamble(self._text))
+        return b""
+
+    @override
+    def _grown(self, segment: Segment, text: str) -> bytes:
+        growing = self._thought if segment.kind == "reasoning_content" else self._text
+        assert growing is not None
+        growing.texts.append(text)
+        return self._author.chunk(growing, text)
+
+    @override
+    def _completed(self, segment: Segment) -> bytes:
+        if segment.kind == "reasoning_content" and self._thought is not None:
+            thought, self._thought = self._thought, None
+            kind = {"kind": "reasoning"}
+            return frame(self._author.message("ThoughtEvent", thought.id, thought.text, kind, segment.extra))
+        if segment.kind == "content" and self._text is not None:
+            self._text.extra |= segment.extra
+        return b""
+
+    def _preamble(self, text: Growing) -> dict[str, Any]:
+        """Text beside calls."""
+        self._text = None
+        return self._author.message("ThoughtEvent", text.id, text.text, {"kind": "content"}, text.extra)
+
+    @override
+    def _finished(self, finish: Finish) -> bytes:
+        author, segments, loose = self._author, self._segmenter.segments, self._segmenter.loose_extra
+        calls = calls_of(segments)
+        out = b""
+        if calls:
+            if self._text is not None:
+                out = frame(self._preamble(self._text))
+            extras = [one.extra for one in segments if one.kind == "function_call"]
+            extras[-1] = extras[-1] | loose
+            author.message("ToolCallRequestEvent", author.new_id(), calls, {}, *extras)
+        else:
+            text = self._text or author.begin()
+            author.message("TextMessage", text.id, text.text, {}, text.extra | loose)
+        author.charge(finish.usage)
+        return out + frame(author.messages[-1]) + frame({"type": "TaskResult", **author.result(finish)})
+
+
+class Whole:
+    """`stream: false`: the same machine, and one object at its end."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        self._stream.feed(events)
+        last = events[-1] if events else None
+        return encode(self._stream.body(last)) if isinstance(last, Finish) else b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The error, and beside it what was complete until then."""
+        body = error_item(error)
+        return encode(body | {"messages": self._stream.complete} if self._stream.complete else body)

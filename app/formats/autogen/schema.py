@@ -1,0 +1,187 @@
+"""AutoGen's messages and events as they come over the wire: the union of what AgentChat 0.4 to 0.7.5 writes."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
+
+from app.formats.autogen.core import (
+    AssistantMessage,
+    ContextMessage,
+    CoreMessage,
+    FunctionExecutionResultMessage,
+    Item,
+    SystemMessage,
+    UnknownTag,
+    UserMessage,
+)
+from app.formats.autogen.leaves import (
+    CodeBlock,
+    CodeResult,
+    FunctionCall,
+    FunctionExecutionResult,
+    MemoryContent,
+    Piece,
+    Usage,
+)
+
+
+def _given(value: datetime | None) -> datetime:
+    if value is None:
+        raise ValueError("must be a time")
+    return value
+
+
+Time = Annotated[datetime | None, AfterValidator(_given), WithJsonSchema({"type": "string", "format": "date-time"})]
+
+
+class Spoken(Item):
+    """What every message and event of AgentChat has; older versions write only some of it."""
+
+    id: str | None = None
+    source: str
+    models_usage: Usage | None = None
+    created_at: Time = None
+
+
+class TextMessage(Spoken):
+    content: str
+    type: Literal["TextMessage"]
+
+
+class StopMessage(Spoken):
+    content: str
+    type: Literal["StopMessage"]
+
+
+class MultiModalMessage(Spoken):
+    content: list[Piece]
+    type: Literal["MultiModalMessage"]
+
+
+class ToolCallSummaryMessage(Spoken):
+    content: str
+    type: Literal["ToolCallSummaryMessage"]
+    tool_calls: list[FunctionCall] = []
+    results: list[FunctionExecutionResult] = []
+
+
+class HandoffMessage(Spoken):
+    content: str
+    target: str
+    context: list[ContextMessage] = []
+    type: Literal["HandoffMessage"]
+
+
+class StructuredMessage(Spoken):
+    content: dict[str, Any]
+    format_string: str | None = None
+    type: Annotated[str, Field(pattern=r"^StructuredMessage\[.+\]$")]
+
+
+class ToolCallRequestEvent(Spoken):
+    content: list[FunctionCall]
+    type: Literal["ToolCallRequestEvent"]
+
+
+class ToolCallExecutionEvent(Spoken):
+    content: list[FunctionExecutionResult]
+    type: Literal["ToolCallExecutionEvent"]
+
+
+class ThoughtEvent(Spoken):
+    content: str
+    type: Literal["ThoughtEvent"]
+
+
+class CodeGenerationEvent(Spoken):
+    retry_attempt: int = 0
+    content: str
+    code_blocks: list[CodeBlock] = []
+    type: Literal["CodeGenerationEvent"]
+
+
+class CodeExecutionEvent(Spoken):
+    retry_attempt: int = 0
+    result: CodeResult
+    type: Literal["CodeExecutionEvent"]
+
+
+class ModelClientStreamingChunkEvent(Spoken):
+    content: str
+    full_message_id: str | None = None
+    type: Literal["ModelClientStreamingChunkEvent"]
+
+
+class UserInputRequestedEvent(Spoken):
+    request_id: str
+    content: Literal[""] = ""
+    type: Literal["UserInputRequestedEvent"]
+
+
+class MemoryQueryEvent(Spoken):
+    content: list[MemoryContent]
+    type: Literal["MemoryQueryEvent"]
+
+
+class SelectSpeakerEvent(Spoken):
+    content: list[str]
+    type: Literal["SelectSpeakerEvent"]
+
+
+class SelectorEvent(Spoken):
+    content: str
+    type: Literal["SelectorEvent"]
+
+
+Saying: TypeAlias = TextMessage | StopMessage | MultiModalMessage | StructuredMessage | CodeGenerationEvent
+Aside: TypeAlias = (
+    ModelClientStreamingChunkEvent | UserInputRequestedEvent | MemoryQueryEvent | SelectSpeakerEvent | SelectorEvent
+)
+"""What nobody says to a model."""
+Acting: TypeAlias = ToolCallRequestEvent | ToolCallExecutionEvent | ToolCallSummaryMessage | HandoffMessage
+AutogenItem: TypeAlias = CoreMessage | Saying | Aside | Acting | ThoughtEvent | CodeExecutionEvent
+
+_CLASSES: tuple[type[Item], ...] = (
+    SystemMessage,
+    UserMessage,
+    AssistantMessage,
+    FunctionExecutionResultMessage,
+    TextMessage,
+    StopMessage,
+    MultiModalMessage,
+    ToolCallSummaryMessage,
+    HandoffMessage,
+    StructuredMessage,
+    ToolCallRequestEvent,
+    ToolCallExecutionEvent,
+    ThoughtEvent,
+    CodeGenerationEvent,
+    CodeExecutionEvent,
+    ModelClientStreamingChunkEvent,
+    UserInputRequestedEvent,
+    MemoryQueryEvent,
+    SelectSpeakerEvent,
+    SelectorEvent,
+)
+_NAMES = frozenset(one.__name__ for one in _CLASSES)
+
+
+def _tag(value: Any) -> str:
+    type_ = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    name = type_.partition("[")[0] if isinstance(type_, str) else ""
+    return f"<{name}>" if name in _NAMES else "<unknown>"
+
+
+def _union() -> Any:
+    """One branch for each class, so that an error is told of the class that an item names."""
+    union: Any = UnknownTag
+    for one in _CLASSES:
+        union = union | Annotated[one, Tag(f"<{one.__name__}>")]
+    return Annotated[union, Discriminator(_tag)]
+
+
+AutogenMessage: Any = _union()
+AutogenMessages: Any = Annotated[list[AutogenMessage], Field(min_length=1)]
+one_item: TypeAdapter[Any] = TypeAdapter(AutogenMessage)
+all_items: TypeAdapter[Any] = TypeAdapter(AutogenMessages)

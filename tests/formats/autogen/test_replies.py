@@ -1,0 +1,257 @@
+"""A reply in AutoGen's frames: those recorded, in any form, cut anywhere."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
+from app.errors import UpstreamFailed
+from app.formats.autogen import AUTOGEN
+from app.formats.base import Mode, Options, ReplyInfo
+
+from tests.formats.autogen.recorded import cases, read, text
+from tests.replay import Recorded, replay
+
+STREAMS = cases("autogen/streams")
+EMITTED = cases("emit/autogen")
+Json = dict[str, Any]
+
+
+def info(form: Any = "interleaved", **fields: Any) -> ReplyInfo:
+    options = Options(autogen_stream=form)
+    return ReplyInfo("chat-1", "req-1", "m", 1767225600, options=options, **fields)
+
+
+def frames(data: bytes) -> list[Any]:
+    blocks = data.decode().split("\n\n")
+    assert blocks.pop() == ""
+    assert all(block.startswith("data: ") and "\n" not in block for block in blocks)
+    return [json.loads(block.removeprefix("data: ")) for block in blocks]
+
+
+def told(batches: Iterable[list[Event]], form: str = "interleaved", mode: Mode = "delta") -> list[Any]:
+    encoder = AUTOGEN.encoder(info(form), mode)
+    return frames(encoder.open() + b"".join(encoder.feed(events) for events in batches))
+
+
+def whole(events: list[Event], form: str = "interleaved", **fields: Any) -> Json:
+    body: Json = json.loads(AUTOGEN.encoder(info(form, **fields), "whole").feed(events))
+    return body
+
+
+def upstream(name: str, size: int = 10**9) -> list[list[Event]]:
+    data = STREAMS[name]["upstream_sse"].encode()
+    parts = [data[start : start + size] for start in range(0, len(data), size)]
+    return asyncio.run(replay(Recorded(parts, headers={"content-type": "text/event-stream"})))
+
+
+def renamed(items: list[Any]) -> list[Any]:
+    """Ids in the order of their appearance, and no times."""
+    names: dict[str, int] = {}
+    out = []
+    for item in items:
+        item = {key: value for key, value in item.items() if key != "created_at"} if isinstance(item, dict) else item
+        for key in ("id", "full_message_id"):
+            if isinstance(item, dict) and key in item:
+                item[key] = names.setdefault(item[key], len(names))
+        out.append(item)
+    return out
+
+
+def without_result(items: list[Any]) -> list[Any]:
+    if items[-1].get("type") == "error":
+        assert items[-1]["source"] == "system"
+        return [*items[:-1], {key: items[-1][key] for key in ("type", "content", "source")}]
+    assert items[-1]["type"] == "TaskResult"
+    return items[:-1]
+
+
+@pytest.mark.parametrize("size", [10**9, 7])
+@pytest.mark.parametrize("name", EMITTED)
+def test_a_recorded_reply_is_told_in_the_frames_agreed(name: str, size: int) -> None:
+    ours = without_result(told(upstream(name, size)))
+    assert renamed(ours) == renamed(EMITTED[name]["frames"])
+
+
+NOT_AS_AUTOGEN = {
+    "s08_content_and_toolcall_same_chunk": "AutoGen loses a call that comes with text in one chunk",
+    "s13_usage_on_finish_chunk": "AutoGen forgets the reason of a finish that comes with the usage",
+    "s15_toolcall_finish_stop": "AutoGen says stop where there are calls",
+    "s16_reasoning_empty_string_with_content": "AutoGen closes the thinking after the text",
+    "s17_all_index_zero": "AutoGen glues two calls of one index together",
+    "s22_toolcall_no_args": "AutoGen leaves arguments empty and fails to parse them",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
+def test_the_model_view_is_what_autogens_client_yields(name: str) -> None:
+    *chunks, last = STREAMS[name]["create_stream"]
+    assert (told(upstream(name), "model") == [*chunks, last["CreateResult"]]) is (name not in NOT_AS_AUTOGEN)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_compatible_form_is_what_autogens_agent_tells(name: str) -> None:
+    ours = without_result(told(upstream(name), "compat"))
+    of_tools = ("ToolCallExecutionEvent", "ToolCallSummaryMessage")
+    theirs = [one for one in STREAMS[name]["events"][1:] if "EXCEPTION" not in one and one["type"] not in of_tools]
+    if name.startswith("s20"):
+        ours.pop()
+    differs = NOT_AS_AUTOGEN.keys() - {"s13_usage_on_finish_chunk", "s15_toolcall_finish_stop"}
+    assert (renamed(ours) == renamed(theirs)) is (name not in differs)
+
+
+@pytest.mark.parametrize("form", ["interleaved", "compat", "model"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> None:
+    batches = upstream(name)
+    events = [event for batch in batches for event in batch]
+    last = events[-1]
+    if isinstance(last, Failed):
+        assert AUTOGEN.encoder(info(form), "whole").feed(events[:-1]) == b""
+        return
+    streamed = told(batches, form)[-1]
+    streamed.pop("type", None)
+    assert whole(events, form) == streamed
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
+def test_the_messages_told_can_be_posted_back_as_history(name: str) -> None:
+    messages = told(upstream(name))[-1]["messages"]
+    assert AUTOGEN.encode(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]
+
+
+def chunks_by_id(items: list[Any]) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for one in items:
+        if one["type"] == "ModelClientStreamingChunkEvent":
+            said[one["full_message_id"]] = said.get(one["full_message_id"], "") + one["content"]
+    return said
+
+
+MIXED: list[Event] = [
+    ReasoningDelta("r1"),
+    TextDelta("t1"),
+    ReasoningDelta("r2"),
+    ReasoningDelta("!"),
+    TextDelta("t2"),
+    CallDelta(0, "{}", "c1", "f"),
+    TextDelta("t3"),
+    CallDelta(1, "", "c2", "g"),
+    Finish("tool_calls", {"prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 1}),
+]
+
+
+def test_the_chunks_of_an_id_add_up_to_its_message() -> None:
+    items = told([MIXED])
+    whole_ones = {one["id"]: one["content"] for one in items[-1]["messages"] if isinstance(one["content"], str)}
+    assert chunks_by_id(items) == whole_ones
+    assert list(whole_ones.values()) == ["r1", "r2!", "t1t2", "t3"]
+    assert [one["type"] for one in items[-1]["messages"]] == ["ThoughtEvent"] * 4 + ["ToolCallRequestEvent"]
+    assert len({one["id"] for one in items[:-1]}) == len(items) - 1
+
+
+def test_text_behind_the_last_call_is_told_before_the_calls() -> None:
+    items = told([[CallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
+    assert chunks_by_id(items) == {items[1]["id"]: "late"}
+    assert [one["type"] for one in items[1:-1]] == ["ThoughtEvent", "ToolCallRequestEvent"]
+
+
+def test_usage_beyond_the_totals_is_kept_in_metadata() -> None:
+    last = told([MIXED])[-1]["messages"][-1]
+    assert last["models_usage"] == {"prompt_tokens": 1, "completion_tokens": 2}
+    assert json.loads(last["metadata"]["usage"])["reasoning_tokens"] == 1
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 1}, {}])
+def test_usage_that_is_not_known_is_null(usage: Json | None) -> None:
+    assert told([[TextDelta("x"), Finish("stop", usage)]])[-1]["messages"][-1]["models_usage"] is None
+
+
+def test_an_empty_answer_is_an_empty_text() -> None:
+    for events in ([Finish("stop")], [ReasoningDelta("hm"), Finish("length")]):
+        messages = told([list(events)])[-1]["messages"]
+        assert (messages[-1]["type"], messages[-1]["content"]) == ("TextMessage", "")
+        assert told([list(events)], "compat")[-1]["messages"][-1]["content"] == ""
+        assert told([list(events)], "model")[-1]["content"] == ""
+
+
+def test_ids_and_times_follow_from_the_reply() -> None:
+    first, *_, last = told([[TextDelta("x"), Finish("stop")]])
+    assert (first["full_message_id"], first["id"], last["messages"][0]["id"]) == ("chat-1-1", "chat-1-2", "chat-1-1")
+    assert first["created_at"] == last["messages"][0]["created_at"] == "2026-01-01T00:00:00Z"
+    assert last["stop_reason"] == "stop"
+
+
+def test_line_separators_are_escaped_and_other_letters_are_not() -> None:
+    encoder = AUTOGEN.encoder(info(), "delta")
+    data = encoder.feed([TextDelta("é\u2028\u2029\x85"), Finish("stop")])
+    assert "é\\u2028\\u2029\\u0085".encode() in data
+    assert len(data.decode().splitlines()) == data.count(b"\n")
+
+
+@pytest.mark.parametrize("form", ["interleaved", "compat", "model"])
+def test_no_chunk_is_too_long_for_a_line_reader(form: str) -> None:
+    encoder = AUTOGEN.encoder(info(form), "delta")
+    data = encoder.feed([TextDelta("x" + "\u2028" * 50_000)])
+    assert max(map(len, data.split(b"\n\n"))) < 60_000
+    said = [one if isinstance(one, str) else one["content"] for one in frames(data)]
+    assert "".join(said) == "x" + "\u2028" * 50_000
+
+
+def test_snapshots_are_told_as_deltas() -> None:
+    assert told([MIXED], mode="snapshot") == told([MIXED])
+
+
+def test_an_error_is_the_last_frame_and_completes_nothing() -> None:
+    batches = upstream("s20_error_mid_stream")
+    for form in ("interleaved", "compat", "model"):
+        error = told(batches, form)[-1]
+        assert (error["type"], error["source"], error["content"]) == ("error", "system", "boom")
+        assert (error["code"], error["status"], error["request_id"]) == ("server_error", 502, "req-1")
+        assert "message" not in error
+
+
+def test_an_http_error_has_the_body_of_the_error_frame() -> None:
+    failed = upstream("s20_error_mid_stream")[-1][-1]
+    assert isinstance(failed, Failed)
+    error = UpstreamFailed(failed.fault).to_dict("req-1")
+    assert AUTOGEN.error(error) == frames(AUTOGEN.encoder(info(), "delta").fail(error))[0]
+
+
+def test_a_whole_reply_that_fails_says_what_was_complete() -> None:
+    encoder = AUTOGEN.encoder(info(), "whole")
+    assert "messages" not in json.loads(encoder.fail({"message": "no"}))
+    assert encoder.open() == encoder.feed([]) == encoder.feed([ReasoningDelta("r"), TextDelta("t")]) == b""
+    body = json.loads(encoder.fail({"message": "no", "code": "x"}))
+    assert [one["content"] for one in body.pop("messages")] == ["r"]
+    assert body == {"type": "error", "content": "no", "source": "system", "code": "x"}
+
+
+def test_warnings_and_a_hit_of_the_cache_are_told() -> None:
+    events: list[Event] = [TextDelta("x"), Finish("stop")]
+    assert whole(events, warnings=("careful",))["warnings"] == ["careful"]
+    assert whole(events, "model", cached=True)["cached"] is True
+
+
+def test_opaque_fields_come_back_with_the_history() -> None:
+    events: list[Event] = [
+        Extra({"reasoning_details": [{"a": 1}]}),
+        ReasoningDelta("r"),
+        TextDelta("no", refusal=True),
+        CallDelta(0, "{}", "c", "f"),
+        CallDelta(1, "{}", "d", "g"),
+        Extra({"extra_content": {"s": "x"}}, 0),
+        Finish("tool_calls"),
+    ]
+    reasoning, said, first, second = read(whole(events)["messages"])
+    assert reasoning.extra["reasoning_details"] == [{"a": 1}]
+    assert said.extra["refusal"] is True
+    assert first.parts[0].extra == {"extra_content": {"s": "x"}}  # type: ignore[union-attr]  # a call
+    assert second.parts[0].extra == {}  # type: ignore[union-attr]  # a call
+
+
+def test_opaque_fields_behind_the_last_message_stand_on_it() -> None:
+    events: list[Event] = [CallDelta(0, "{}", "d", "g"), Extra({"reasoning_details": [1]}), Finish("tool_calls")]
+    assert read(whole(events)["messages"])[0].extra["reasoning_details"] == [1]
