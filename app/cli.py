@@ -1,4 +1,4 @@
-"""The command line: parley serve | chat | check-config | openapi."""
+"""The command line: parley serve | chat | convert | check-config | openapi."""
 
 import argparse
 import json
@@ -13,7 +13,9 @@ from app.settings import Settings, SettingsError, load
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
-    handler = {"serve": _serve, "chat": _chat, "check-config": _check_config, "openapi": _openapi}[arguments.command]
+    handler = {"serve": _serve, "chat": _chat, "convert": _convert, "check-config": _check_config, "openapi": _openapi}[
+        arguments.command
+    ]
     try:
         return handler(arguments)
     except SettingsError as error:
@@ -27,7 +29,9 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="parley", description="An HTTP gateway that translates chat formats.")
     parser.add_argument("--version", action="version", version=f"parley {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | chat | check-config | openapi")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="serve | chat | convert | check-config | openapi"
+    )
     serve = commands.add_parser("serve", help="serve HTTP")
     serve.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     serve.add_argument("--host", help="the address to listen at")
@@ -39,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--functions", type=Path, metavar="FILE", help="a JSON file with functions to offer")
     chat.add_argument("--system", help="a system message before the question")
     chat.add_argument("--json", action="store_true", help="print every event as a line of JSON")
+    convert = commands.add_parser("convert", help="a conversation of one format in another")
+    convert.add_argument("file", type=Path, help="a JSON file with a list of messages; - for standard input")
+    convert.add_argument("--from", dest="source", default="auto", help="qwen, openai, autogen, agentscope, agentscope2")
+    convert.add_argument("--to", dest="target", required=True, help="one of the same")
+    convert.add_argument("--strict", action="store_true", help="refuse what would be lost")
     check = commands.add_parser("check-config", help="name every mistake of a configuration")
     check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
     commands.add_parser("openapi", help="print the OpenAPI document")
@@ -89,6 +98,28 @@ def _chat(arguments: argparse.Namespace) -> int:
     if arguments.system:
         messages.insert(0, {"role": "system", "content": arguments.system})
     return terminal.chat(arguments.url, messages, **options)
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from app.api.convert import convert
+    from app.errors import InvalidInput, ParleyError
+
+    try:
+        text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
+        asked = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
+        answer = convert(json.dumps(asked | {"messages": json.loads(text)}).encode())
+    except (OSError, ValueError) as error:
+        print(f"parley: {arguments.file}: {error}", file=sys.stderr)
+        return 2
+    except ParleyError as error:
+        found = error.violations if isinstance(error, InvalidInput) else ()
+        for line in [f"{one.path}: {one.message}" for one in found] or [error.message]:
+            print(f"parley: {line}", file=sys.stderr)
+        return 1
+    for warning in answer["warnings"]:
+        print(f"parley: {warning}", file=sys.stderr)
+    print(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
+    return 0
 
 
 def _check_config(arguments: argparse.Namespace) -> int:

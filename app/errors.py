@@ -21,7 +21,7 @@ Codes are the kinds of faults (`chat.events.Fault`) and the gateway's own. The b
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -58,6 +58,9 @@ class ParleyError(Exception):
     code: ClassVar[str] = "internal_error"
     status: int = 500
     retryable: bool = False
+
+    shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """How the caller's own format says an error; None: in the gateway's form."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)

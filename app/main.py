@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import httpx
 from fastapi import FastAPI, Request
@@ -12,7 +12,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.api.chat import ChatEndpoint, Desk
+from app.api.chat import ChatEndpoint, Desk, Receive, read_body
+from app.api.completions import read_completion
+from app.api.convert import convert
 from app.api.edge import Edge
 from app.api.models import listing
 from app.api.openapi import describe
@@ -37,16 +39,18 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     app.state.settings = settings
     app.state.transport = transport
     app.state.desk = None
-    app.add_middleware(Edge, direct={"/v1/chat": _chat(app)})
+    app.add_middleware(
+        Edge, direct={"/v1/chat": _direct(app, "chat"), "/v1/chat/completions": _direct(app, "completions")}
+    )
     _plain_routes(app)
     _error_handlers(app)
     describe(app)
     return app
 
 
-def _chat(app: FastAPI) -> Any:
+def _direct(app: FastAPI, name: str) -> Any:
     async def endpoint(scope: Any, receive: Any, send: Any) -> None:
-        await app.state.chat(scope, receive, send)
+        await getattr(app.state, name)(scope, receive, send)
 
     return endpoint
 
@@ -66,6 +70,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     desk = Desk(gateway, settings.server, Pulse(max(beat, 0.01)))
     app.state.client, app.state.table, app.state.desk = client, table, desk
     app.state.chat = ChatEndpoint(desk)
+    app.state.completions = ChatEndpoint(desk, read_completion, "completions")
     try:
         yield
     finally:
@@ -92,6 +97,12 @@ def _plain_routes(app: FastAPI) -> None:
     async def models(request: Request) -> dict[str, Any]:
         state = request.app.state
         return await listing(state.table.names(), state.table.passthrough, state.client)
+
+    @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
+    async def convert_messages(request: Request) -> JSONResponse:
+        limit = request.app.state.settings.server.max_body_bytes
+        body = await read_body(dict(request.scope), cast(Receive, request.receive), limit)
+        return JSONResponse(await asyncio.to_thread(convert, body))
 
     @app.get("/healthz", tags=["health"], summary="The process lives")
     async def healthz() -> dict[str, str]:

@@ -48,14 +48,20 @@ class Desk:
 
 
 class ChatEndpoint:
-    def __init__(self, desk: Desk) -> None:
+    """`read` makes a request of a body; `face` is its name in the logs."""
+
+    def __init__(
+        self, desk: Desk, read: Callable[[bytes | bytearray, Limits], Reading] = read, face: str = "chat"
+    ) -> None:
         self._desk = desk
+        self._read = read
+        self._face = face
         server = desk.server
         self._limits = Limits(max_messages=server.max_messages, max_nesting=server.max_nesting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        entry = RequestLog(request_id, "chat")
+        entry = RequestLog(request_id, self._face)
         desk = self._desk
         desk.busy += 1
         try:
@@ -74,10 +80,14 @@ class ChatEndpoint:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog) -> None:
         """What was read is not held while the reply comes."""
         raw = await read_body(scope, receive, self._desk.server.max_body_bytes)
-        reading = read(raw, self._limits)
+        reading = self._read(raw, self._limits)
         del raw
         hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
-        delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
+        try:
+            delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
+        except ParleyError as error:
+            error.shape = reading.reply_format.error
+            raise
         del reading
         await self._deliver(delivery, opening, receive)
         entry.delivered(delivery)
@@ -109,6 +119,7 @@ class ChatEndpoint:
             warnings=warnings,
             completed_bodies=envelope.completed_bodies,
             options=envelope.options,
+            include_usage=envelope.include_usage,
         )
         return self._delivery(send, hang_up, reading, info), opening
 

@@ -11,10 +11,11 @@ from app.chat.messages import ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Mode, Options
+from app.formats.detect import detect
 from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
 
-FormatName = Literal["qwen"]
+FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
 
 
 class CacheControl(BaseModel):
@@ -31,7 +32,7 @@ class Envelope(BaseModel):
 
     model: str | None = Field(default=None, min_length=1, max_length=512)
     messages: list[Any] = Field(min_length=1)
-    format: FormatName = "qwen"
+    format: FormatName | Literal["auto"] = "qwen"
     reply_format: FormatName | None = None
     functions: list[Any] | None = None
     tools: list[Any] | None = Field(default=None, description="An alias of `functions`.")
@@ -42,6 +43,7 @@ class Envelope(BaseModel):
     agent: str | None = Field(default=None, min_length=1, max_length=512)
     agent_name: str | None = Field(default=None, min_length=1, max_length=512)
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
+    include_usage: bool = Field(default=True, description="openai: a stream ends with a chunk of usage.")
     cache: CacheControl | None = None
     metadata: dict[str, str] | None = None
 
@@ -84,14 +86,23 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
         envelope = Envelope.model_validate_json(raw)
     except ValidationError as error:
         raise _refused(error, raw, limits) from None
+    return understood(envelope, limits)
+
+
+def understood(envelope: Envelope, limits: Limits) -> Reading:
+    """Raises InvalidInput with every violation, in the form of the reply's format."""
     found = list(_beyond(envelope, limits))
-    form = FORMATS[envelope.format]
+    name, mixed = (envelope.format, []) if envelope.format != "auto" else detect(envelope.messages)
+    form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]
     decoded = form.decode(envelope.messages, envelope.options)
+    found += mixed
     field = "functions" if envelope.functions is not None else "tools"
     tools, wrong = _tools(field, envelope.functions or envelope.tools or ())
     found += [*decoded.violations, *wrong]
     if found:
-        raise InvalidInput(found)
+        refusal = InvalidInput(found)
+        refusal.shape = reply.error
+        raise refusal
     request = ChatRequest(
         model=envelope.model or "",
         messages=decoded.messages,
@@ -99,7 +110,6 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
         params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
         text_joiner=form.text_joiner,
     )
-    reply = FORMATS[envelope.reply_format or envelope.format]
     return Reading.model_construct(
         envelope=envelope, reply_format=reply, request=request, warnings=tuple(decoded.warnings)
     )
@@ -111,7 +121,12 @@ def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> 
         return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
     body = from_json(bytes(raw))
     found = violations(error, body)
-    return InvalidInput([*found, *_inside(body)] if isinstance(body, dict) else found)
+    if not isinstance(body, dict):
+        return InvalidInput(found)
+    refusal = InvalidInput([*found, *_inside(body)])
+    name = body.get("reply_format") or body.get("format")
+    refusal.shape = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
+    return refusal
 
 
 def _inside(body: dict[str, Any]) -> Iterator[Violation]:

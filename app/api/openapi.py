@@ -6,8 +6,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, TypeAdapter
 
+from app.api.convert import Conversion, Converted
 from app.api.envelope import Envelope
 from app.formats import FORMATS
+from app.formats.base import Format
 
 _REF = "#/components/schemas/{model}"
 _FUNCTION: dict[str, Any] = {
@@ -76,7 +78,7 @@ def describe(app: FastAPI) -> None:
 def _add_chat(document: dict[str, Any]) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for row in FORMATS.values():
-        _define(schemas, f"Messages_{row.name}", TypeAdapter(row.schema).json_schema(ref_template=_REF))
+        _define_messages(schemas, row)
     _define(schemas, "ChatRequest", Envelope.model_json_schema(ref_template=_REF))
     schemas["ChatRequest"]["properties"]["messages"] = {
         "anyOf": [{"$ref": _REF.format(model=f"Messages_{name}")} for name in FORMATS],
@@ -89,6 +91,73 @@ def _add_chat(document: dict[str, Any]) -> None:
     _define(schemas, "Error", ErrorBody.model_json_schema(ref_template=_REF))
     _define(schemas, "ChatReply", WholeReply.model_json_schema(ref_template=_REF))
     document["paths"]["/v1/chat"] = {"post": _operation()}
+    _add_convert(document, schemas)
+    document["paths"]["/v1/chat/completions"] = {"post": _completions(schemas)}
+
+
+def _define_messages(schemas: dict[str, Any], row: Format) -> None:
+    """The classes of each format under names of their own: several have a `FunctionCall`."""
+    reference = f"#/components/schemas/{row.name}_{{model}}"
+    schema = TypeAdapter(row.schema).json_schema(ref_template=reference)
+    schemas.update({f"{row.name}_{name}": body for name, body in schema.pop("$defs", {}).items()})
+    schemas[f"Messages_{row.name}"] = schema
+
+
+def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
+    _define(schemas, "Conversion", Conversion.model_json_schema(ref_template=_REF))
+    _define(schemas, "Converted", Converted.model_json_schema(ref_template=_REF))
+    operation = document["paths"]["/v1/convert"]["post"]
+    operation["requestBody"] = {"required": True, "content": _json_of("Conversion")}
+    operation["responses"] = {
+        "200": {"description": "The messages, and what was lost", "content": _json_of("Converted")},
+        "400": {"description": "No JSON", "content": _json_of("Error")},
+        "413": {"description": "The body is too large", "content": _json_of("Error")},
+        "422": {"description": "Violations, each with its JSON path", "content": _json_of("Error")},
+    }
+
+
+def _json_of(model: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REF.format(model=model)}}}
+
+
+_COMPLETION_REQUEST: dict[str, Any] = {
+    "title": "CompletionRequest",
+    "description": "OpenAI's own form; fields that are not known here go on to the model's server.",
+    "type": "object",
+    "properties": {
+        "model": {"type": "string"},
+        "messages": {"$ref": _REF.format(model="Messages_openai")},
+        "stream": {"type": "boolean", "default": False},
+        "n": {"const": 1},
+    },
+    "required": ["messages"],
+    "additionalProperties": True,
+}
+_OPENAI_ERROR: dict[str, Any] = {
+    "title": "OpenAIError",
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "code": {"type": "string"}},
+            "required": ["message", "type", "code"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def _completions(schemas: dict[str, Any]) -> dict[str, Any]:
+    schemas |= {"CompletionRequest": _COMPLETION_REQUEST, "OpenAIError": _OPENAI_ERROR}
+    operation = _operation()
+    operation |= {"summary": "The same for clients of OpenAI's SDKs", "operationId": "completions"}
+    operation["requestBody"] = {"required": True, "content": _json_of("CompletionRequest")}
+    for status, answer in operation["responses"].items():
+        answer["content"] = _json_of("OpenAIError")
+        if status == "200":
+            answer["description"] = "A `chat.completion`, or its chunks with `stream: true`"
+            answer["content"] = {"text/event-stream": {}, "application/json": {"schema": {"type": "object"}}}
+    return operation
 
 
 def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:

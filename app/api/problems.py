@@ -23,4 +23,5 @@ async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] 
 
 
 async def send_error(send: Send, error: ParleyError, request_id: str) -> None:
-    await send_json(send, error.status, {"error": error.to_dict(request_id)}, error.headers)
+    told = error.to_dict(request_id)
+    await send_json(send, error.status, error.shape(told) if error.shape else {"error": told}, error.headers)

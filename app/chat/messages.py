@@ -36,8 +36,6 @@ class Media:
     """Audio: the codec's name as the caller gave it (`wav`, `mp3`)."""
     detail: str | None = None
     """Image: how closely to look (OpenAI's `low`, `high`, `auto`)."""
-    name: str | None = None
-    """File: what it is called."""
     path: str = ""
     """Where it stood in the request, for errors."""
     name: str | None = None

@@ -1,4 +1,4 @@
-"""OpenAI's chat messages as they come over the wire: lenient where clients differ, strict where content would be lost."""
+"""OpenAI's chat messages as they come over the wire: lenient where clients differ, strict where content is at stake."""
 
 import re
 from typing import Annotated, Any, Literal

@@ -1,0 +1,60 @@
+"""`POST /v1/convert`: a conversation of one format in another. No model is called."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from app.api.envelope import FormatName
+from app.errors import BadRequest, InvalidInput, Violation
+from app.formats import FORMATS
+from app.formats.base import Options
+from app.formats.detect import detect
+from app.formats.violations import violations
+
+
+class Conversion(BaseModel):
+    """The body of `POST /v1/convert`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+    source: FormatName | Literal["auto"] = Field(default="auto", alias="from")
+    target: FormatName = Field(alias="to")
+    messages: list[Any] = Field(min_length=1)
+    strict: bool = Field(default=False, description="Refuse what `to` cannot say, in place of a warning.")
+    agent: str | None = None
+    agent_name: str | None = None
+
+
+class Converted(BaseModel):
+    messages: list[Any]
+    warnings: list[str]
+
+
+def convert(raw: bytes | bytearray) -> dict[str, Any]:
+    """The answer to such a body. Raises BadRequest, InvalidInput."""
+    try:
+        asked = Conversion.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise BadRequest(f"the body is no JSON: {first['msg']}") from None
+        raise InvalidInput(violations(error, from_json(bytes(raw)))) from None
+    return converted(asked)
+
+
+def converted(asked: Conversion) -> dict[str, Any]:
+    """Raises InvalidInput for a list that is not of its format, and, if strict, for every loss."""
+    name, mixed = (asked.source, []) if asked.source != "auto" else detect(asked.messages)
+    options = Options(asked.agent, asked.agent_name or "assistant")
+    decoded = FORMATS[name].decode(asked.messages, options)
+    found = [*mixed, *decoded.violations]
+    if found:
+        raise InvalidInput(found)
+    messages = tuple(replace(message, path=message.path or "messages") for message in decoded.messages)
+    encoded = FORMATS[asked.target].encode(messages, options)
+    if asked.strict and encoded.losses:
+        raise InvalidInput([Violation(loss.path, f"to {asked.target}: {loss.message}") for loss in encoded.losses])
+    losses = [f"{loss.path}: {loss.message}" for loss in encoded.losses]
+    return {"messages": encoded.messages, "warnings": [*decoded.warnings, *losses]}

@@ -1,0 +1,52 @@
+"""Which format is a message list in: by the signs of its items, the first that is decisive; mixed lists are refused."""
+
+import re
+from typing import Any
+
+from app.errors import Violation
+
+_AUTOGEN_TYPE = re.compile(r"[A-Z]\w*(Message|Event|Result)(\[\w*\])?$")
+_AUTOGEN_ALONE = frozenset({"SystemMessage", "FunctionExecutionResultMessage"})
+_SCOPE_2 = frozenset({"tool_call", "data", "hint"})
+_SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
+_OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "video_url", "refusal"})
+_QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
+
+
+def detect(messages: list[Any]) -> tuple[str, list[Violation]]:
+    """(the format's name, violations: items that belong to another format than those before them).
+
+    A list of plain roles and contents means the same in all formats and counts as `qwen`.
+    """
+    name, first = "", 0
+    found: list[Violation] = []
+    for place, item in enumerate(messages):
+        sign = _sign(item) if isinstance(item, dict) else ""
+        if not name:
+            name, first = sign, place
+        elif sign and sign != name:
+            text = f"is a message in the format {sign}, but messages[{first}] is one in the format {name}"
+            found.append(Violation(f"messages[{place}]", text))
+    return name or "qwen", found
+
+
+def _sign(item: dict[str, Any]) -> str:
+    kind = item.get("type")
+    if isinstance(kind, str) and _AUTOGEN_TYPE.match(kind) and ("source" in item or kind in _AUTOGEN_ALONE):
+        return "autogen"
+    content = item.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    kinds = {block.get("type") for block in blocks if isinstance(block.get("type"), str)}
+    if kinds & _SCOPE_2 or {"created_at", "finished_at"} <= item.keys() or "structured_output" in item:
+        return "agentscope2"
+    if kinds & _SCOPE_1 or any("source" in block for block in blocks) or "timestamp" in item or "__module__" in item:
+        return "agentscope"
+    if (
+        item.get("role") in ("tool", "developer")
+        or item.keys() & {"tool_calls", "tool_call_id"}
+        or kinds & _OPENAI_PARTS
+    ):
+        return "openai"
+    if item.get("role") == "function" or item.keys() & {"function_call", "reasoning_content"}:
+        return "qwen"
+    return "qwen" if any("type" not in block and block.keys() & _QWEN_KEYS for block in blocks) else ""
