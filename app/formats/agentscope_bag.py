@@ -22,6 +22,7 @@ class MediaNote(BaseModel):
     """None: those of the blocks."""
     frames: bool = False
     format: str | None = None
+    detail: str | None = None
     name: str | None = None
 
     @model_validator(mode="after")

@@ -99,6 +99,7 @@ def _media_note(part: Media, read: tuple[Part, ...]) -> Json:
         note["urls"] = list(part.urls)
     note |= {"frames": True} if part.frames else {}
     note |= {"format": part.format} if part.format else {}
+    note |= {"detail": part.detail} if part.detail else {}
     return note | ({"name": part.name} if part.name else {})
 
 
@@ -146,7 +147,8 @@ def _with_media(said: Said, media: Sequence[MediaNote]) -> Said:
         if note.at < at or not urls:
             continue
         path = next((one.path for one in under if isinstance(one, Media)), "")
-        parts += (*said[at : note.at], Media(note.media, urls, note.frames, note.format, note.name, path))
+        parts += said[at : note.at]
+        parts.append(Media(note.media, urls, note.frames, note.format, detail=note.detail, path=path, name=note.name))
         at = note.at + note.blocks
     return (*parts, *said[at:])
 

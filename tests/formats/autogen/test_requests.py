@@ -73,7 +73,10 @@ def plain(value: Any) -> Any:
 
 
 def sent(messages: tuple[Message, ...], profile: Profile = PROFILE) -> list[Any]:
-    return openai_messages(messages, profile, "\n")
+    out, violations = openai_messages(messages, profile, "\n")
+    if violations:
+        raise InvalidInput(violations)
+    return out
 
 
 @pytest.mark.parametrize("name", REQUESTS)
