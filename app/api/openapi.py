@@ -33,23 +33,35 @@ _EVENTS = [
 ]
 _EVENT: dict[str, Any] = {
     "title": "Event",
-    "description": "One event of a stream. `response.completed` or `response.failed` is the last.",
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "pattern": "^[0-9]+$"},
-        "event": {"enum": _EVENTS},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": {
-                "type": "object",
-                "properties": {"type": {"enum": _EVENTS}, "seq": {"type": "integer"}},
-                "required": ["type", "seq"],
+    "description": "One frame of a stream: of `qwen`, an event; the other formats have frames of their own.",
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "pattern": "^[0-9]+$"},
+                "event": {"enum": _EVENTS},
+                "data": {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": {
+                        "type": "object",
+                        "properties": {"type": {"enum": _EVENTS}, "seq": {"type": "integer"}},
+                        "required": ["type", "seq"],
+                    },
+                },
             },
+            "required": ["id", "event", "data"],
         },
-    },
-    "required": ["id", "event", "data"],
+        {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]},
+    ],
 }
+_AUTOGEN_ERROR = {
+    "type": "object",
+    "description": "The form in which AutoGen's own service says errors (`autogen`).",
+    "properties": {"type": {"const": "error"}, "content": {"type": "string"}, "code": {"type": "string"}},
+    "required": ["type", "content", "code"],
+}
+_OTHER_REPLY = {"type": "object", "description": "A reply in another format than `qwen`."}
 _TOOL = {
     "anyOf": [
         {"$ref": _REF.format(model="Function")},
@@ -167,7 +179,7 @@ def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
 
 def _operation() -> dict[str, Any]:
     example = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
-    problem = {"application/json": {"schema": {"$ref": _REF.format(model="Error")}}}
+    problem = {"application/json": {"schema": {"anyOf": [{"$ref": _REF.format(model="Error")}, _AUTOGEN_ERROR]}}}
     statuses = {
         "400": "No JSON, or the model server refused the request",
         "404": "Unknown model",
@@ -193,7 +205,7 @@ def _operation() -> dict[str, Any]:
                 "description": "The reply: frames of a stream, or whole with `stream: false`",
                 "content": {
                     "text/event-stream": {"schema": {"$ref": _REF.format(model="Event")}},
-                    "application/json": {"schema": {"$ref": _REF.format(model="ChatReply")}},
+                    "application/json": {"schema": {"anyOf": [{"$ref": _REF.format(model="ChatReply")}, _OTHER_REPLY]}},
                 },
             },
             **{status: {"description": text, "content": problem} for status, text in statuses.items()},
