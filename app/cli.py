@@ -22,8 +22,15 @@ def main(argv: list[str] | None = None) -> int:
         for mistake in error.mistakes:
             print(f"parley: {mistake}", file=sys.stderr)
         return 2
+    except _Unusable as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+class _Unusable(Exception):
+    """What was said on the command line leads nowhere."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,22 +77,29 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _banner(settings: Settings) -> str:
     server = settings.server
     where = f"http://{server.host}:{server.port}"
+    what = ", ".join(_served(settings))
+    hint = "" if settings.upstreams else " (set PARLEY_UPSTREAM_URL to put a real server behind it)"
+    return f"parley {__version__} at {where}, serving {what}{hint}"
+
+
+def _served(settings: Settings) -> list[str]:
+    """The models that callers may ask for, in words."""
+    served = list(settings.models)
     if settings.demo:
-        what = "the built-in demo model (set PARLEY_UPSTREAM_URL to put a real server behind it)"
-    elif settings.passthrough:
-        what = f"every model of {settings.upstreams[settings.passthrough].base_url}"
-    else:
-        what = ", ".join(settings.models)
-    return f"parley {__version__} at {where}, serving {what}"
+        served.append("the built-in model demo")
+    if settings.passthrough:
+        served.append(f"every {'other ' if served else ''}model of {settings.upstreams[settings.passthrough].base_url}")
+    return served
 
 
 def _chat(arguments: argparse.Namespace) -> int:
     from app import terminal
 
-    functions = json.loads(arguments.functions.read_text(encoding="utf-8")) if arguments.functions else None
+    if arguments.system and not arguments.question:
+        raise _Unusable("--system needs a question beside it")
     options: dict[str, Any] = {
         "model": arguments.model,
-        "functions": functions,
+        "functions": _functions(arguments.functions) if arguments.functions else None,
         "api_key": os.environ.get("PARLEY_API_KEY"),
         "out": sys.stdout,
         "err": sys.stderr,
@@ -122,12 +136,21 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _functions(file: Path) -> list[dict[str, Any]]:
+    try:
+        functions = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _Unusable(f"{file}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise _Unusable(f"{file}: is no JSON ({error})") from None
+    if not isinstance(functions, list):
+        raise _Unusable(f"{file}: must be a list of functions")
+    return functions
+
+
 def _check_config(arguments: argparse.Namespace) -> int:
     settings = load(path=arguments.file)
-    models = ["demo"] if settings.demo else list(settings.models)
-    if settings.passthrough:
-        models.append(f"any other (to {settings.passthrough})")
-    print(f"the configuration is sound; models: {', '.join(models)}")
+    print(f"the configuration is sound; models: {', '.join(_served(settings))}")
     return 0
 
 

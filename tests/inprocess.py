@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -66,10 +67,23 @@ class Answer:
         return [json.loads(line[6:]) for line in self.body.decode().split("\n") if line.startswith("data: ")]
 
 
+@contextmanager
+def restored_logging() -> Iterator[None]:
+    """An application takes the root logger; its handler must not outlive the test's stderr."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+
+
 class Running:
     """`with Running({...}) as gateway: gateway.post("/v1/chat", {...})`."""
 
     def __init__(self, settings: dict[str, Any] | None = None, server: httpx.AsyncBaseTransport | None = None) -> None:
+        self._logging = restored_logging()
+        self._logging.__enter__()
         self.app = create_app(Settings.model_validate(SERVER if settings is None else settings), server)
         self.loop = asyncio.new_event_loop()
         self.unread = 0
@@ -84,6 +98,7 @@ class Running:
         self.loop.run_until_complete(self._lifespan.__aexit__(None, None, None))
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
+        self._logging.__exit__(None, None, None)
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
         return self.ask("GET", path, headers=headers)

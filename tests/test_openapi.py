@@ -90,7 +90,7 @@ def test_what_is_served_is_valid(gateway: Running, document: Any, fields: dict[s
     "request_",
     [
         {"messages": []},
-        {"messages": [{"content": "x"}]},
+        {"messages": [3]},
         {"messages": [{"role": "user", "content": 3}]},
         {"messages": MESSAGES, "unknown": 1},
         {"messages": MESSAGES, "generate_cfg": {"temperature": -1}},

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from app.upstream.nesting import too_deep
+from app.upstream.nesting import MAX_NESTING, too_deep
 
 
 class Function(Struct, gc=False):
@@ -68,7 +68,7 @@ def decode(data: bytes) -> Chunk | None:
 
     Raises ValueError when `data` is not one whole JSON value.
     """
-    if too_deep(data):
+    if len(data) > 2 * MAX_NESTING and too_deep(data):
         raise ValueError("nested too deeply")
     try:
         return _strict(data)

@@ -7,8 +7,8 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
 def too_deep(data: bytes) -> bool:
-    """Nearly always answered by the length, or by a count of the brackets."""
-    if len(data) <= MAX_NESTING or data.count(b"[") + data.count(b"{") <= MAX_NESTING:
+    """Nearly always answered by a count of the brackets."""
+    if data.count(b"[") + data.count(b"{") <= MAX_NESTING:
         return False
     depth = 0
     for token in _TOKEN.finditer(data):

@@ -1,0 +1,288 @@
+"""The command line: what it prints, what it ends with, and what it hands on."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import app.server
+import pytest
+from app import __version__
+from app.cli import main
+from app.settings import Settings
+from typing_extensions import override
+
+from tests.inprocess import restored_logging
+
+SOUND = """
+passthrough = "local"
+[upstreams.local]
+base_url = "http://127.0.0.1:1/v1"
+api_key = "s3cret"
+[models.m]
+upstreams = ["local"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder, and an environment that is restored and has nothing to say."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")})
+    with restored_logging():
+        yield tmp_path
+
+
+def written(name: str, text: str) -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+# -- the parser ---------------------------------------------------------------------------
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"parley {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["sever"], ["serve", "--prot", "1"], ["serve", "--port", "x"], ["serve", "x"], ["openapi", "x"]]
+)
+def test_bad_arguments_end_with_two_and_the_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: parley")
+
+
+def test_the_module_runs() -> None:
+    root = Path(__file__).parent.parent
+    ran = subprocess.run(
+        [sys.executable, "-m", "app.cli", "check-config"],
+        cwd=root,
+        env={"PATH": "", "PARLEY_SERVER__PORT": "x"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("parley: server.port (PARLEY_SERVER__PORT): ")
+
+
+# -- check-config ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [
+        ("", "the built-in model demo"),
+        (SOUND, "m, every other model of http://127.0.0.1:1/v1"),
+        (SOUND.replace('passthrough = "local"', "demo = true"), "m, the built-in model demo"),
+        (SOUND.partition("[models")[0], "every model of http://127.0.0.1:1/v1"),
+    ],
+)
+def test_a_sound_configuration_ends_with_zero(text: str, models: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-config", written("a.toml", text)]) == 0
+    assert capsys.readouterr() == (f"the configuration is sound; models: {models}\n", "")
+
+
+def test_every_mistake_is_a_line_and_no_secret_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = SOUND + "max_retries = -1\nfoo = 1\n[server]\nport = 70000\n"
+    assert main(["check-config", written("a.toml", wrong)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line.removeprefix("parley: ").partition(":")[0] for line in err.splitlines()]
+    assert lines == ["server.port", "models.m.max_retries", "models.m.foo"]
+    assert "s3cret" not in err
+
+
+def test_the_file_of_the_folder_or_the_environment_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    written("parley.toml", "x = 1")
+    assert main(["check-config"]) == 2
+    os.environ["PARLEY_CONFIG"] = written("other.toml", "")
+    assert main(["check-config"]) == 0
+    assert main(["check-config", "nowhere.toml"]) == 2
+    assert capsys.readouterr().err == (
+        "parley: x: is not a known key\nparley: nowhere.toml: cannot be read (No such file or directory)\n"
+    )
+
+
+# -- serve --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings with which serving began."""
+    begun: list[Settings] = []
+
+    def serve(settings: Settings) -> int:
+        begun.append(settings)
+        return 7
+
+    monkeypatch.setattr(app.server, "serve", serve)
+    return begun
+
+
+def test_serving_begins_with_a_line_and_ends_with_its_code(
+    served: list[Settings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve"]) == 7
+    assert served == [Settings(demo=True)]
+    assert capsys.readouterr() == (
+        "",
+        f"parley {__version__} at http://127.0.0.1:8000, serving the built-in model demo"
+        " (set PARLEY_UPSTREAM_URL to put a real server behind it)\n",
+    )
+
+
+def test_options_win_over_the_file(served: list[Settings], capsys: pytest.CaptureFixture[str]) -> None:
+    file = written("a.toml", SOUND + '[server]\nport = 1\nhost = "::1"\nworkers = 2')
+    assert main(["serve", "--config", file, "--port", "9000", "--host", "0.0.0.0"]) == 7
+    (settings,) = served
+    assert (settings.server.host, settings.server.port, settings.server.workers) == ("0.0.0.0", 9000, 2)
+    out, err = capsys.readouterr()
+    assert "at http://0.0.0.0:9000, serving m, every other model of http://127.0.0.1:1/v1\n" in err
+    assert "s3cret" not in out + err
+
+
+@pytest.mark.parametrize("argv", [["--port", "70000"], ["--config", "nowhere.toml"]])
+def test_serving_does_not_begin_with_a_mistake(
+    argv: list[str], served: list[Settings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *argv]) == 2
+    assert served == []
+    assert capsys.readouterr().err.startswith("parley: ")
+
+
+def test_an_interrupted_command_ends_as_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(settings: Settings) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app.server, "serve", interrupted)
+    assert main(["serve"]) == 130
+
+
+# -- openapi --------------------------------------------------------------------------------
+
+
+def test_the_document_is_printed_in_a_fixed_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["openapi"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert json.dumps(json.loads(out), indent=2, ensure_ascii=False, sort_keys=True) + "\n" == out
+
+
+# -- chat -----------------------------------------------------------------------------------
+
+FRAMES = [
+    {"type": "response.started"},
+    {"type": "message.started", "index": 0, "message": {"role": "assistant"}},
+    {"type": "message.delta", "index": 0, "delta": {"content": "Hello"}},
+    {"type": "message.completed", "index": 0, "message": {"role": "assistant", "content": "Hello"}},
+    {"type": "response.completed", "finish_reason": "stop"},
+]
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Answers everything with the same reply and keeps what it was asked."""
+
+    asked: list[tuple[str, dict[str, str], Any]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.asked.append((self.path, dict(self.headers.items()), json.loads(body)))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write("".join(f"data: {json.dumps(frame)}\n\n" for frame in FRAMES).encode())
+
+    @override
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def asked() -> Iterator[list[tuple[str, dict[str, str], Any]]]:
+    class Answering(Gateway):
+        asked = []
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        os.environ["PARLEY_URL"] = f"http://127.0.0.1:{server.server_port}"
+        yield Answering.asked
+        server.shutdown()
+        thread.join()
+
+
+def test_a_question_is_asked_and_the_reply_shown(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "How", "are", "you?"]) == 0
+    assert capsys.readouterr() == ("Hello\nstop\n", "")
+    ((path, headers, body),) = asked
+    assert path == "/v1/chat"
+    assert body == {"messages": [{"role": "user", "content": "How are you?"}], "stream": True}
+    assert "authorization" not in {name.lower() for name in headers}
+
+
+def test_everything_that_was_said_is_sent(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ["PARLEY_API_KEY"] = "k"
+    file = written("functions.json", '[{"name": "f"}]')
+    assert main(["chat", "--model", "m", "--system", "Be brief.", "--functions", file, "--json", "Hi"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == FRAMES
+    ((_, headers, body),) = asked
+    assert headers["authorization"] == "Bearer k"
+    assert (body["model"], body["functions"]) == ("m", [{"name": "f"}])
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+
+
+def test_the_gateway_can_be_named(asked: list[Any]) -> None:
+    url = os.environ.pop("PARLEY_URL")
+    assert main(["chat", "--url", url + "/v1", "Hi"]) == 0
+    assert len(asked) == 1
+
+
+def test_without_a_question_a_conversation_begins(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("One\nTwo\n"))
+    assert main(["chat"]) == 0
+    assert [message["content"] for message in asked[1][2]["messages"]] == ["One", "Hello", "Two"]
+    assert capsys.readouterr().out.count("Hello\n") == 2
+
+
+def test_a_gateway_that_is_not_there_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
+        port = server.server_port
+    assert main(["chat", "--url", f"http://127.0.0.1:{port}", "Hi"]) == 2
+    assert f"cannot connect to http://127.0.0.1:{port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        (None, "f.json: cannot be read (No such file or directory)"),
+        ("{", "f.json: is no JSON ("),
+        ("{}", "f.json: must be a list"),
+    ],
+)
+def test_functions_that_cannot_be_read_are_said_so(
+    text: str | None, mistake: str, asked: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        written("f.json", text)
+    assert main(["chat", "--functions", "f.json", "Hi"]) == 2
+    assert capsys.readouterr().err.startswith(f"parley: {mistake}")
+    assert asked == []
+
+
+def test_a_system_message_needs_a_question(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "--system", "Be brief."]) == 2
+    assert capsys.readouterr().err == "parley: --system needs a question beside it\n"
+    assert asked == []
