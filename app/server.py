@@ -8,6 +8,7 @@ counts as one.
 """
 
 import asyncio
+import gc
 import signal
 import socket
 from multiprocessing import resource_tracker
@@ -59,6 +60,10 @@ class CallerConnection(HttpToolsProtocol):
         self.transport.abort()
 
 
+GC_THRESHOLD = 10_000
+"""New containers before a collection; a request makes a few hundred, nearly all of which go by reference count."""
+
+
 class ParleyServer(uvicorn.Server):
     asked_by: int | None = None
     """The signal that asked it to go down."""
@@ -76,6 +81,13 @@ class ParleyServer(uvicorn.Server):
             self._exit()
             _end_all(desk)
             asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._drop_all)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD, 20, 20)
 
     def _exit(self) -> None:
         self.should_exit = True
