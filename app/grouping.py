@@ -38,6 +38,7 @@ class Group:
     results: list[tuple[str, ToolResult]] = field(default_factory=list)
     phase: int = -1
     details: list[Any] = field(default_factory=list)
+    place: int = 0
 
 
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
@@ -56,6 +57,9 @@ class _Builder:
         self._groups: list[Group] = []
         self._open: Group | None = None
         self._run: list[tuple[Message, ToolResult]] = []
+        self._unanswered: list[tuple[Group, Issued]] = []
+        self._named: set[str] = set()
+        """Ids of calls as they were given."""
         self._used: dict[str, int] = {}
         """Ids that are taken, each with the number that its last repetition got."""
         self._violations: list[Violation] = []
@@ -75,7 +79,7 @@ class _Builder:
             if isinstance(part, Reasoning):
                 group.reasonings.append(part.text)
             elif isinstance(part, ToolCall):
-                group.calls.append(Issued(part, self._id(part), message.path))
+                self._issue(group, Issued(part, self._id(part), message.path))
             elif isinstance(part, Text | Media):
                 said.append(part)
             self._position += 1
@@ -85,10 +89,16 @@ class _Builder:
         if isinstance(details, list):
             group.details += details
 
+    def _issue(self, group: Group, issued: Issued) -> None:
+        group.calls.append(issued)
+        self._unanswered.append((group, issued))
+        if issued.call.id:
+            self._named.add(issued.call.id)
+
     def _group_for(self, message: Message) -> Group:
         if self._open is not None and _joins(message, self._open):
             return self._open
-        group = Group(message.role, message.name, message.turn)
+        group = Group(message.role, message.name, message.turn, place=len(self._groups))
         self._groups.append(group)
         self._open = group if message.role == "assistant" else None
         return group
@@ -110,9 +120,9 @@ class _Builder:
         run, self._run = self._run, []
         if not run:
             return
-        calling = [group for group in reversed(self._groups) if group.calls]
-        view = [(group, issued) for group in calling for issued in group.calls]
+        view = sorted(self._unanswered, key=_nearest_first)
         matched = {id(result): self._match(message, result, view) for message, result in sorted(run, key=_without_id)}
+        self._unanswered = [pair for pair in self._unanswered if not pair[1].answered]
         for _, result in run:
             match = matched[id(result)]
             if match is not None:
@@ -123,7 +133,7 @@ class _Builder:
         self, message: Message, result: ToolResult, view: list[tuple[Group, Issued]]
     ) -> tuple[Group, Issued] | None:
         free = [pair for pair in view if not pair[1].answered]
-        known = bool(result.id) and any(issued.call.id == result.id for _, issued in view)
+        known = result.id in self._named
         if known:
             chosen = [pair for pair in free if pair[1].call.id == result.id]
         else:
@@ -140,12 +150,14 @@ class _Builder:
 
     def finish(self) -> tuple[list[Group], list[Violation]]:
         self._settle_run()
-        for group in self._groups:
-            for issued in group.calls:
-                if not issued.answered:
-                    text = f"the call of {issued.call.name!r} has no result in the messages after it"
-                    self._violations.append(Violation(f"{issued.path}.function_call", text))
+        for _, issued in self._unanswered:
+            text = f"the call of {issued.call.name!r} has no result in the messages after it"
+            self._violations.append(Violation(f"{issued.path}.function_call", text))
         return self._groups, self._violations
+
+
+def _nearest_first(pair: tuple[Group, Issued]) -> int:
+    return -pair[0].place
 
 
 def _without_id(pair: tuple[Message, ToolResult]) -> bool:
