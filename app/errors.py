@@ -82,6 +82,10 @@ class ParleyError(Exception):
         return {}
 
 
+MAX_VIOLATIONS = 200
+"""Told of one request; the message counts all of them."""
+
+
 class InvalidInput(ParleyError):
     """All violations of one request."""
 
@@ -89,9 +93,10 @@ class InvalidInput(ParleyError):
     status = 422
 
     def __init__(self, violations: Sequence[Violation]) -> None:
-        self.violations = tuple(violations)
+        self.violations = tuple(violations[:MAX_VIOLATIONS])
+        count = len(violations)
         first = self.violations[0]
-        more = f" (and {len(self.violations) - 1} more)" if len(self.violations) > 1 else ""
+        more = f" (and {count - 1} more)" if count > 1 else ""
         super().__init__(f"{first.path or 'body'}: {first.message}{more}", first.path or None)
 
     def to_dict(self, request_id: str) -> dict[str, Any]:

@@ -38,6 +38,24 @@ def _http_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _header_value(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value().strip()
+    if not re.fullmatch(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", text):
+        raise ValueError("must be printable ASCII in one line")
+    return SecretStr(text)
+
+
+def _header_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+        raise ValueError("must be the name of an HTTP header")
+    if name.lower() in ("content-length", "transfer-encoding", "connection", "host"):
+        raise ValueError("is decided by the gateway")
+    return name
+
+
+Secret = Annotated[SecretStr, AfterValidator(_header_value)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,8 +79,8 @@ class Server(_Section):
 class Upstream(_Section):
     base_url: Annotated[str, AfterValidator(_http_url)]
     kind: str = "openai_compatible"
-    api_key: SecretStr | None = None
-    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    api_key: Secret | None = None
+    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default_factory=dict)
     connect_seconds: Seconds = 10.0
     first_token_seconds: Seconds = 600.0
     idle_seconds: Seconds = 300.0

@@ -330,3 +330,16 @@ def test_the_documents_example_is_sound() -> None:
     settings = written(example.group(1), DASHSCOPE_API_KEY="k")
     assert set(settings.models) == {"qwen3", "qwen-max"}
     assert settings.profile("qwen3", "box").inline_think == "auto_close"
+
+
+@pytest.mark.parametrize("key", ["k\\r\\nx-evil: 1", "schl\u00fcssel", " "])
+def test_a_key_that_is_no_header_value_is_a_mistake(key: str) -> None:
+    text = f'[upstreams.a]\nbase_url = "http://h/v1"\napi_key = "{key}"\n[models.m]\nupstreams = ["a"]\n'
+    assert [one.split(":")[0] for one in mistakes(text)] == ["upstreams.a.api_key"]
+
+
+def test_a_key_may_end_with_a_line_break() -> None:
+    settings = written('[upstreams.a]\nbase_url = "http://h/v1"\napi_key = "k\\n"\n[models.m]\nupstreams = ["a"]\n')
+    key = settings.upstreams["a"].api_key
+    assert key is not None
+    assert key.get_secret_value() == "k"

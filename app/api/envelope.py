@@ -91,6 +91,8 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
 
 def understood(envelope: Envelope, limits: Limits) -> Reading:
     """Raises InvalidInput with every violation, in the form of the reply's format."""
+    if len(envelope.messages) > limits.max_messages:
+        raise InvalidInput([Violation("messages", f"more than {limits.max_messages} messages")])
     found = list(_beyond(envelope, limits))
     name, mixed = (envelope.format, []) if envelope.format != "auto" else detect(envelope.messages)
     form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]

@@ -19,6 +19,10 @@ class Identity:
         return data
 
 
+MAX_INFLATED = 8 * 1024 * 1024
+"""What one read of a socket may expand to: text shrinks to a tenth, a bomb to a thousandth."""
+
+
 class Zlib:
     """gzip and deflate, with zlib's own frame or without; several gzip members in a row.
 
@@ -42,11 +46,17 @@ class Zlib:
             raise ValueError(f"a broken compressed body: {error}") from None
 
     def _inflated(self, data: bytes) -> bytes:
-        out = self._inflate.decompress(data)
+        out = self._bounded(data, MAX_INFLATED)
         while self._inflate.eof and self._inflate.unused_data:
             data = self._inflate.unused_data
             self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-            out += self._inflate.decompress(data)
+            out += self._bounded(data, MAX_INFLATED - len(out))
+        return out
+
+    def _bounded(self, data: bytes, room: int) -> bytes:
+        out = self._inflate.decompress(data, max(room, 1))
+        if self._inflate.unconsumed_tail or room < 1:
+            raise ValueError("a compressed body that expands too far")
         return out
 
 

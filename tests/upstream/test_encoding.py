@@ -50,3 +50,9 @@ def test_bytes_that_are_not_compressed_are_an_error(body: bytes) -> None:
 def test_an_unknown_encoding_is_an_error_that_names_it() -> None:
     with pytest.raises(ValueError, match="'br'"):
         inflater("br")
+
+
+def test_a_body_that_expands_without_end_is_refused() -> None:
+    bomb = zlib.compress(b"\n" * 64 * 1024 * 1024)
+    with pytest.raises(ValueError, match="expands too far"):
+        inflater("deflate").feed(bomb)

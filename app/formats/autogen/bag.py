@@ -76,8 +76,9 @@ def told(item: AutogenItem, raw: Mapping[str, Any], verdict: Verdict, path: str 
 
 def _origin(raw: Mapping[str, Any]) -> dict[str, Any]:
     origin: dict[str, Any] = {}
-    if raw.get("id") and not raw["id"].startswith(ID_HEAD):
-        origin["message_id"] = raw["id"]
+    id_ = raw.get("id")
+    if isinstance(id_, str) and id_ and not id_.startswith(ID_HEAD):
+        origin["message_id"] = id_
     if "created_at" in raw:
         origin["created_at"] = raw["created_at"]
     metadata = {key: value for key, value in (raw.get("metadata") or {}).items() if key not in ("kind", KEY)}
