@@ -58,7 +58,8 @@ class Assembler:
         self._reason: str | None = None
         self._foreign: Chunk | None = None
         self._halves: dict[str, str] = {}
-        self._text = False
+        self._told: set[str] = set()
+        """Of reasoning, content, refusal and calls, those that deltas brought."""
         self._whole = False
         """A complete message came: it needs no finish reason."""
         self.started = False
@@ -72,6 +73,8 @@ class Assembler:
                 break
             if type(item) is Chunk:
                 self._chunk(item, out)
+            elif type(item) is Done and self._foreign is not None and not self.started:
+                self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
             elif type(item) is Done or item is not None and self._reason:
                 self._finish(out)
             elif type(item) is ErrorText:
@@ -118,24 +121,35 @@ class Assembler:
         if reasoning:
             self._calls.settle(out)
             out.append(ReasoningDelta(reasoning))
-            self._text = True
+            self._told.add("reasoning")
         if delta.content:
             self._calls.settle(out)
             out.append(TextDelta(delta.content))
-            self._text = True
+            self._told.add("content")
         if delta.refusal:
             self._calls.settle(out)
             out.append(TextDelta(delta.refusal, refusal=True))
+            self._told.add("refusal")
+        if delta.tool_calls or delta.function_call is not None:
+            self._told.add("calls")
         if delta.tool_calls:
             self._calls.feed(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._calls.feed([Call(index=0, function=delta.function_call)], out)
 
     def _message(self, message: Delta, out: list[Event]) -> None:
-        """A whole message: all there is, or (Perplexity) once more what the deltas said."""
-        if not self._text and not self._calls:
-            self._delta(message, out, whole=True)
-            self._whole = True
+        """A whole message: all there is, or (Perplexity) once more what the deltas said, which is not told again."""
+        told = frozenset(self._told)
+        if "reasoning" in told:
+            message.reasoning_content = message.reasoning = message.reasoning_text = message.reasoning_details = None
+        if "content" in told:
+            message.content = None
+        if "refusal" in told:
+            message.refusal = None
+        if "calls" in told:
+            message.tool_calls = message.function_call = None
+        self._delta(message, out, whole=True)
+        self._whole = self._whole or not told
 
     def _details(self, details: list[Any], text: str | None, out: list[Event]) -> str | None:
         """OpenRouter's `reasoning_details`: text where no other field has it, and what must go back verbatim."""

@@ -1,0 +1,37 @@
+"""What whole messages and odd errors in a stream come to."""
+
+from app.chat.events import CallDelta, Event, Failed, Finish, TextDelta
+from app.upstream import chunks
+from app.upstream.assembly import Assembler
+from app.upstream.sse import EventReader
+
+
+def events(*lines: bytes) -> list[Event]:
+    reader, assembler = EventReader(chunks.decode), Assembler("chat-1")
+    found: list[Event] = []
+    for line in lines:
+        found += assembler.feed(reader.feed(b"data: " + line + b"\n\n"))
+    return found + assembler.close()
+
+
+CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
+SAID = b'{"choices":[{"delta":{"content":"hi"}}]}'
+
+
+def test_a_closing_message_tells_only_what_the_deltas_did_not() -> None:
+    closing = b'{"choices":[{"message":{"content":"hi","tool_calls":[' + CALL + b']},"finish_reason":"stop"}]}'
+    told = events(SAID, closing, b"[DONE]")
+    assert told == [TextDelta("hi"), CallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+
+
+def test_a_call_without_arguments_is_not_told_twice() -> None:
+    call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
+    closing = b'{"choices":[{"message":{"tool_calls":[' + CALL + b']},"finish_reason":"tool_calls"}]}'
+    told = events(call, closing, b"[DONE]")
+    assert told == [CallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+
+
+def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
+    [failed] = events(b'{"message":"model is overloaded","code":503}', b"[DONE]")
+    assert isinstance(failed, Failed)
+    assert failed.fault.code == "overloaded"
