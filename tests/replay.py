@@ -3,7 +3,7 @@
 The connection is ours and pushes the parts at once; client, inflater, reader, assembler and stages are the gateway's.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -79,6 +79,9 @@ class Batches:
 
     def on_events(self, events: list[Event]) -> None:
         self.batches.append(events)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        self.batches.extend(batches)
 
     def on_crash(self, error: Exception) -> None:
         raise AssertionError("a defect while reading a reply") from error

@@ -10,15 +10,15 @@ the stream is open (200, heartbeats) and an error is the last frame.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from app.chat.events import Event, Failed, Finish
+from app.chat.reply import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder
-from app.upstream.reply import LiveReply
 
 Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
@@ -83,7 +83,7 @@ class Delivery:
         self._stall_seconds = stall_seconds
         self._refusal = refusal
         self._hang_up = hang_up
-        self._reply: LiveReply | None = None
+        self._reply: Reply | None = None
         self._queue: deque[dict[str, Any]] = deque()
         self._flusher: asyncio.Task[None] | None = None
         self._blocked_since = 0.0
@@ -104,7 +104,7 @@ class Delivery:
 
     # -- from the model server --------------------------------------------------------------------------------------
 
-    def start(self, reply: LiveReply) -> None:
+    def start(self, reply: Reply) -> None:
         self._reply = reply
         if self.finished:
             reply.close()
@@ -121,18 +121,36 @@ class Delivery:
         except Exception as error:
             self.on_crash(error)
 
-    def _tell(self, events: list[Event]) -> None:
-        if not events:
-            self.commit()
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        """All that came before the last batch goes out with it, in one write."""
+        if self.finished:
             return
+        try:
+            ahead = [batch for batch in batches[:-1] if batch]
+            if ahead:
+                self._first_seen()
+                self.commit()
+            self._tell(batches[-1], b"".join([self._encoder.feed(batch) for batch in ahead]))
+        except Exception as error:
+            self.on_crash(error)
+
+    def _first_seen(self) -> None:
         if self.first_at is None:
             self.first_at = self._loop.time()
+
+    def _tell(self, events: list[Event], ahead: bytes = b"") -> None:
+        if not events:
+            self.commit()
+            self._write(ahead)
+            return
+        self._first_seen()
         last = events[-1]
         if type(last) is Failed:
+            self._write(ahead)
             self._failed(events, last)
             return
         self.commit()  # the frame that opens the stream is numbered before those of the events
-        data = self._encoder.feed(events)
+        data = ahead + self._encoder.feed(events) if ahead else self._encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._end(200, data)

@@ -1,22 +1,15 @@
 """A model server's reply while it comes: bytes of each read into events, pushed at one receiver."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.reply import Receiver
 from app.chat.stage import Pipe, Stage
 from app.upstream import chunks, faults
 from app.upstream.assembly import Assembler
 from app.upstream.client import Body, Target, transport_fault
 from app.upstream.sse import EventReader, Garbage
-
-
-class Receiver(Protocol):
-    def on_events(self, events: list[Event]) -> None:
-        """What one read brought; empty when the server only showed that it lives."""
-
-    def on_crash(self, error: Exception) -> None:
-        """A defect of ours while the reply was read. Nothing follows."""
 
 
 class LiveReply:
@@ -133,6 +126,8 @@ class LiveReply:
 
 class _Nobody:
     def on_events(self, events: list[Event]) -> None: ...
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None: ...
 
     def on_crash(self, error: Exception) -> None: ...
 

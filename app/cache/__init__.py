@@ -1,0 +1,1 @@
+"""The cache: replies that need no second call to the model, and calls that many callers share."""

@@ -1,0 +1,34 @@
+"""A reply as what reads it sees it: wherever its events come from, they are pushed at one receiver until the last."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.chat.events import Event
+
+
+class Receiver(Protocol):
+    def on_events(self, events: list[Event]) -> None:
+        """What one read brought; empty when the server only showed that it lives."""
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        """What several reads brought, told as if each had come alone."""
+
+    def on_crash(self, error: Exception) -> None:
+        """A defect of ours while the reply was read. Nothing follows."""
+
+
+class Reply(Protocol):
+    """`start` it once; `close` it whatever happens. The last event is a `Finish` or a `Failed`."""
+
+    def start(self, receiver: Receiver) -> None: ...
+
+    def pause(self) -> None:
+        """The receiver cannot take more for now; what comes all the same, it must take."""
+
+    def resume(self) -> None: ...
+
+    def tick(self, now: float) -> None:
+        """`now` is the loop's time."""
+
+    def close(self) -> None:
+        """Stop; a reply that has not ended takes what feeds it with it. May be called twice."""
