@@ -7,6 +7,7 @@ ParleyError                     code                      status  it works later
 ├── UnknownModel                unknown_model                404  no
 ├── NotFound                    not_found                    404  no
 ├── MethodNotAllowed            method_not_allowed           405  no
+├── BodyTimeout                 request_timeout              408  yes     its body came too slowly
 ├── TooLarge                    too_large                    413  no
 ├── Unsupported                 unsupported                  422  no      understood, but this model cannot take it
 ├── MediaRefused                invalid_request              422  no      a URL or a file that is not read, or cannot be
@@ -135,6 +136,18 @@ class MethodNotAllowed(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         return {"allow": self._allow}
+
+
+class BodyTimeout(ParleyError):
+    """The connection ends with it: the rest of the body is not waited for."""
+
+    code = "request_timeout"
+    status = 408
+    retryable = True
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"connection": "close"}
 
 
 class TooLarge(ParleyError):

@@ -12,7 +12,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.api.chat import ChatEndpoint, Desk, Receive, read_body
+from app.api.body import Receive, read_body
+from app.api.chat import ChatEndpoint, Desk
 from app.api.completions import read_completion
 from app.api.convert import convert
 from app.api.edge import Edge
@@ -27,7 +28,7 @@ from app.gathering import Gatherer, GatherLimits
 from app.observe import logs
 from app.pulse import Pulse
 from app.routes import RouteTable
-from app.settings import Settings, load
+from app.settings import Server, Settings, load
 from app.upstream.client import UpstreamClient
 
 
@@ -100,8 +101,9 @@ def _plain_routes(app: FastAPI) -> None:
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
     async def convert_messages(request: Request) -> JSONResponse:
-        limit = request.app.state.settings.server.max_body_bytes
-        body = await read_body(dict(request.scope), cast(Receive, request.receive), limit)
+        server: Server = request.app.state.settings.server
+        receive = cast(Receive, request.receive)
+        body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds)
         return JSONResponse(await asyncio.to_thread(convert, body))
 
     @app.get("/healthz", tags=["health"], summary="The process lives")

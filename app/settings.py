@@ -65,6 +65,7 @@ class Server(_Section):
     port: int = Field(default=8000, ge=0, le=65535)
     workers: int = Field(default=1, ge=1, le=256)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    body_seconds: Seconds = 60.0
     max_messages: int = Field(default=10_000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)

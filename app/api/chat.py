@@ -5,15 +5,17 @@ A plain ASGI callable: what FastAPI does around an endpoint costs more than ever
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from app.api.body import CallerGone, Receive, Scope, read_body
 from app.api.delivery import Delivery
 from app.api.envelope import Limits, Reading, read
 from app.api.problems import send_error
 from app.chat.messages import ChatRequest
-from app.errors import BadRequest, Busy, CacheMiss, ParleyError, TooLarge
+from app.errors import Busy, CacheMiss, ParleyError
 from app.formats.base import ReplyInfo
 from app.gateway import Gateway, Route, new_reply_id
 from app.observe.logs import RequestLog
@@ -22,17 +24,11 @@ from app.settings import Server
 from app.steps.media import Wanted
 from app.upstream.reply import LiveReply
 
-Scope: TypeAlias = dict[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Any]
 Opening: TypeAlias = Coroutine[Any, Any, LiveReply]
 
 HANG_UP = "parley.hang_up"
 """The ASGI extension by which our server lets a connection be dropped whose client reads nothing."""
-
-
-class CallerGone(Exception):
-    """The caller left while it was being read."""
 
 
 @dataclass(slots=True)
@@ -45,6 +41,17 @@ class Desk:
     draining: bool = False
     active: set[Delivery] = field(default_factory=set)
     busy: int = 0
+
+    @contextmanager
+    def seat(self) -> Iterator[None]:
+        """A request that is served. Raises Busy where as many are as may be."""
+        if self.busy >= self.server.max_concurrent_requests:
+            raise Busy("this gateway serves as many requests as it may")
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
 
 
 class ChatEndpoint:
@@ -62,11 +69,7 @@ class ChatEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
         entry = RequestLog(request_id, self._face)
-        desk = self._desk
-        desk.busy += 1
         try:
-            if desk.busy > desk.server.max_concurrent_requests:
-                raise Busy("this gateway serves as many requests as it may")
             await self._serve(scope, receive, send, request_id, entry)
         except CallerGone:
             entry.gone()
@@ -74,23 +77,24 @@ class ChatEndpoint:
             entry.failed(error)
             await send_error(send, error, request_id)
         finally:
-            desk.busy -= 1
             entry.write()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog) -> None:
-        """What was read is not held while the reply comes."""
-        raw = await read_body(scope, receive, self._desk.server.max_body_bytes)
-        reading = self._read(raw, self._limits)
-        del raw
-        hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
-        try:
-            delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
-        except ParleyError as error:
-            error.shape = reading.reply_format.error
-            raise
-        del reading
-        await self._deliver(delivery, opening, receive)
-        entry.delivered(delivery)
+        """What was read is not held while the reply comes. Who is still sending takes nobody's seat."""
+        server = self._desk.server
+        raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds)
+        with self._desk.seat():
+            reading = self._read(raw, self._limits)
+            del raw
+            hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
+            try:
+                delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
+            except ParleyError as error:
+                error.shape = reading.reply_format.error
+                raise
+            del reading
+            await self._deliver(delivery, opening, receive)
+            entry.delivered(delivery)
 
     def _prepared(
         self, reading: Reading, send: Send, hang_up: Callable[[], None] | None, request_id: str, entry: RequestLog
@@ -198,26 +202,3 @@ async def _opened(delivery: Delivery, opening: Opening) -> None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes | bytearray:
-    """The request's body. Raises TooLarge before reading what is announced as too long."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
-            raise TooLarge(f"the body has more than {max_bytes} bytes")
-        if name == b"content-encoding" and value.lower() != b"identity":
-            raise BadRequest("a body must not be compressed")
-    message = await receive()
-    body: bytes | bytearray = message.get("body", b"")
-    if message["type"] == "http.request" and message.get("more_body"):
-        body = bytearray(body)
-        while message.get("more_body"):
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > max_bytes:
-                raise TooLarge(f"the body has more than {max_bytes} bytes")
-    if message["type"] == "http.disconnect":
-        raise CallerGone
-    if len(body) > max_bytes:
-        raise TooLarge(f"the body has more than {max_bytes} bytes")
-    return body

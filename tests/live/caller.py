@@ -57,6 +57,11 @@ class Caller:
         self.status = 0
         self.headers: dict[str, str] = {}
 
+    async def say(self, raw: bytes) -> None:
+        """Send these bytes, whatever they are."""
+        self._writer.write(raw)
+        await self._writer.drain()
+
     async def ask(self, body: dict[str, Any] | None = None, **more: Any) -> None:
         """Send a request; its answer is not waited for."""
         await self.ask_as("r1", body, **more)
@@ -64,8 +69,7 @@ class Caller:
     async def ask_as(self, request_id: str, body: dict[str, Any] | None = None, **more: Any) -> None:
         data = json.dumps({**ASK, **(body or {}), **more}).encode()
         head = f"POST /v1/chat HTTP/1.1\r\nhost: g\r\nx-request-id: {request_id}\r\ncontent-length: {len(data)}\r\n\r\n"
-        self._writer.write(head.encode() + data)
-        await self._writer.drain()
+        await self.say(head.encode() + data)
 
     async def head(self) -> int:
         async with asyncio.timeout(10):
@@ -97,6 +101,11 @@ class Caller:
     async def reply(self, body: dict[str, Any] | None = None, **more: Any) -> tuple[int, bytes]:
         await self.ask(body, **more)
         return await self.head(), await self.rest()
+
+    async def closed(self) -> bool:
+        """Whether the gateway ends the connection, with nothing more to say."""
+        async with asyncio.timeout(10):
+            return not await self._reader.read()
 
     async def cut(self) -> bool:
         """Whether the connection ends in the middle of the body."""

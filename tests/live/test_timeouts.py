@@ -48,6 +48,30 @@ async def test_a_server_that_never_begins_is_a_timeout(reply: Reply, stream: boo
     assert (status, code(raw)) == (504, "timeout")
 
 
+SLOWLY = b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: 100\r\n\r\n{"
+
+
+@pytest.mark.parametrize("path", ["chat", "chat/completions", "convert"])
+async def test_a_body_that_does_not_come_is_given_up(path: str) -> None:
+    async with ScriptedServer() as upstream, serving(upstream, server={"body_seconds": 0.1}) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.say(SLOWLY.replace(b"chat", path.encode()))
+            assert await caller.head() == 408
+            error = json.loads(await caller.rest())["error"]
+            assert await caller.closed()
+    assert (error["code"], error["retryable"]) == ("request_timeout", True)
+
+
+async def test_a_body_that_is_still_coming_takes_no_place_from_others() -> None:
+    reply, one = Reply([say("a"), end(), DONE]), {"max_concurrent_requests": 1}
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=one) as gateway:
+        async with calling(gateway.address) as slow:
+            await slow.say(SLOWLY)
+            await eventually(lambda: gateway.callers == 1)
+            status, _ = await reply_of(gateway.address)
+    assert status == 200
+
+
 class Chatter(asyncio.Event):
     """Lets a script go on after so many seconds: for scripts that must say something now and then."""
 
