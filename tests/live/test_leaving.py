@@ -142,8 +142,8 @@ async def test_leaving_before_the_request_is_all_there() -> None:
     async with ScriptedServer() as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
             caller._writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: 100\r\n\r\n{")
-            await eventually(lambda: gateway.desk.busy == 1)
-        await eventually(gateway.quiet, SOON)
+            await eventually(lambda: gateway.callers == 1)
+        await eventually(lambda: gateway.callers == 0, SOON)
         assert upstream.requests == []
 
 
