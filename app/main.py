@@ -62,8 +62,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     demo = DemoServer() if settings.demo else None
     if demo is not None:
         await demo.start()
-    most = max((row.max_connections for row in settings.upstreams.values()), default=4096)
-    client = UpstreamClient(app.state.transport, max_connections=most)
+    client = UpstreamClient(app.state.transport)
     table = RouteTable(settings, demo.base_url if demo else None)
     beat = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     fetcher, workshop, gatherer = _media(settings)

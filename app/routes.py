@@ -62,4 +62,5 @@ def _target(name: str, row: Upstream) -> Target:
         row.connect_seconds,
         row.first_token_seconds,
         row.idle_seconds,
+        row.max_connections,
     )

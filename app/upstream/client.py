@@ -18,6 +18,7 @@ from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.upstream import faults
 from app.upstream.encoding import Inflater, inflater
+from app.upstream.pool import Share
 from app.upstream.transport import Payload, PushStream, PushTransport
 
 MAX_ERROR_BYTES = 256 * 1024
@@ -36,6 +37,7 @@ class Target:
     connect_seconds: float
     first_token_seconds: float
     idle_seconds: float
+    max_connections: int = 4096
 
     def bounded(self, seconds: float | None) -> "Target":
         """No wait longer than `seconds`."""
@@ -47,6 +49,10 @@ class Target:
             first_token_seconds=min(self.first_token_seconds, seconds),
             idle_seconds=min(self.idle_seconds, seconds),
         )
+
+    @property
+    def share(self) -> Share:
+        return Share(self.name, self.max_connections)
 
     def url(self, path: str) -> httpx.URL:
         return _url(self.base_url + path)
@@ -113,8 +119,8 @@ class Body:
 
 
 class UpstreamClient:
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, max_connections: int = 4096) -> None:
-        self._transport = transport or PushTransport(max_connections)
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._transport = transport or PushTransport()
 
     async def open(self, target: Target, body: bytes) -> Body:
         """The reply's body, once the server has said that it has one. Raises UpstreamFailed."""
@@ -123,7 +129,10 @@ class UpstreamClient:
             target.url("/chat/completions"),
             headers=target.headers,
             stream=Payload(body),
-            extensions={"timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds}},
+            extensions={
+                "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
+                "share": target.share,
+            },
         )
         try:
             response = await self._transport.handle_async_request(request)
@@ -157,7 +166,9 @@ class UpstreamClient:
 
     async def models(self, target: Target) -> list[dict[str, Any]]:
         """What the server itself lists. Raises UpstreamFailed."""
-        request = httpx.Request("GET", target.url("/models"), headers=target.headers)
+        request = httpx.Request(
+            "GET", target.url("/models"), headers=target.headers, extensions={"share": target.share}
+        )
         pieces: list[bytes] = []
         try:
             async with asyncio.timeout(target.connect_seconds):

@@ -1,25 +1,37 @@
-"""The connections of one process, by origin: reused where one is idle, made where one may be, else waited for."""
+"""The connections of one process, by upstream and origin: reused where one is idle, made where one may be, else waited
+for."""
 
 import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple
 
 import httpx
 
 from app.upstream.connection import Connection
 
-Origin: TypeAlias = tuple[str, str, int]
-"""Scheme, host, port."""
+
+class Share(NamedTuple):
+    """Whose connections they are, and how many there may be."""
+
+    upstream: str = ""
+    max_connections: int = 4096
+
+
+class Origin(NamedTuple):
+    scheme: str
+    host: str
+    port: int
+    share: Share = Share()
+
 
 KEEPALIVE_SECONDS = 4.5
 """Idle connections are dropped before uvicorn-based servers, which wait five seconds, drop them."""
 
 
 class Pool:
-    def __init__(self, max_connections: int, ssl_context: ssl.SSLContext | None) -> None:
-        self._max = max_connections
+    def __init__(self, ssl_context: ssl.SSLContext | None) -> None:
         self._ssl = ssl_context
         self._idle: dict[Origin, list[Connection]] = {}
         self._open: dict[Connection, Origin] = {}
@@ -38,7 +50,7 @@ class Pool:
         what: Callable[[], httpx.TimeoutException] = _busy
         try:
             async with asyncio.timeout(patience):
-                while self._counts.get(origin, 0) >= self._max:
+                while self._full(origin):
                     await self._turn(origin)
                     connection = self._idle_one(origin, fresh)
                     if connection is not None:
@@ -48,10 +60,13 @@ class Pool:
         except TimeoutError:
             raise what() from None
 
+    def _full(self, origin: Origin) -> bool:
+        return self._counts.get(origin, 0) >= origin.share.max_connections
+
     def _idle_one(self, origin: Origin, fresh: bool) -> Connection | None:
         idle = self._idle.get(origin)
         if fresh:
-            if idle and self._counts[origin] >= self._max:
+            if idle and self._full(origin):
                 idle.pop(0).abort()  # must not stand in the way
             return None
         while idle:
@@ -76,7 +91,7 @@ class Pool:
             raise
 
     async def _connect(self, origin: Origin) -> Connection:
-        scheme, host, port = origin
+        scheme, host, port, _ = origin
         self._counts[origin] = self._counts.get(origin, 0) + 1
         try:
             context = self._tls() if scheme == "https" else None

@@ -14,9 +14,11 @@ from typing import TypeAlias
 import httpx
 
 from app.upstream.connection import Connection
-from app.upstream.pool import Origin, Pool
+from app.upstream.pool import Origin, Pool, Share
 
 Patience: TypeAlias = Mapping[str, float | None]
+NOBODYS = Share()
+"""The share of requests that are made for no upstream."""
 
 
 class Payload(httpx.AsyncByteStream):
@@ -61,11 +63,12 @@ class PushStream(httpx.AsyncByteStream):
 
 
 class PushTransport(httpx.AsyncBaseTransport):
-    """`max_connections` is for each origin. Of a request's timeouts, `connect` bounds the wait for a connection and
-    `read` the wait for the head of the response; the silence between the body's bytes is the reader's to bound."""
+    """The extension `share` of a request says whose connections it uses. Of its timeouts, `connect` bounds the wait for
+    a connection and `read` the wait for the head of the response; the silence between the body's bytes is the reader's
+    to bound."""
 
-    def __init__(self, max_connections: int = 4096, ssl_context: ssl.SSLContext | None = None) -> None:
-        self._pool = Pool(max_connections, ssl_context)
+    def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
+        self._pool = Pool(ssl_context)
 
     @property
     def open_connections(self) -> int:
@@ -74,7 +77,8 @@ class PushTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The response holds no reference to the request, whose body may be large."""
         url = request.url
-        origin = (url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
+        port = url.port or (443 if url.scheme == "https" else 80)
+        origin = Origin(url.scheme, url.host, port, request.extensions.get("share", NOBODYS))
         body = request.stream.data if isinstance(request.stream, Payload) else await request.aread()
         patience = request.extensions.get("timeout", {})
         connection = await self._asked(origin, _head(request, len(body)), body, patience)

@@ -79,7 +79,7 @@ async def serving(
 @asynccontextmanager
 async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
     before = asyncio.all_tasks()
-    transport = PushTransport(max(row.max_connections for row in what.upstreams.values()))
+    transport = PushTransport()
     app = create_app(what, transport=transport)
     listener = socket.create_server(("127.0.0.1", 0))
     ours = config(what.server, lambda: app)

@@ -38,6 +38,19 @@ async def test_all_connections_in_use_is_overload() -> None:
     assert (status, code(raw)) == (503, "overloaded")
 
 
+async def test_the_limit_of_one_upstream_is_not_that_of_another() -> None:
+    async with ScriptedServer(Reply([asyncio.Event()])) as upstream:
+        url, quick = f"{upstream.url}/v1", {"connect_seconds": 0.1}
+        rows = {"few": {"base_url": url, "max_connections": 1, **quick}, "many": {"base_url": url}}
+        models = {name: {"upstreams": [name]} for name in rows}
+        tree = {"upstreams": rows, "models": models, "server": {"log_level": "error"}}
+        async with serving_with(Settings.model_validate(tree)) as gateway, calling(gateway.address) as first:
+            await first.ask(model="few")
+            await upstream.request()
+            status, raw = await reply_of(gateway.address, model="few")
+    assert (status, code(raw)) == (503, "overloaded")
+
+
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("reply", [Reply(hold=asyncio.Event()), Reply([asyncio.Event()])], ids=["no head", "no token"])
 async def test_a_server_that_never_begins_is_a_timeout(reply: Reply, stream: bool) -> None:

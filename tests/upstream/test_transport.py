@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 from app.upstream import connection as connection_room
-from app.upstream.transport import Payload, PushStream, PushTransport
+from app.upstream.pool import Share
+from app.upstream.transport import NOBODYS, Payload, PushStream, PushTransport
 
 from tests.scripted import Reply, ScriptedServer
 
@@ -38,10 +39,9 @@ async def transporting(**options: Any) -> AsyncIterator[PushTransport]:
                 await asyncio.sleep(0)
 
 
-def post(url: str, body: bytes = b"{}", **timeout: float) -> httpx.Request:
-    return httpx.Request(
-        "POST", f"{url}/v1", headers={"host": "h"}, stream=Payload(body), extensions={"timeout": timeout}
-    )
+def post(url: str, body: bytes = b"{}", share: Share = NOBODYS, **timeout: float) -> httpx.Request:
+    extensions = {"timeout": timeout, "share": share}
+    return httpx.Request("POST", f"{url}/v1", headers={"host": "h"}, stream=Payload(body), extensions=extensions)
 
 
 class Pushed:
@@ -74,8 +74,10 @@ async def pulled(response: httpx.Response) -> bytes:
     return b"".join([piece async for piece in response.aiter_raw()])
 
 
-async def exchange(transport: PushTransport, url: str, body: bytes = b"{}", **timeout: float) -> tuple[int, bytes]:
-    response = await transport.handle_async_request(post(url, body, **timeout))
+async def exchange(
+    transport: PushTransport, url: str, body: bytes = b"{}", share: Share = NOBODYS, **timeout: float
+) -> tuple[int, bytes]:
+    response = await transport.handle_async_request(post(url, body, share, **timeout))
     return response.status_code, await push(response).all()
 
 
@@ -177,12 +179,12 @@ async def test_a_reused_connection_that_breaks_within_a_response_is_an_error() -
 async def test_a_fresh_connection_is_had_although_idle_ones_are_as_many_as_may_be() -> None:
     good = Reply([b"a"], chunked=True)
     async with ScriptedServer(good, good, Reply(status=None), good) as server:
-        async with transporting(max_connections=2) as transport:
-            one = await transport.handle_async_request(post(server.url))
-            two = await transport.handle_async_request(post(server.url))
+        async with transporting() as transport:
+            one = await transport.handle_async_request(post(server.url, share=Share("a", 2)))
+            two = await transport.handle_async_request(post(server.url, share=Share("a", 2)))
             await push(one).all(), await push(two).all()
             async with asyncio.timeout(2):
-                assert await exchange(transport, server.url) == (200, b"a")
+                assert await exchange(transport, server.url, share=Share("a", 2)) == (200, b"a")
 
 
 async def test_a_slow_server_is_waited_for_so_long_and_not_asked_again() -> None:
@@ -195,15 +197,27 @@ async def test_a_slow_server_is_waited_for_so_long_and_not_asked_again() -> None
             assert len(server.requests) == 2
 
 
+ALONE = Share("a", 1)
+
+
+async def test_every_upstream_has_a_limit_of_its_own() -> None:
+    async with ScriptedServer(Reply([b"a", asyncio.Event()], chunked=True)) as server, transporting() as transport:
+        for share in (ALONE, Share("b", 2), Share("b", 2)):
+            await transport.handle_async_request(post(server.url, share=share))
+        for share in (ALONE, Share("b", 2)):
+            with pytest.raises(httpx.PoolTimeout):
+                await exchange(transport, server.url, share=share, connect=0.05)
+
+
 async def test_at_the_limit_of_connections_requests_wait_their_turn() -> None:
     gate = asyncio.Event()
     async with ScriptedServer(Reply([b"a", gate], chunked=True)) as server:
-        async with transporting(max_connections=1) as transport:
-            first = await transport.handle_async_request(post(server.url))
+        async with transporting() as transport:
+            first = await transport.handle_async_request(post(server.url, share=ALONE))
             with pytest.raises(httpx.PoolTimeout):
-                await exchange(transport, server.url, connect=0.05)
-            leaving = asyncio.create_task(exchange(transport, server.url))
-            waiting = asyncio.create_task(exchange(transport, server.url))
+                await exchange(transport, server.url, share=ALONE, connect=0.05)
+            leaving = asyncio.create_task(exchange(transport, server.url, share=ALONE))
+            waiting = asyncio.create_task(exchange(transport, server.url, share=ALONE))
             await asyncio.sleep(0)
             ended = asyncio.Event()
 
