@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from app.fetch.addresses import AllowList
@@ -35,6 +36,13 @@ def _http_url(value: str) -> str:
         raise ValueError("must be an http or https URL without a query, such as http://127.0.0.1:8001/v1")
     if "@" in value.split("/")[2]:
         raise ValueError("must name no user and no password: those belong into api_key or headers")
+    try:
+        url = httpx.URL(value)
+        url.raw_host.decode("ascii").encode("idna")  # as the look-up does
+    except (httpx.InvalidURL, UnicodeError):
+        raise ValueError("must name a host that can exist") from None
+    if url.port is not None and not 0 < url.port < 65536:
+        raise ValueError("must name a port from 1 to 65535")
     return value.rstrip("/")
 
 

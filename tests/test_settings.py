@@ -167,6 +167,19 @@ def test_settings_cannot_be_changed() -> None:
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://u:p@x/v1'", "upstreams.a.base_url: must name no user"),
+        *(
+            (f"passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://{place}/v1'", f"upstreams.a.base_url: {mistake}")
+            for place, mistake in (
+                ("a..b", "must name a host"),
+                ("a" * 64, "must name a host"),
+                ("\u00fc" * 64, "must name a host"),
+                ("xn--\u00fc", "must name a host"),
+                ("[::1", "must name a host"),
+                ("h:65536", "must name a port from 1 "),
+                ("h:0", "must name a port from 1 "),
+                ("h:x", "must name a host"),
+            )
+        ),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x'\nkind = 'vlm'", "upstreams.a.kind: 'vlm' is none of"),
         (LOCAL, "upstreams: none is used; "),
         ("passthrough = 'x'\n" + ONE_MODEL, "passthrough: there is no upstream 'x'"),
@@ -236,6 +249,11 @@ def test_every_mistake_is_named_at_once() -> None:
         "models.m.upstreams[0]",
         "models.m.profile.names",
     ]
+
+
+@pytest.mark.parametrize("place", ["h:65535", "h:1", "[::1]:8000", "127.0.0.1", "b\u00fccher.example", "a_b.local"])
+def test_a_host_that_can_exist_is_taken(place: str) -> None:
+    assert load({"PARLEY_UPSTREAM_URL": f"http://{place}/v1"}).upstreams["default"].base_url == f"http://{place}/v1"
 
 
 # -- secrets ------------------------------------------------------------------------------

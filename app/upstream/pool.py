@@ -100,7 +100,7 @@ class Pool:
             )
             if connection.closed:
                 raise httpx.ConnectError("the connection was closed at once")
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, UnicodeError, OverflowError) as error:
             self._uncount(origin)
             if isinstance(error, TimeoutError):
                 raise

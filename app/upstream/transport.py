@@ -78,7 +78,7 @@ class PushTransport(httpx.AsyncBaseTransport):
         """The response holds no reference to the request, whose body may be large."""
         url = request.url
         port = url.port or (443 if url.scheme == "https" else 80)
-        origin = Origin(url.scheme, url.host, port, request.extensions.get("share", NOBODYS))
+        origin = Origin(url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("share", NOBODYS))
         body = request.stream.data if isinstance(request.stream, Payload) else await request.aread()
         patience = request.extensions.get("timeout", {})
         connection = await self._asked(origin, _head(request, len(body)), body, patience)

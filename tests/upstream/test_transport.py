@@ -19,6 +19,7 @@ from tests.scripted import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
+ALONE = Share("a", 1)
 LONG = {"content-length": "5"}
 
 
@@ -187,6 +188,15 @@ async def test_a_fresh_connection_is_had_although_idle_ones_are_as_many_as_may_b
                 assert await exchange(transport, server.url, share=Share("a", 2)) == (200, b"a")
 
 
+@pytest.mark.parametrize("place", ["a..b", "a" * 64, "127.0.0.1:70000"])
+async def test_a_place_that_cannot_be_is_no_connection(place: str) -> None:
+    async with transporting() as transport:
+        with pytest.raises(httpx.ConnectError):
+            await exchange(transport, f"http://{place}")
+        with pytest.raises(httpx.ConnectError):
+            await exchange(transport, f"http://{place}", share=ALONE)
+
+
 async def test_a_slow_server_is_waited_for_so_long_and_not_asked_again() -> None:
     async with ScriptedServer(Reply([b"a"], chunked=True), Reply(hold=asyncio.Event())) as server:
         async with transporting() as transport:
@@ -195,9 +205,6 @@ async def test_a_slow_server_is_waited_for_so_long_and_not_asked_again() -> None
                 await exchange(transport, server.url, read=0.05)
             await server.connections[0].closed.wait()
             assert len(server.requests) == 2
-
-
-ALONE = Share("a", 1)
 
 
 async def test_every_upstream_has_a_limit_of_its_own() -> None:
