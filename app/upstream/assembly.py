@@ -119,15 +119,15 @@ class Assembler:
         if delta.reasoning_details:
             reasoning = self._details(delta.reasoning_details, reasoning, out)
         if reasoning:
-            self._calls.settle(out)
+            self._calls.settle(reasoning, out)
             out.append(ReasoningDelta(reasoning))
             self._told.add("reasoning")
         if delta.content:
-            self._calls.settle(out)
+            self._calls.settle(delta.content, out)
             out.append(TextDelta(delta.content))
             self._told.add("content")
         if delta.refusal:
-            self._calls.settle(out)
+            self._calls.settle(delta.refusal, out)
             out.append(TextDelta(delta.refusal, refusal=True))
             self._told.add("refusal")
         if delta.tool_calls or delta.function_call is not None:

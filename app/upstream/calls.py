@@ -60,6 +60,8 @@ class CallTable:
         self._ids: dict[str, _Open] = {}
         self._indices: dict[int, _Open] = {}
         self._places: dict[int, _Open] = {}
+        self._last: _Open | None = None
+        """The call opened last: the only one that can be unsealed."""
         self._given: set[str] = set()
         self._announced = 0
 
@@ -86,15 +88,16 @@ class CallTable:
             return self._indices.get(fragment.index)
         if places > 1:
             return self._places.get(place)
-        return self._places[-1] if self._places else None
+        return self._last
 
     def _open(self, fragment: Call, place: int) -> _Open:
         index = fragment.index if fragment.index is not None and fragment.index >= 0 else None
         call = _Open(index)
-        for other in self._order:
-            other.sealed = True
+        if self._last is not None:
+            self._last.sealed = True
+        self._last = call
         self._order.insert(self._position(call), call)
-        self._places[place] = self._places[-1] = call
+        self._places[place] = call
         if index is not None:
             self._indices[index] = call
         return call
@@ -165,10 +168,12 @@ class CallTable:
         self._given.add(id_)
         return id_
 
-    def settle(self, out: list[Event]) -> None:
-        """Something else follows: announce what can be, so that it stands before it."""
-        for call in self._order:
-            call.sealed = True
+    def settle(self, text: str, out: list[Event]) -> None:
+        """Something else follows: announce what can be, so that it stands before it. Blank text is nothing yet."""
+        last = self._last
+        if last is None or last.sealed or text.isspace():
+            return
+        last.sealed = True
         self._announce(out)
 
     def close(self, out: list[Event]) -> None:

@@ -1,5 +1,6 @@
 """What whole messages and odd errors in a stream come to."""
 
+import pytest
 from app.chat.events import CallDelta, Event, Failed, Finish, TextDelta
 from app.upstream import chunks
 from app.upstream.assembly import Assembler
@@ -29,6 +30,24 @@ def test_a_call_without_arguments_is_not_told_twice() -> None:
     closing = b'{"choices":[{"message":{"tool_calls":[' + CALL + b']},"finish_reason":"tool_calls"}]}'
     told = events(call, closing, b"[DONE]")
     assert told == [CallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+
+
+@pytest.mark.parametrize("blank", ['"content":"\\n"', '"content":" ","reasoning_content":"\\n"', '"refusal":" "'])
+def test_blank_text_between_the_pieces_of_a_name_ends_no_name(blank: str) -> None:
+    pieces = [
+        b'"tool_calls":[{"index":0,"id":"a","function":{"name":"get_"}}]',
+        blank.encode(),
+        b'"tool_calls":[{"index":0,"function":{"name":"weather"}}]',
+        b'"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]',
+    ]
+    told = events(*(b'{"choices":[{"delta":{%b}}]}' % piece for piece in pieces), b"[DONE]")
+    assert [event for event in told if isinstance(event, CallDelta)] == [CallDelta(0, "{}", "a", "get_weather")]
+
+
+def test_text_ends_a_name() -> None:
+    call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
+    told = events(call, SAID, b"[DONE]")
+    assert told[:2] == [CallDelta(0, "", "a", "f"), TextDelta("hi")]
 
 
 def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
