@@ -116,12 +116,15 @@ class Assembler:
 
     def _delta(self, delta: Delta, out: list[Event], *, whole: bool = False) -> None:
         reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
-        if delta.reasoning_details:
-            reasoning = self._details(delta.reasoning_details, reasoning, out)
+        details = delta.reasoning_details
+        if details and not reasoning:
+            reasoning = _detailed(details)
         if reasoning:
             self._calls.settle(reasoning, out)
             out.append(ReasoningDelta(reasoning))
             self._told.add("reasoning")
+        if details and (opaque := _opaque(details)):
+            out.append(Extra({"reasoning_details": opaque}))
         if delta.content:
             self._calls.settle(delta.content, out)
             out.append(TextDelta(delta.content))
@@ -150,21 +153,6 @@ class Assembler:
             message.tool_calls = message.function_call = None
         self._delta(message, out, whole=True)
         self._whole = self._whole or not told
-
-    def _details(self, details: list[Any], text: str | None, out: list[Event]) -> str | None:
-        """OpenRouter's `reasoning_details`: text where no other field has it, and what must go back verbatim."""
-        known = [item for item in details if isinstance(item, dict)]
-        opaque = [
-            {key: value for key, value in item.items() if key not in ("text", "summary", "index")}
-            for item in known
-            if item.get("signature") or item.get("data")
-        ]
-        if opaque:
-            out.append(Extra({"reasoning_details": opaque}))
-        if text:
-            return text
-        pieces = (item.get("text") or item.get("summary") for item in known)
-        return "".join(piece for piece in pieces if isinstance(piece, str))
 
     def _foreign_object(self, chunk: Chunk) -> None:
         if chunk.x_groq:
@@ -243,6 +231,21 @@ class Assembler:
         else:
             self._fail(faults.made("upstream_incomplete", "the model server's reply ended before it was finished"), out)
         return out
+
+
+def _detailed(details: list[Any]) -> str:
+    """The text of OpenRouter's `reasoning_details`, for where no other field has it."""
+    pieces = (item.get("text") or item.get("summary") for item in details if isinstance(item, dict))
+    return "".join(piece for piece in pieces if isinstance(piece, str))
+
+
+def _opaque(details: list[Any]) -> list[dict[str, Any]]:
+    """Of `reasoning_details`, what must go back verbatim."""
+    return [
+        {key: value for key, value in item.items() if key not in ("text", "summary", "index")}
+        for item in details
+        if isinstance(item, dict) and (item.get("signature") or item.get("data"))
+    ]
 
 
 def _counted(usage: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """What whole messages and odd errors in a stream come to."""
 
 import pytest
-from app.chat.events import CallDelta, Event, Failed, Finish, TextDelta
+from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
 from app.upstream import chunks
 from app.upstream.assembly import Assembler
 from app.upstream.sse import EventReader
@@ -48,6 +48,15 @@ def test_text_ends_a_name() -> None:
     call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
     told = events(call, SAID, b"[DONE]")
     assert told[:2] == [CallDelta(0, "", "a", "f"), TextDelta("hi")]
+
+
+def test_what_belongs_to_a_thought_follows_its_text() -> None:
+    details = b'[{"type":"reasoning.text","text":"hm","signature":"s"}]'
+    told = events(SAID, b'{"choices":[{"delta":{"reasoning_details":' + details + b"}}]}", b"[DONE]")
+    assert told[1:3] == [
+        ReasoningDelta("hm"),
+        Extra({"reasoning_details": [{"type": "reasoning.text", "signature": "s"}]}),
+    ]
 
 
 def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
