@@ -4,14 +4,15 @@ The rules (1-11) are those that `docs/assembly.md` lists with the servers that m
 tags and white space between messages are the business of later stages.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 
 from app.chat.events import Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta
 from app.upstream import faults
 from app.upstream.calls import CallTable
-from app.upstream.chunks import Call, Choice, Chunk, Delta, paired
+from app.upstream.chunks import Call, Choice, Chunk, Delta, Function, paired
 from app.upstream.sse import Done, ErrorText, Garbage
 
 REASONS: dict[str, FinishReason] = {
@@ -49,6 +50,10 @@ FAILURES: dict[str, str] = {
 """Finish reasons that say that the reply is not whole, and the kind of fault each is."""
 
 
+Place: TypeAlias = tuple[str | int | None, int]
+"""Where in a delta a text stands: a field and which of its like, or a call's index and its place in the list."""
+
+
 class Assembler:
     """Feeds on what the reader found in one read; ends with exactly one `Finish` or `Failed`."""
 
@@ -57,7 +62,7 @@ class Assembler:
         self._usage: dict[str, Any] | None = None
         self._reason: str | None = None
         self._foreign: Chunk | None = None
-        self._halves: dict[str, str] = {}
+        self._halves: dict[Place, str] = {}
         self._told: set[str] = set()
         """Of reasoning, content, refusal and calls, those that deltas brought."""
         self._whole = False
@@ -103,8 +108,8 @@ class Assembler:
         if choice is None:
             return
         if chunk.ragged or self._halves:
-            self._mend(choice.delta, "delta")
-            self._mend(choice.message, "message")
+            self._mend(choice.delta, self._joined)
+            self._mend(choice.message, _alone)
         if choice.delta is not None:
             self._delta(choice.delta, out)
         if choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
@@ -174,29 +179,43 @@ class Assembler:
         else:
             self._reason = self._reason or reason
 
-    def _mend(self, delta: Delta | None, where: str) -> None:
+    def _mend(self, delta: Delta | None, joined: Callable[[Place, str], str]) -> None:
         """Surrogate pairs whose halves came in two chunks; none may remain in a text."""
         if delta is None:
             return
         for field in ("content", "reasoning_content", "reasoning", "reasoning_text", "refusal"):
-            setattr(delta, field, self._joined(f"{where} {field}", getattr(delta, field)))
+            if text := getattr(delta, field):
+                setattr(delta, field, joined((field, 0), text))
+        for item in delta.reasoning_details or ():
+            for key in ("text", "summary"):
+                if isinstance(item, dict) and isinstance(text := item.get(key), str) and text:
+                    item[key] = joined(("reasoning_content", 1), text)
         for place, call in enumerate(delta.tool_calls or ()):
-            if call.function is not None:
-                key = f"{where} {call.index}:{place}"
-                call.function.arguments = self._joined(key, call.function.arguments)
-        if delta.function_call is not None:
-            delta.function_call.arguments = self._joined(f"{where} call", delta.function_call.arguments)
+            if call.function is not None and call.function.arguments:
+                call.function.arguments = joined((call.index, place), call.function.arguments)
+        if delta.function_call is not None and delta.function_call.arguments:
+            delta.function_call.arguments = joined((0, 0), delta.function_call.arguments)
 
-    def _joined(self, field: str, text: str | None) -> str | None:
-        if not text:
-            return text
-        text = self._halves.pop(field, "") + text
+    def _joined(self, place: Place, text: str) -> str:
+        text = self._halves.pop(place, "") + text
         if "\ud800" <= text[-1] <= "\udbff":
-            self._halves[field] = text[-1]
+            self._halves[place] = text[-1]
             text = text[:-1]
         return paired(text)
 
+    def _tell_halves(self, out: list[Event]) -> None:
+        """The other halves will not come."""
+        last = Delta()
+        for where, _ in self._halves:
+            if isinstance(where, str):
+                setattr(last, where, "\ufffd")
+            else:
+                last.tool_calls = [Call(index=where, function=Function(arguments="\ufffd")), *(last.tool_calls or ())]
+        self._halves.clear()
+        self._delta(last, out)
+
     def _finish(self, out: list[Event]) -> None:
+        self._tell_halves(out)
         self._calls.close(out)
         native = self._reason
         reason = REASONS.get((native or "stop").lower(), "stop")
@@ -208,6 +227,7 @@ class Assembler:
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
         """What fails here had been announced as a success: the server's status was 200."""
+        self._tell_halves(out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
@@ -231,6 +251,11 @@ class Assembler:
         else:
             self._fail(faults.made("upstream_incomplete", "the model server's reply ended before it was finished"), out)
         return out
+
+
+def _alone(place: Place, text: str) -> str:
+    """What is whole has no other half to wait for."""
+    return paired(text)
 
 
 def _detailed(details: list[Any]) -> str:

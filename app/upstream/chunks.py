@@ -130,7 +130,7 @@ def _delta(value: Any) -> Delta | None:
         reasoning_content=_text(value.get("reasoning_content")) or thought or None,
         reasoning=_text(value.get("reasoning")),
         reasoning_text=_text(value.get("reasoning_text")),
-        reasoning_details=_sendable(details) if isinstance(details, list) else None,
+        reasoning_details=[_detail(item) for item in details] if isinstance(details, list) else None,
         tool_calls=[_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
         function_call=_function(value.get("function_call")),
         refusal=_text(value.get("refusal")),
@@ -202,6 +202,14 @@ def _index(value: Any) -> int | None:
 
 def _mapping(value: Any) -> dict[str, Any] | None:
     return _sendable(value) if isinstance(value, dict) else None
+
+
+def _detail(value: Any) -> Any:
+    """An item of `reasoning_details`; halves of pairs stay in its text, as in any other text."""
+    if not isinstance(value, dict):
+        return _sendable(value)
+    text = {key: value[key] for key in ("text", "summary") if isinstance(value.get(key), str)}
+    return {**_sendable(value), **text}
 
 
 def _sendable(value: Any) -> Any:

@@ -59,6 +59,46 @@ def test_what_belongs_to_a_thought_follows_its_text() -> None:
     ]
 
 
+FIELDS = [
+    b'{"content":"%b"}',
+    b'{"reasoning":"%b"}',
+    b'{"refusal":"%b"}',
+    b'{"reasoning_details":[{"type":"reasoning.text","text":"%b"}]}',
+    b'{"reasoning_details":[{"type":"reasoning.summary","summary":"%b"}]}',
+    b'{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"%b"}}]}',
+    b'{"function_call":{"name":"f","arguments":"%b"}}',
+]
+
+
+def texts(events: list[Event]) -> str:
+    found = "".join(getattr(event, "text", "") or getattr(event, "arguments", "") for event in events)
+    assert found.encode()
+    return found
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("end", [b"[DONE]", b'{"error":{"message":"no"}}'], ids=["good end", "bad end"])
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([b"a\\ud83d", b"\\ude00b"], "a\U0001f600b"),
+        ([b"a\\ud83d"], "a\ufffd"),
+        ([b"a\\ud83d", b"b"], "a\ufffdb"),
+        ([b"a", b"\\ude00b"], "a\ufffdb"),
+    ],
+    ids=["pair", "first half at the end", "first half", "second half"],
+)
+def test_half_a_pair_is_told_as_a_replacement(field: bytes, end: bytes, pieces: list[bytes], text: str) -> None:
+    assert texts(events(*(b'{"choices":[{"delta":%b}]}' % (field % piece) for piece in pieces), end)) == text
+
+
+def test_half_a_pair_at_the_end_of_a_whole_message_is_told_once() -> None:
+    delta = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
+    closing = b'{"choices":[{"message":{"content":"a\\ud83d"},"finish_reason":"stop"}]}'
+    assert texts(events(delta, closing, b"[DONE]")) == "a\ufffd"
+    assert texts(events(closing, b"[DONE]")) == "a\ufffd"
+
+
 def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
     [failed] = events(b'{"message":"model is overloaded","code":503}', b"[DONE]")
     assert isinstance(failed, Failed)
