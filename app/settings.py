@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from app.cache.addresses import parse_address
 from app.fetch.addresses import AllowList
 from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
@@ -44,6 +46,11 @@ def _http_url(value: str) -> str:
     if url.port is not None and not 0 < url.port < 65536:
         raise ValueError("must name a port from 1 to 65535")
     return value.rstrip("/")
+
+
+def _cache_url(value: str) -> str:
+    parse_address(value)
+    return value
 
 
 def _header_value(value: SecretStr) -> SecretStr:
@@ -102,7 +109,22 @@ class Model(_Section):
     aliases: tuple[str, ...] = ()
     defaults: GenerateCfg = GenerateCfg()
     max_retries: int = Field(default=0, ge=0, le=10)
+    cache: bool = True
+    cache_ttl_seconds: Seconds | None = None
     profile: dict[str, Any] = Field(default_factory=dict)
+
+
+class Cache(_Section):
+    url: Annotated[str, AfterValidator(_cache_url)] | None = Field(default=None, repr=False)
+    """Without one, in memory. `load` names a file of the user's where there can be one."""
+    ttl_seconds: Seconds = 3600.0
+    max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1024 * 1024)
+    max_entry_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    scope: Literal["shared", "caller"] = "shared"
+    replay: Literal["fast", "original"] = "fast"
+    store_length: bool = False
+    resume_seconds: float = Field(default=300.0, ge=0, allow_inf_nan=False)
+    max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
 class Fetch(_Section):
@@ -138,6 +160,7 @@ class Settings(_Section):
     server: Server = Server()
     upstreams: dict[str, Upstream] = Field(default_factory=dict)
     models: dict[str, Model] = Field(default_factory=dict)
+    cache: Cache = Cache()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     passthrough: str | None = None
@@ -158,7 +181,8 @@ class Settings(_Section):
 
 def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
     """The settings of this process. Raises SettingsError with every mistake."""
-    sources = gather(os.environ if environ is None else environ, path, Settings.model_fields)
+    environ = os.environ if environ is None else environ
+    sources = gather(environ, path, Settings.model_fields)
     tree, mistakes = sources.tree, sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {**tree, "demo": True}
@@ -171,7 +195,27 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     mistakes += _dangling(tree)
     if mistakes:
         raise SettingsError(mistakes)
-    return settings
+    return _with_cache_file(settings, environ)
+
+
+def _with_cache_file(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """Where no cache is named, a file of the user's own, if one can be written there."""
+    folder = _cache_folder(environ)
+    if settings.cache.url is not None or folder is None or not _writable(folder):
+        return settings
+    url = f"sqlite:///{quote(str(folder / 'cache.db'))}"
+    return settings.model_copy(update={"cache": settings.cache.model_copy(update={"url": url})})
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path | None:
+    if Path(environ.get("XDG_CACHE_HOME") or "").is_absolute():
+        return Path(environ["XDG_CACHE_HOME"]) / "parley"
+    return Path(environ["HOME"]) / ".cache/parley" if Path(environ.get("HOME") or "").is_absolute() else None
+
+
+def _writable(folder: Path) -> bool:
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _named(path: str, variables: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import Cache, Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -125,6 +125,20 @@ def test_variables_are_put_into_strings_anywhere_and_taken_as_they_are() -> None
     assert settings.upstreams["x"].headers["a"].get_secret_value() == "${HOST}${HOST}"
 
 
+def test_the_cache_is_a_file_of_the_user_where_nothing_else_is_said(empty_folder: Path) -> None:
+    environ = {"HOME": str(empty_folder), "XDG_CACHE_HOME": "relative is not allowed"}
+    assert load(environ).cache.url == f"sqlite:///{empty_folder}/.cache/parley/cache.db"
+    environ["XDG_CACHE_HOME"] = str(empty_folder / "of mine")
+    assert load(environ).cache.url == f"sqlite:///{empty_folder}/of%20mine/parley/cache.db"
+    assert load({**environ, "PARLEY_CACHE__URL": "null:"}).cache.url == "null:"
+
+
+def test_without_a_place_for_a_file_the_cache_is_in_memory(empty_folder: Path) -> None:
+    (empty_folder / "file").touch()
+    for environ in ({}, {"HOME": ""}, {"HOME": str(empty_folder / "file")}):
+        assert load(environ).cache.url is None
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -163,6 +177,10 @@ def test_settings_cannot_be_changed() -> None:
         ("[server]\nmax_nesting = 1000", "server.max_nesting: "),
         ("upstreams = 3", "upstreams: "),
         ("[upstreams]\nlocal = 3", "upstreams.local: "),
+        ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
+        ("[cache]\nurl = 'mysql://h/d'", "cache.url: must begin with sqlite, redis, rediss, memory or null"),
+        ("[cache]\nmax_bytes = 1", "cache.max_bytes: "),
+        ("[cache]\nscope = 'all'", "cache.scope: Input should be 'shared' or 'caller'"),
         ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
@@ -279,6 +297,7 @@ def test_secrets_are_kept_and_never_shown() -> None:
         WITH_SECRETS.replace('"${KEY}"', '["${KEY}"]'),
         WITH_SECRETS.replace('{x="${TOKEN}"}', '"${TOKEN}"'),
         WITH_SECRETS.replace("api_key", "apikey"),
+        WITH_SECRETS + "[cache]\nurl = 'redis://u:s3cret@h:x/0'",
     ],
 )
 def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
@@ -290,6 +309,7 @@ def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
+    "cache.": Cache,
     "fetch.": Fetch,
     "documents.": Documents,
     "upstreams.<name>.": Upstream,
@@ -319,7 +339,7 @@ def shown(info: FieldInfo) -> str:
         return ""
     if isinstance(default, BaseModel):
         return "`{}`"
-    return f"`{default}`".replace("False", "false").replace("()", "[]")
+    return f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]")
 
 
 def test_the_document_lists_every_setting_with_its_default() -> None:
