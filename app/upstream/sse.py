@@ -106,7 +106,7 @@ class EventReader(Generic[T]):
         self._size = 0
         self._error_event = False
         self.junk = b""
-        """The first line that no framing explains."""
+        """The first line that no framing explains. Behind one of HTML, a bracket begins a script and no JSON."""
         self.saw_line = False
         """Some complete line came, be it a comment: the server is alive."""
 
@@ -171,10 +171,10 @@ class EventReader(Generic[T]):
             self._error_event = value.strip() == b"error"
         elif name == b"error" and value:
             out.append(ErrorText(value.strip()))
-        elif self._document or line.lstrip()[:1] in (b"{", b"["):
+        elif self._document or (line.lstrip()[:1] in (b"{", b"[") and not self.junk.startswith(b"<")):
             self._json_line(line, out)
         elif not line.startswith(b":") and name not in (b"id", b"retry", b"data") and line.strip():
-            self.junk = self.junk or line[:500]
+            self.junk = self.junk or line.strip()[:500]
 
     def _json_line(self, line: bytes, out: "list[T | Done | ErrorText | Garbage]") -> None:
         """A line of JSON without `data:`: one value of NDJSON, or a line of a document."""

@@ -99,6 +99,15 @@ def test_half_a_pair_at_the_end_of_a_whole_message_is_told_once() -> None:
     assert texts(events(closing, b"[DONE]")) == "a\ufffd"
 
 
+def test_a_script_in_a_web_page_begins_no_json() -> None:
+    page = b'<html>\n<script>\nlet a =\n{\n  "error": {"message": "no"}\n}\n[{"error": "no"}]\n</script></html>\n'
+    reader, assembler = EventReader(chunks.decode), Assembler("chat-1")
+    told = assembler.feed(reader.feed(page)) + assembler.feed(reader.close(clean=True))
+    [failed] = told + assembler.close(reader.junk)
+    assert isinstance(failed, Failed)
+    assert "a web page" in failed.fault.message
+
+
 def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
     [failed] = events(b'{"message":"model is overloaded","code":503}', b"[DONE]")
     assert isinstance(failed, Failed)
