@@ -71,6 +71,11 @@ class Assembler:
         """Some chunk of a reply came, even an empty one."""
         self.ended = False
 
+    @property
+    def finishing(self) -> bool:
+        """A finish reason came: only usage can follow."""
+        return self._reason is not None
+
     def feed(self, items: list[Chunk | None | Done | ErrorText | Garbage]) -> list[Event]:
         out: list[Event] = []
         for item in items:

@@ -11,6 +11,9 @@ from app.upstream.assembly import Assembler
 from app.upstream.client import Body, Target, transport_fault
 from app.upstream.sse import EventReader, Garbage
 
+GRACE_SECONDS = 2.0
+"""What a server gets after its finish reason to send the usage and to end the body."""
+
 
 class LiveReply:
     """A model server's reply while it comes. `start` it once; `close` it whatever happens."""
@@ -24,10 +27,11 @@ class LiveReply:
         self._receiver: Receiver | None = None
         self._over = False
         """Its terminal event was told, or nobody wants it. The body is somebody else's from then on."""
-        self._active = True
+        self._active = self._spoke = True
+        """Some bytes, and some chunk, came since the last tick."""
         self._alive = False
         self._paused = False
-        self._since = body.asked_at
+        self._since = self._heard = body.asked_at
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -41,7 +45,7 @@ class LiveReply:
     def resume(self) -> None:
         if not self._over:
             self._paused = False
-            self._active = True
+            self._active = self._spoke = True
             self._body.resume()
 
     def close(self) -> None:
@@ -61,7 +65,10 @@ class LiveReply:
             return
         self._active = True
         try:
-            events = self._assembler.feed(self._items(data))
+            items = self._items(data)
+            if items:
+                self._spoke = True
+            events = self._assembler.feed(items)
             if events:
                 events = self._stage.feed(events)
         except Exception as error:
@@ -107,17 +114,27 @@ class LiveReply:
             return []
 
     def tick(self, now: float) -> None:
-        """Bounds the silence: before the first token (comments do not count), and between any bytes after it."""
+        """Bounds the waits: for the first token, for a token after it, for any byte at all, and for a proper end."""
         if self._receiver is None:
             return
-        if self._active or self._paused or not self._assembler.started:
+        target, started = self._target, self._assembler.started
+        if self._active or self._paused or not started:
             self._active = False
             self._since = now
-        if self._assembler.started:
-            if now - self._since > self._target.idle_seconds:
-                self._time_out(f"silence for more than {self._target.idle_seconds:g} s")
-        elif now - self._body.asked_at > self._target.first_token_seconds and not self._paused:
-            self._time_out(f"no first token within {self._target.first_token_seconds:g} s")
+        if self._spoke or self._paused or not started:
+            self._spoke = False
+            self._heard = now
+        patience = max(target.first_token_seconds, target.idle_seconds)
+        if not started:
+            if now - self._body.asked_at > target.first_token_seconds and not self._paused:
+                self._time_out(f"no first token within {target.first_token_seconds:g} s")
+        elif self._assembler.finishing and now - self._heard > GRACE_SECONDS:
+            self._body.abort()
+            self._finish(None)
+        elif now - self._since > target.idle_seconds:
+            self._time_out(f"silence for more than {target.idle_seconds:g} s")
+        elif now - self._heard > patience:
+            self._time_out(f"nothing but comments for more than {patience:g} s")
 
     def _time_out(self, what: str) -> None:
         self._body.abort()

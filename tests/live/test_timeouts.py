@@ -6,6 +6,7 @@ import time
 
 import pytest
 from app.settings import Settings
+from app.upstream import reply as reply_room
 
 from tests.live.caller import calling, checked, frames, reply_of
 from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
@@ -139,12 +140,35 @@ async def test_comments_break_a_silence_between_tokens() -> None:
     assert checked(raw)[-1].type == "response.completed"
 
 
-async def test_a_silence_after_the_finish_reason_is_a_success() -> None:
-    row = {"idle_seconds": 0.15}
-    reply = Reply([say("a"), end(), asyncio.Event()])
+async def test_comments_do_not_break_a_silence_without_end() -> None:
+    row = {"idle_seconds": 0.2, "first_token_seconds": 0.4}
+    reply = Reply([say("a"), *chatter(b": wait\n\n", 0.05, 60), say("late"), end(), DONE])
     async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
         _, raw = await reply_of(gateway.address)
-    assert checked(raw)[-1].data["finish_reason"] == "stop"
+    error = checked(raw)[-1].data["error"]
+    assert (error["code"], "nothing but comments" in error["message"]) == ("timeout", True)
+
+
+async def test_a_silence_may_be_longer_than_the_wait_for_the_first_token() -> None:
+    row = {"idle_seconds": 2, "first_token_seconds": 0.1}
+    reply = Reply([say("a"), Chatter(0.3), say("b"), end(), DONE])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, upstream_row=row) as gateway:
+        _, raw = await reply_of(gateway.address)
+    assert checked(raw)[-1].type == "response.completed"
+
+
+@pytest.mark.parametrize("after", [[], chatter(b": wait\n\n", 0.02, 100)], ids=["silence", "comments"])
+async def test_a_server_that_finished_but_does_not_end_is_left(
+    after: list[bytes | asyncio.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_room, "GRACE_SECONDS", 0.1)
+    usage = b'data: {"choices":[],"usage":{"total_tokens":7}}\n\n'
+    reply = Reply([say("a"), end(), Chatter(0.05), usage, *after, asyncio.Event()])
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS) as gateway:
+        async with asyncio.timeout(1):
+            _, raw = await reply_of(gateway.address)
+    last = checked(raw)[-1].data
+    assert (last["finish_reason"], last["usage"]) == ("stop", {"total_tokens": 7})
 
 
 @pytest.mark.parametrize(
