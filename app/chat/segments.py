@@ -62,7 +62,7 @@ class Segmenter:
         self.segments: list[Segment] = []
         self._open: Segment | None = None
         self._calls: dict[int, Segment] = {}
-        self._blank = ""
+        self._blank: list[str] = []
         self._extra: dict[str, Any] = {}
 
     def feed(self, events: list[Event]) -> list[Step]:
@@ -88,9 +88,10 @@ class Segmenter:
         text = event.text
         if segment is None or segment.kind != "content" or segment.refusal is not event.refusal:
             if text.isspace():
-                self._blank += text
+                self._blank.append(text)
                 return
-            text, self._blank = self._blank + text, ""
+            if self._blank:
+                text = "".join((*self._blank, text))
             segment = self._start(Segment(len(self.segments), "content", refusal=event.refusal), steps)
         segment.add(text)
         steps.append(Grown(segment, text))
@@ -114,7 +115,7 @@ class Segmenter:
 
     def _start(self, segment: Segment, steps: list[Step]) -> Segment:
         self._complete(steps)
-        self._blank = ""
+        self._blank.clear()
         segment.extra.update(self._extra)
         self._extra = {}
         self.segments.append(segment)
@@ -136,7 +137,7 @@ class Segmenter:
 
     def _finish(self, event: Finish, steps: list[Step]) -> None:
         if self._blank and not self.segments:
-            blank, self._blank = self._blank, ""
+            blank = "".join(self._blank)
             segment = self._start(Segment(0, "content"), steps)
             segment.add(blank)
             steps.append(Grown(segment, blank))

@@ -1,9 +1,11 @@
 """Thoughts between tags in the content become reasoning (rule 5).
 
-States: START, where it is not yet known whether a thought leads; THINK, inside one; AFTER, behind a closing tag, where
-line breaks are trimmed; TEXT, where everything passes (or, interleaved, waits for the next opening tag). Held back is
-only what could still become a tag, and the line breaks that would be trimmed beside one. As soon as a server sends
-reasoning in a field of its own, tags in its content are content.
+States: START, where it is not yet known whether a thought leads; SEEK, where a closing tag may show that one did;
+THINK, inside one; AFTER, behind a closing tag, where line breaks are trimmed; TEXT, where everything passes (or,
+interleaved, waits for the next opening tag). Held back is only what could still become a tag, and what depends on it:
+the line breaks that would be trimmed beside one, and in SEEK everything. What cannot become a tag any more is kept
+apart, so that no text is searched twice. As soon as a server sends reasoning in a field of its own, tags in its content
+are content.
 
 Some models forget to close a thought before they call: `interrupt`, at the beginning of a line, ends it as well, and
 belongs to what follows.
@@ -34,6 +36,9 @@ class ThinkStage:
         self._open, self._close = tags
         self._interrupt = interrupt or ""
         self._held = ""
+        """The end of the text, which could still become a tag."""
+        self._kept: list[str] = []
+        """What stands before it and waits with it."""
         self._thought = False
         """The thought that is open has text: line breaks no longer lead it."""
         self._state: Callable[[list[Event]], bool] = self._start
@@ -65,17 +70,19 @@ class ThinkStage:
         if (
             isinstance(event, ReasoningDelta)
             or isinstance(event, CallDelta)
-            and self._state == self._start
+            and self._state in (self._start, self._seek)
             and self._mode in ("leading", "auto_close")
         ):
             self._pass()
 
     def _flush(self, out: list[Event]) -> None:
-        held, self._held = self._held, ""
+        held, self._held = self._released(self._held), ""
         if held and self._state == self._think:
             self._think_text(held, out)
         elif held:
             out.append(TextDelta(held))
+        if self._state == self._seek:
+            self._state = self._start
 
     def _pass(self) -> None:
         self._passing = True
@@ -84,14 +91,17 @@ class ThinkStage:
     def _start(self, out: list[Event]) -> bool:
         """True when the state has changed and what is held must be looked at again."""
         text = self._held.lstrip(_BLANKS)
+        self._keep(len(self._held) - len(text))
         if text.startswith(self._open):
+            self._kept.clear()
             self._begin(text[len(self._open) :])
             return True
         if self._open.startswith(text):
             return False
+        self._held = self._released(text)
         if self._mode == "auto_close":
-            return self._find_close(out)
-        if self._mode == "forced_open":
+            self._state = self._seek
+        elif self._mode == "forced_open":
             self._begin(self._held)
         else:
             self._leave_start()
@@ -100,14 +110,27 @@ class ThinkStage:
     def _leave_start(self) -> None:
         self._state = self._text
 
-    def _find_close(self, out: list[Event]) -> bool:
+    def _seek(self, out: list[Event]) -> bool:
         before, tag, after = self._held.partition(self._close)
         if not tag:
+            self._keep(len(self._held) - held_suffix(self._held, self._close))
             return False
-        self._begin(before)
-        self._think_text(before.lstrip(_BREAKS).rstrip(_BREAKS), out)
+        self._think_text(self._released(before).strip(_BREAKS), out)
         self._end(after)
         return True
+
+    def _keep(self, size: int) -> None:
+        """So much of what is held cannot become a tag any more."""
+        if size:
+            self._kept.append(self._held[:size])
+            self._held = self._held[size:]
+
+    def _released(self, text: str) -> str:
+        """The text, behind what was kept."""
+        if self._kept:
+            text = "".join((*self._kept, text))
+            self._kept.clear()
+        return text
 
     def _begin(self, rest: str) -> None:
         self._held = rest
@@ -115,6 +138,7 @@ class ThinkStage:
         self._state = self._think
 
     def _end(self, rest: str) -> None:
+        self._kept.clear()
         self._held = rest
         self._state = self._after
 
@@ -127,9 +151,11 @@ class ThinkStage:
             self._end(self._held[after:])
             return True
         keep = max(held_suffix(self._held, self._close), self._held_interrupt())
-        ready = self._held[: len(self._held) - keep].rstrip(_BREAKS)
+        sure = len(self._held) - keep
+        ready = self._held[:sure].rstrip(_BREAKS)
         self._think_text(ready, out)
         self._held = self._held[len(ready) :]
+        self._keep(sure - len(ready))
         return False
 
     def _thought_end(self) -> tuple[int, int]:
@@ -153,7 +179,7 @@ class ThinkStage:
     def _think_text(self, text: str, out: list[Event]) -> None:
         if text:
             self._thought = True
-            out.append(ReasoningDelta(text))
+            out.append(ReasoningDelta(self._released(text)))
 
     def _after(self, out: list[Event]) -> bool:
         self._held = self._held.lstrip(_BREAKS)
