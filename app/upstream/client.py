@@ -202,7 +202,7 @@ async def _read(response: httpx.Response, pieces: list[bytes], limit: int) -> No
 def _fault_of(response: httpx.Response, body: bytes) -> Fault:
     headers: Mapping[str, str] = response.headers
     try:
-        body = inflater(headers.get("content-encoding")).feed(body)
+        body = inflater(headers.get("content-encoding")).feed(body)[:MAX_ERROR_BYTES]
     except ValueError:
         body = b""
     status = response.status_code

@@ -18,6 +18,8 @@ TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "u
 """The kinds after which the same request may work later."""
 
 MAX_MESSAGE = 2000
+MAX_WORDS = 8192
+"""Of an error, how many characters are searched: the cause stands at the beginning or at the end."""
 MAX_RETRY_AFTER = 120.0
 """Seconds; what servers ask beyond is cut to it."""
 
@@ -240,6 +242,8 @@ def _fault(
 
 
 def _by_words(words: str) -> str | None:
+    if len(words) > MAX_WORDS:
+        words = f"{words[: MAX_WORDS // 2]} {words[-MAX_WORDS // 2 :]}"
     return next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
 
 
@@ -265,7 +269,7 @@ def _detail(source: dict[str, Any]) -> Any:
 
 
 def _titled(html: str) -> str:
-    title = _TITLE.search(html)
+    title = _TITLE.search(html, 0, MAX_WORDS)
     return f" ({title.group(1)})" if title else ""
 
 

@@ -3,7 +3,7 @@
 import re
 
 MAX_NESTING = 200
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def too_deep(data: bytes) -> bool:

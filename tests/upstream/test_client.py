@@ -1,6 +1,7 @@
 """The client on a transport that is not ours, and what it does with answers that are no replies."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -11,7 +12,7 @@ from app.errors import UpstreamFailed
 from app.main import create_app
 from app.settings import Settings
 from app.upstream import client as client_room
-from app.upstream.client import Target, UpstreamClient
+from app.upstream.client import MAX_ERROR_BYTES, Target, UpstreamClient
 from app.upstream.transport import PushTransport
 
 from tests.scripted import Reply, ScriptedServer
@@ -107,6 +108,18 @@ async def test_an_error_body_that_floods_is_cut() -> None:
             await asyncio.wait_for(UpstreamClient(transport).open(target(server.url), b"{}"), 5)
         assert server.connections[0].finished == 0
         await transport.aclose()
+
+
+async def test_an_error_body_that_expands_is_cut() -> None:
+    text = b'{"message": "no"}' + b" " * 10 * MAX_ERROR_BYTES + b"rate limit"
+    packed = gzip.compress(text)
+    headers = {"content-encoding": "gzip", "content-length": str(len(packed))}
+    async with ScriptedServer(Reply([packed], status=500, headers=headers)) as server:
+        transport = PushTransport()
+        with pytest.raises(UpstreamFailed) as caught:
+            await UpstreamClient(transport).open(target(server.url), b"{}")
+        await transport.aclose()
+    assert (caught.value.code, caught.value.message) == ("server_error", "no")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a model server's error means, and what of it may be shown."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from app.chat.events import Fault
 from app.upstream import faults
 from app.upstream.nesting import MAX_NESTING, too_deep
+
+from tests.linear import linear
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 SAID = "the adapter is broken"
@@ -221,6 +224,31 @@ def test_a_reply_of_200_that_is_a_web_page_asks_for_the_address() -> None:
 
 def test_garbage_in_a_reply_is_not_shown() -> None:
     assert "xyz" not in faults.protocol(b"xyz").message
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("rate limit {}", "rate_limit"),
+        ("{} rate limit", "rate_limit"),
+        ("{} rate limit {}", "server_error"),
+    ],
+)
+def test_of_a_very_long_message_the_beginning_and_the_end_decide(text: str, kind: str) -> None:
+    long = text.replace("{}", "x" * 10_000)
+    assert fault({"error": {"message": long}}).code == fault(long.encode()).code == kind
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda n: fault(b"<html>" + b"<title" * n),
+        lambda n: too_deep(b"[]" * 300 + b'"' + b'\\"' * n),
+    ],
+    ids=["titles", "quotes"],
+)
+def test_a_flood_takes_linear_time(work: Callable[[int], object]) -> None:
+    assert linear(work, 4000)
 
 
 def test_a_message_is_bounded_and_printable() -> None:
