@@ -82,6 +82,8 @@ class Server(_Section):
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     body_seconds: Seconds = 60.0
     max_messages: int = Field(default=10_000, ge=1)
+    max_content_items: int = Field(default=20_000, ge=1)
+    max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
     heartbeat_seconds: Seconds = 15.0

@@ -63,8 +63,7 @@ class ChatEndpoint:
         self._desk = desk
         self._read = read
         self._face = face
-        server = desk.server
-        self._limits = Limits(max_messages=server.max_messages, max_nesting=server.max_nesting)
+        self._limits = Limits(**desk.server.model_dump(include=set(Limits.model_fields)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]

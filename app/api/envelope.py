@@ -66,6 +66,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     max_messages: int
+    max_content_items: int
+    max_functions: int
     max_nesting: int
 
 
@@ -91,20 +93,16 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
 
 def understood(envelope: Envelope, limits: Limits) -> Reading:
     """Raises InvalidInput with every violation, in the form of the reply's format."""
-    if len(envelope.messages) > limits.max_messages:
-        raise InvalidInput([Violation("messages", f"more than {limits.max_messages} messages")])
-    found = list(_beyond(envelope, limits))
     name, mixed = (envelope.format, []) if envelope.format != "auto" else detect(envelope.messages)
     form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]
+    _refuse(list(_too_many(dict(envelope), limits)), reply)
+    found = list(_beyond(envelope, limits))
     decoded = form.decode(envelope.messages, envelope.options)
     found += mixed
     field = "functions" if envelope.functions is not None else "tools"
     tools, wrong = _tools(field, envelope.functions or envelope.tools or ())
     found += [*decoded.violations, *wrong]
-    if found:
-        refusal = InvalidInput(found)
-        refusal.shape = reply.error
-        raise refusal
+    _refuse(found, reply)
     request = ChatRequest(
         model=envelope.model or "",
         messages=decoded.messages,
@@ -117,6 +115,13 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
     )
 
 
+def _refuse(found: list[Violation], reply: Format) -> None:
+    if found:
+        refusal = InvalidInput(found)
+        refusal.shape = reply.error
+        raise refusal
+
+
 def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> BadRequest | InvalidInput:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
@@ -125,7 +130,7 @@ def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> 
     found = violations(error, body)
     if not isinstance(body, dict):
         return InvalidInput(found)
-    refusal = InvalidInput([*found, *_inside(body)])
+    refusal = InvalidInput([*found, *(list(_too_many(body, limits)) or _inside(body))])
     name = body.get("reply_format") or body.get("format")
     refusal.shape = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
     return refusal
@@ -140,6 +145,25 @@ def _inside(body: dict[str, Any]) -> Iterator[Violation]:
     for field in ("functions", "tools"):
         if isinstance(body.get(field), list):
             yield from _tools(field, body[field])[1]
+
+
+def _too_many(body: dict[str, Any], limits: Limits) -> Iterator[Violation]:
+    """Lists that are too long to be looked at one by one."""
+    messages = body.get("messages")
+    if isinstance(messages, list):
+        if len(messages) > limits.max_messages:
+            yield Violation("messages", f"more than {limits.max_messages} messages")
+        elif sum(map(_items, messages)) > limits.max_content_items:
+            yield Violation("messages", f"more than {limits.max_content_items} content items")
+    for field in ("functions", "tools"):
+        if isinstance(body.get(field), list) and len(body[field]) > limits.max_functions:
+            yield Violation(field, f"more than {limits.max_functions} functions")
+
+
+def _items(message: Any) -> int:
+    """The entries of a message's lists, and of the lists in them (results, the frames of a video)."""
+    lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
+    return sum(len(entries) + sum(map(_items, entries)) for entries in lists)
 
 
 def _tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
@@ -178,9 +202,7 @@ def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
 
 
 def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
-    """Limits that types cannot say: how many messages, how deep, and no number that JSON lacks."""
-    if len(envelope.messages) > limits.max_messages:
-        yield Violation("messages", f"more than {limits.max_messages} messages")
+    """Limits that types cannot say: how deep, and no number that JSON lacks."""
     for field in ("messages", "functions", "tools"):
         yield from _odd(getattr(envelope, field), field, limits.max_nesting)
     if envelope.generate_cfg is not None:

@@ -10,7 +10,14 @@ from typing_extensions import override
 
 from tests.inprocess import SAID, SERVER, STOP, ModelServer, Running, streamed
 
-LIMITS = {"max_body_bytes": 1024, "max_messages": 3, "max_nesting": 8, "max_concurrent_requests": 1}
+LIMITS = {
+    "max_body_bytes": 1024,
+    "max_messages": 3,
+    "max_content_items": 5,
+    "max_functions": 2,
+    "max_nesting": 8,
+    "max_concurrent_requests": 1,
+}
 USER = {"role": "user", "content": "x"}
 
 
@@ -69,6 +76,36 @@ def test_too_many_messages_are_refused(gateway: Running) -> None:
     assert gateway.post("/v1/chat", {"messages": [USER] * 3, "stream": False}).status == 200
     answer = gateway.post("/v1/chat", {"messages": [USER] * 4})
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages")
+
+
+ITEM = {"text": "x"}
+
+
+@pytest.mark.parametrize("more", [{}, {"colour": "red"}], ids=["sound", "in a bad envelope"])
+@pytest.mark.parametrize(
+    ("fields", "path", "message"),
+    [
+        ({"messages": [{}] * 4}, "messages", "more than 3 messages"),
+        ({"messages": [{**USER, "content": [{}] * 6}]}, "messages", "more than 5 content items"),
+        ({"messages": [{**USER, "content": [{}] * 3}] * 2}, "messages", "more than 5 content items"),
+        ({"messages": [{**USER, "content": [{"video": [1] * 5}]}]}, "messages", "more than 5 content items"),
+        ({"functions": [{}] * 3}, "functions", "more than 2 functions"),
+        ({"tools": [{}] * 3}, "tools", "more than 2 functions"),
+    ],
+)
+def test_of_too_much_the_number_alone_is_judged(
+    gateway: Running, fields: dict[str, Any], path: str, message: str, more: dict[str, str]
+) -> None:
+    answer = gateway.post("/v1/chat", {"messages": [USER], **fields, **more})
+    assert answer.status == 422
+    told = {item["param"]: item["message"] for item in answer.json["error"]["violations"]}
+    assert told == {path: message, **dict.fromkeys(more, "is not a known key")}
+
+
+def test_as_many_items_and_functions_as_may_be_are_taken(gateway: Running) -> None:
+    functions = [{"name": "f"}, {"name": "g"}]
+    body = {"messages": [{**USER, "content": [ITEM] * 5}], "functions": functions, "stream": False}
+    assert gateway.post("/v1/chat", body).status == 200
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from app.upstream.payload import build
 
 from tests.upstream.sending import Json, body, calls, options, request, returns, user, warnings
 
+LIMITS = Limits(max_messages=10, max_content_items=10, max_functions=10, max_nesting=20)
 FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
 
 
@@ -39,7 +40,7 @@ def test_functions_are_tools_as_they_were_given() -> None:
 
 def test_bare_and_wrapped_functions_come_to_the_same() -> None:
     asked = {"messages": [user("q")], "functions": [FUNCTION, {"type": "function", "function": {"name": "g"}}]}
-    reading = read(msgspec.json.encode(asked), Limits(max_messages=10, max_nesting=20))
+    reading = read(msgspec.json.encode(asked), LIMITS)
     assert [(tool.name, tool.schema) for tool in reading.request.tools] == [("f", FUNCTION), ("g", {"name": "g"})]
 
 
