@@ -84,7 +84,7 @@ class ParleyError(Exception):
 
 
 MAX_VIOLATIONS = 200
-"""Told of one request; the message counts all of them."""
+"""Told of one request; the message counts all that were found."""
 
 
 class InvalidInput(ParleyError):

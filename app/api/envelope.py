@@ -123,9 +123,10 @@ def _refuse(found: list[Violation], reply: Format) -> None:
 
 
 def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> BadRequest | InvalidInput:
-    first = error.errors(include_url=False, include_input=False)[0]
-    if first["type"] == "json_invalid":
-        return BadRequest(f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
+    if error.error_count() == 1:
+        [only] = error.errors(include_url=False, include_input=False)
+        if only["type"] == "json_invalid":
+            return BadRequest(f"the body is no JSON: {only.get('ctx', {}).get('error', only['msg'])}")
     body = from_json(bytes(raw))
     found = violations(error, body)
     if not isinstance(body, dict):

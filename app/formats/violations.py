@@ -10,13 +10,15 @@ from pydantic import ValidationError
 from app.errors import Violation
 
 _MESSAGES = {"extra_forbidden": "is not a known key", "missing": "is required"}
+MAX_JUDGED = 1000
+"""Beyond so many mistakes the next ones are not looked for: enough were found."""
 _BARE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
 def violations(error: ValidationError, value: Any, prefix: str = "") -> list[Violation]:
     """Every place of `value`, which was refused, once; what the branches of a union say of it is joined."""
     found: dict[str, list[str]] = {}
-    for item in error.errors(include_url=False, include_context=False, include_input=False):
+    for item in error.errors(include_url=False, include_context=False, include_input=False)[:MAX_JUDGED]:
         message = _MESSAGES.get(item["type"]) or item["msg"].removeprefix("Value error, ")
         place = _place(item["loc"], value, item["type"] == "missing")
         said = found.setdefault(json_path(place, prefix), [])

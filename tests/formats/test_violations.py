@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.formats.violations import json_path, violations
+from app.formats.violations import MAX_JUDGED, json_path, violations
 from app.params import GenerateCfg
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -42,6 +42,10 @@ def test_a_path_leads_to_the_place_of_the_violation(thing: dict[str, Any], path:
 
 def test_every_violation_is_found_and_every_place_is_named_once() -> None:
     assert paths([{"stop": 3}, 1]) == ["things[0].stop", "things[0].name", "things[1]"]
+
+
+def test_of_very_many_mistakes_enough_are_told() -> None:
+    assert paths([1] * 2 * MAX_JUDGED) == [f"things[{place}]" for place in range(MAX_JUDGED)]
 
 
 def test_a_path_needs_no_prefix() -> None:
