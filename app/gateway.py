@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import httpx
 import msgspec
 
-from app import __version__, steps
+from app import steps
 from app.chat.attachments import Attachment
 from app.chat.counter import Counter
 from app.chat.messages import ChatRequest, Media, ToolResult
@@ -165,17 +164,3 @@ def _pause(error: UpstreamFailed, round_: int) -> float:
 
 def new_reply_id() -> str:
     return f"chat-{os.urandom(16).hex()}"
-
-
-def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, str]) -> httpx.Headers:
-    """What every request to a server carries. The body is asked for uncompressed: compressors hold tokens back."""
-    base = {
-        "host": httpx.URL(base_url).netloc.decode(),
-        "accept": "text/event-stream, application/json",
-        "accept-encoding": "identity",
-        "content-type": "application/json",
-        "user-agent": f"parley/{__version__} httpx/{httpx.__version__}",
-    }
-    if api_key:
-        base["authorization"] = f"Bearer {api_key}"
-    return httpx.Headers(base | {name.lower(): value for name, value in headers.items()})

@@ -1,9 +1,9 @@
 """Settings into routes: which names callers may ask for, and the ways each of them has."""
 
-from app.gateway import Route, Way, request_headers
+from app.gateway import Route, Way
 from app.settings import DEMO, Settings, Upstream
 from app.tokens import Counters
-from app.upstream.client import Target
+from app.upstream.client import Target, request_headers
 
 DEMO_MODEL = "parley-demo"
 

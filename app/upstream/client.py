@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from app import __version__
 from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.upstream import faults
@@ -61,6 +62,20 @@ class Target:
 @lru_cache(maxsize=1024)
 def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
+
+
+def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, str]) -> httpx.Headers:
+    """What every request to a server carries. The body is asked for uncompressed: compressors hold tokens back."""
+    base = {
+        "host": httpx.URL(base_url).netloc.decode(),
+        "accept": "text/event-stream, application/json",
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+        "user-agent": f"parley/{__version__} httpx/{httpx.__version__}",
+    }
+    if api_key:
+        base["authorization"] = f"Bearer {api_key}"
+    return httpx.Headers(base | {name.lower(): value for name, value in headers.items()})
 
 
 class Body:
