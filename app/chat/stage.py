@@ -1,7 +1,8 @@
-"""The shape of everything that a reply passes through: a plain synchronous machine that is fed and closed.
+"""The shape of everything that a reply passes through: a plain synchronous machine that is fed.
 
 A stage takes what one read brought and gives back what can be passed on; it never waits, never looks ahead and holds
-back only what it must. Several in a row are a `Pipe`, which is a stage itself.
+back only what it must, and nothing behind the terminal event with which every reply ends. Several in a row are a
+`Pipe`, which is a stage itself.
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,9 @@ class Stage(Protocol):
     def feed(self, events: list[Event]) -> list[Event]:
         """What follows from these events. The list that came in may be returned, but is not changed."""
 
-    def close(self) -> list[Event]:
-        """What was still held when no terminal event came."""
-
 
 class Pipe:
-    """Stages in a row. What closing one of them yields still goes through those behind it."""
+    """Stages in a row."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = tuple(stages)
@@ -30,9 +28,3 @@ class Pipe:
                 break
             events = stage.feed(events)
         return events
-
-    def close(self) -> list[Event]:
-        held: list[Event] = []
-        for stage in self._stages:
-            held = (stage.feed(held) if held else []) + stage.close()
-        return held

@@ -32,11 +32,6 @@ class RepairStage:
             out.append(event)
         return out
 
-    def close(self) -> list[Event]:
-        out: list[Event] = []
-        self._tell(out, repaired=False)
-        return out
-
     def _tell(self, out: list[Event], *, repaired: bool) -> None:
         """A reply that broke is told as it came."""
         for index, pieces in self._held.items():

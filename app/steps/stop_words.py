@@ -51,13 +51,6 @@ class StopStage:
                 break
         return out
 
-    def close(self) -> list[Event]:
-        out: list[Event] = []
-        if not self._ended and self._flush(out):
-            self._ended = True
-            out.append(Finish("stop"))
-        return out
-
     def _text(self, event: TextDelta, out: list[Event]) -> bool:
         """True when a word was found."""
         text = self._held + event.text

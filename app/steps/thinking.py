@@ -59,11 +59,6 @@ class ThinkStage:
                 out.append(event)
         return out
 
-    def close(self) -> list[Event]:
-        out: list[Event] = []
-        self._flush(out)
-        return out
-
     def _interrupted(self, event: Event, out: list[Event]) -> None:
         """Anything but text flushes what is held. Structured reasoning, or a call before any tag, ends the search."""
         self._flush(out)
@@ -104,11 +99,8 @@ class ThinkStage:
         elif self._mode == "forced_open":
             self._begin(self._held)
         else:
-            self._leave_start()
+            self._state = self._text
         return True
-
-    def _leave_start(self) -> None:
-        self._state = self._text
 
     def _seek(self, out: list[Event]) -> bool:
         before, tag, after = self._held.partition(self._close)

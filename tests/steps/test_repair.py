@@ -51,12 +51,6 @@ def test_a_reply_that_failed_is_told_as_it_came() -> None:
     assert stage.feed([failed]) == [CallDelta(0, '{"a"'), failed]
 
 
-def test_closing_tells_what_is_held() -> None:
-    stage = RepairStage()
-    stage.feed(call('{"a"')[0])
-    assert stage.close() == [CallDelta(0, '{"a"')]
-
-
 def test_calls_keep_their_own_arguments() -> None:
     parts = [*call('{"a": 1'), *call('{"b": 2', index=1)]
     found = [one[2] for one in run([RepairStage()], parts).short()]

@@ -91,7 +91,6 @@ def test_after_a_cut_nothing_follows() -> None:
     stage = StopStage(["STOP"])
     assert stage.feed([TextDelta("a STOP b"), CallDelta(0, "{}", "id", "f")]) == [TextDelta("a "), Finish("stop")]
     assert stage.feed([TextDelta("c"), END]) == []
-    assert stage.close() == []
 
 
 def test_the_usage_of_a_reply_that_came_whole_is_kept() -> None:
@@ -141,10 +140,10 @@ def test_a_word_that_begins_a_longer_one_cuts_at_once() -> None:
 def test_what_is_held_at_the_end_comes_out() -> None:
     stage = StopStage(["abcd", "bc"])
     stage.feed([TextDelta("xab")])
-    assert stage.close() == [TextDelta("ab")]
+    assert stage.feed([END]) == [TextDelta("ab"), END]
     stage = StopStage(["abcd", "bc"])
     assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
-    assert stage.close() == [TextDelta("a"), Finish("stop")]
+    assert stage.feed([END]) == [TextDelta("a"), END]
 
 
 def test_a_text_without_any_beginning_passes_as_it_is() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from app.chat.events import Event, TextDelta
+from app.chat.events import Event, Finish, TextDelta
 from app.chat.segments import Segmenter
 from app.chat.stage import Stage
 from app.steps.thinking import Mode, ThinkStage
@@ -17,7 +17,7 @@ def flooded(stage: Stage, first: str, piece: str, times: int) -> list[Event]:
     out = stage.feed([TextDelta(first)])
     for _ in range(times):
         out += stage.feed([TextDelta(piece)])
-    return out + stage.close()
+    return out + stage.feed([Finish("stop")])
 
 
 def thinking(mode: Mode, first: str, piece: str) -> Callable[[int], object]:

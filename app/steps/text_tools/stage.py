@@ -43,11 +43,6 @@ class CallStage:
                 out.append(self._judged(event))
         return out
 
-    def close(self) -> list[Event]:
-        self._reading.out = []
-        self._flush()
-        return self._reading.out
-
     def _flush(self) -> None:
         """Anything but text ends what is held."""
         reading = self._reading

@@ -76,11 +76,10 @@ def test_only_stop_becomes_tool_calls() -> None:
     assert events(TextDelta(OWN), Finish("stop", {"n": 1}, "eos"))[-1] == Finish("tool_calls", {"n": 1}, "eos")
 
 
-def test_closing_gives_what_is_held() -> None:
+def test_the_end_gives_what_is_held() -> None:
     machine = stage()
     machine.feed([TextDelta("A <tool_ca")])
-    assert joined(machine.close()) == [TextDelta("<tool_ca")]
-    assert machine.close() == []
+    assert joined(machine.feed([STOP])) == [TextDelta("<tool_ca"), STOP]
 
 
 def test_text_far_from_a_tag_is_the_same_event() -> None:
