@@ -1,6 +1,6 @@
 """What a model and its server can and cannot do, field by field."""
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -135,3 +135,65 @@ class Profile(BaseModel):
 
     stream_usage: bool = True
     """Usage in a stream is asked for by `stream_options.include_usage`."""
+
+
+READS_REPLIES = frozenset(
+    {
+        "inline_think",
+        "think_tags",
+        "think_interrupt",
+        "native_tools",
+        "fncall_prompt_type",
+        "special_code_mode",
+        "text_tools",
+    }
+)
+"""The fields by which a reply is read."""
+
+SHAPES_REQUESTS = frozenset(
+    {
+        "replay_reasoning",
+        "replay_turns",
+        "replay_blank_reasoning",
+        "replay_details",
+        "thinking_switch",
+        "thinking_budget",
+        "max_thinking_budget",
+        "default_system",
+        "system",
+        "alternate",
+        "assistant_after_tool",
+        "continuation",
+        "max_input_tokens",
+        "tokenizer",
+        "media_tokens",
+        "media",
+        "inline_media",
+        "audio",
+        "max_image_pixels",
+        "max_image_short_side",
+        "max_media_bytes",
+        "file_text",
+        "name_media",
+        "video_frames",
+        "max_tokens_field",
+        "renamed",
+        "lacks",
+        "tool_choice_required",
+        "named_tool_choice",
+        "parallel_tool_calls",
+        "names",
+        "tool_names",
+        "empty_content",
+        "text_parts",
+        "call_ids",
+        "valid_arguments",
+        "stream_usage",
+    }
+)
+"""The others: all that they do is seen in the request that is sent. A new field belongs in one of the two."""
+
+
+def reading(profile: Profile) -> dict[str, Any]:
+    """How the profile has replies read, as JSON: two that agree here read equal replies alike."""
+    return {name: getattr(profile, name) for name in READS_REPLIES}

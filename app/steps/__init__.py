@@ -3,18 +3,19 @@
 `prepare` and `reply_stages` are the two ordered lists; everything else is named after what it does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from app.chat.attachments import Attachment
 from app.chat.counter import Counter
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Tool
 from app.chat.stage import Stage
 from app.errors import InvalidInput
 from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
-from app.steps.fncall import emulated, fncall_request, fncall_stage
+from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits
 from app.steps.language import language
 from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
@@ -24,7 +25,7 @@ from app.steps.text_tools import text_stage
 from app.steps.thinking import ThinkStage
 from app.steps.truncation import input_limit, truncate
 
-__all__ = ["check", "prepare", "reply_stages", "wanted"]
+__all__ = ["check", "prepare", "reply_stages", "reply_traits", "wanted"]
 
 
 def check(request: ChatRequest) -> None:
@@ -72,12 +73,27 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     if emulated(request, profile):
         stages.append(fncall_stage(request, profile, reply_id))
     elif profile.text_tools is not None:
-        offered = () if _choice(request) == "none" else request.tools
-        stages.append(text_stage(profile.text_tools, offered, reply_id))
+        stages.append(text_stage(profile.text_tools, _offered(request), reply_id))
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
     return [stage for stage in stages if stage is not None]
 
 
-def _choice(request: ChatRequest) -> object:
-    return request.params.get("function_choice") or request.params.get("tool_choice")
+def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
+    """What `reply_stages` looks at in a request, as JSON. Equal replies to requests of equal traits read alike, where
+    the profiles agree in `READS_REPLIES`."""
+    traits: dict[str, Any] = {}
+    if words := stop_words(request.params):
+        traits["stop"] = words
+    if emulated(request, profile):
+        traits["calls"] = fncall_traits(request, profile)
+    elif profile.text_tools is not None:
+        traits["tools"] = [tool.schema for tool in _offered(request)]
+    if request.params.get("repair_arguments"):
+        traits["repair"] = True
+    return traits
+
+
+def _offered(request: ChatRequest) -> Sequence[Tool]:
+    said = request.params.get("function_choice") or request.params.get("tool_choice")
+    return () if said == "none" else request.tools

@@ -1,6 +1,6 @@
 """Calling functions by words: they are explained in the prompt, and calls are read from the text of the reply."""
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from app.chat.messages import ChatRequest
 from app.chat.stage import Stage
@@ -15,7 +15,7 @@ from app.steps.fncall.wording import without_tools
 
 Prompt: TypeAlias = Literal["nous", "qwen"]
 
-__all__ = ["NousStage", "QwenStage", "emulated", "fncall_request", "fncall_stage"]
+__all__ = ["NousStage", "QwenStage", "emulated", "fncall_request", "fncall_stage", "fncall_traits"]
 
 
 def emulated(request: ChatRequest, profile: Profile) -> Prompt | None:
@@ -53,3 +53,14 @@ def fncall_stage(request: ChatRequest, profile: Profile, reply_id: str) -> Stage
         return QwenStage(reply_id, request.tools, parallel=parallel(request), forced=chosen.name)
     thinking = bool(request.params.get("thought_in_content"))
     return NousStage(reply_id, request.tools, thought_in_content=thinking, code=profile.special_code_mode)
+
+
+def fncall_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
+    """What `fncall_stage` looks at in a request, as JSON."""
+    prompt, chosen = emulated(request, profile), choice(request)
+    if prompt is None or chosen.word == "none":
+        return {}
+    traits = {"prompt": prompt, "tools": [tool.schema for tool in request.tools]}
+    if prompt == "qwen":
+        return traits | {"parallel": parallel(request), "forced": chosen.name}
+    return traits | {"thought_in_content": bool(request.params.get("thought_in_content"))}

@@ -1,0 +1,89 @@
+"""Requests as callers post them, up to the key under which their reply would be kept."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from app.api.completions import read_completion
+from app.api.envelope import Limits, Reading, read
+from app.cache.key import KeyPart, cache_key
+from app.gateway import Gateway, Prepared, Route, Way
+from app.profiles import Profile, reading
+from app.steps import reply_traits
+from app.tokens import Counters
+from app.upstream.client import Target, UpstreamClient
+
+Json = dict[str, Any]
+Read = Callable[[bytes, Limits], Reading]
+LIMITS = Limits(max_messages=1000, max_nesting=100)
+PLAIN = Profile()
+
+
+def prepared(body: Json, profile: Profile = PLAIN, *, read: Read = read, **defaults: Any) -> Prepared:
+    """The request as the gateway would send it; `defaults` are the model's."""
+    target = Target("local", "http://model.test/v1", httpx.Headers(), 1.0, 1.0, 1.0)
+    route = Route("m", (Way(target, "served", profile),), defaults)
+    gateway = Gateway(lambda _: route, "m", UpstreamClient(None), Counters(()).of)
+    asked = read(json.dumps(body).encode(), LIMITS)
+    route = gateway.route(asked.envelope.model)
+    assert not gateway.wanted(route, asked.request)
+    return gateway.prepare(route, asked.request)
+
+
+def parts(ready: Prepared) -> list[KeyPart]:
+    return [
+        KeyPart(way.target.base_url, way.model, body, reply_traits(ready.asked, way.profile), reading(way.profile))
+        for way, body in zip(ready.route.ways, ready.bodies, strict=True)
+    ]
+
+
+def key(body: Json, profile: Profile = PLAIN, *, scope: str = "shared", read: Read = read, **defaults: Any) -> str:
+    return cache_key(parts(prepared(body, profile, read=read, **defaults)), scope)
+
+
+def completion_key(body: Json) -> str:
+    return key(body, read=read_completion)
+
+
+def schema(name: str) -> Json:
+    return {
+        "name": name,
+        "description": f"about {name}",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+            "required": ["a"],
+        },
+    }
+
+
+def rich() -> Json:
+    """A request with something of everything."""
+    return {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [{"text": "What is this?"}, {"image": "https://files.test/a.png"}]},
+            {"role": "assistant", "content": "", "reasoning_content": "Let me look."},
+            {
+                "role": "assistant",
+                "content": "",
+                "function_call": {"name": "look", "arguments": '{"a": "x"}'},
+                "extra": {"function_id": "call_1"},
+            },
+            {"role": "function", "name": "look", "content": "a cat", "extra": {"function_id": "call_1"}},
+            {"role": "assistant", "content": "A cat."},
+            {"role": "user", "content": "Thanks. And now?"},
+        ],
+        "functions": [schema("look"), schema("find")],
+        "generate_cfg": {"temperature": 0.5, "extra_body": {"one": {"x": 1, "y": [1, 2]}, "two": True}},
+    }
+
+
+HI: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+FUNCTIONS: Json = {"functions": [schema("look"), schema("find")]}
+
+
+def asking(body: Json, **cfg: Any) -> Json:
+    return {**body, "generate_cfg": {**body.get("generate_cfg", {}), **cfg}}

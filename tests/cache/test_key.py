@@ -1,0 +1,156 @@
+"""Two requests have one key exactly when the reply to one is an answer to the other."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from app.profiles import KINDS, Profile
+
+from tests.cache.asking import FUNCTIONS, HI, Json, asking, completion_key, key, rich, schema
+from tests.cache.conversation import CONVERSATION
+
+PLAIN = Profile()
+NOUS = Profile(native_tools=False)
+# -- the conversation ------------------------------------------------------------------------------------------------
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict | list):
+        for place, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(item, (*path, place))
+    else:
+        yield path
+
+
+def _changed(body: Json, path: tuple[Any, ...]) -> Json:
+    """With another value at `path`; a call and its result are renamed together."""
+    changed = deepcopy(body)
+    at: Any = changed
+    for place in path[:-1]:
+        at = at[place]
+    value = at[path[-1]]
+    if isinstance(value, bool):
+        at[path[-1]] = not value
+    else:
+        at[path[-1]] = value + 1 if isinstance(value, int | float) else f"{value}x"
+    if "function_id" in path or path[-2:] == ("function_call", "name") or path[-1] == "name" and path[1] == 4:
+        for place in (3, 4):
+            changed["messages"][place]["extra"]["function_id"] = at.get("function_id", "call_1")
+    return changed
+
+
+LEAVES = [path for path in _leaves(rich()) if path[-1] not in ("role", "model", "type") and path[0] != "generate_cfg"]
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=lambda path: ".".join(map(str, path)))
+def test_every_word_of_the_conversation_counts(path: tuple[Any, ...]) -> None:
+    changed = key(_changed(rich(), path))
+    if path == ("messages", 4, "name"):  # the server is told whose result it is by the call's id
+        assert changed == key(rich())
+    else:
+        assert changed != key(rich())
+
+
+def test_roles_and_order_count() -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    others = [
+        [turns[2], turns[1], turns[0]],
+        turns[:1],
+        [turns[0], turns[0], turns[1], turns[2]],
+        [{"role": "system", "content": "a"}, turns[2]],
+    ]
+    found = {key({"messages": messages}) for messages in (turns, *others)}
+    assert len(found) == 5
+    assert key({**HI, "functions": [schema("a"), schema("b")]}) != key({**HI, "functions": [schema("b"), schema("a")]})
+
+
+@pytest.mark.parametrize("profile", [PLAIN, KINDS["vllm"], KINDS["ollama"], NOUS, Profile(fncall_prompt_type="qwen")])
+def test_a_conversation_has_one_key_in_every_format(profile: Profile) -> None:
+    body = {"functions": [schema("weather")], "generate_cfg": {"temperature": 0.5}}
+    found = {
+        name: key({**body, "format": name, "messages": messages}, profile) for name, messages in CONVERSATION.items()
+    }
+    assert len(set(found.values())) == 1, found
+    assert key({**body, "format": "auto", "messages": CONVERSATION["qwen"]}, profile) in found.values()
+
+
+def test_the_face_that_was_asked_does_not_count() -> None:
+    tools = [{"type": "function", "function": schema("weather")}]
+    asked = {"model": "m", "messages": CONVERSATION["openai"], "tools": tools, "temperature": 0.5, "top_x": {"a": 1}}
+    cfg = {"temperature": 0.5, "extra_body": {"top_x": {"a": 1}}}
+    ours = key({"messages": CONVERSATION["qwen"], "functions": [schema("weather")], "generate_cfg": cfg})
+    assert completion_key(asked) == ours == completion_key({**asked, "stream": True, "metadata": {"a": "b"}})
+
+
+# -- what is not sent ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"metadata": {"trace": "1"}},
+        {"stream": False},
+        {"stream_mode": "snapshot"},
+        {"completed_bodies": False},
+        {"reply_format": "autogen"},
+        {"agent_name": "Friday"},
+        {"autogen_stream": "compat"},
+        {"include_usage": False},
+        {"cache": {"mode": "refresh", "ttl_seconds": 5}},
+        {"model": None},
+    ],
+    ids=lambda said: next(iter(said)),
+)
+def test_how_the_reply_is_delivered_does_not_count(said: Json) -> None:
+    assert key({**rich(), **said}) == key(rich())
+
+
+def test_names_ids_and_times_that_are_not_sent_do_not_count() -> None:
+    body = {"format": "agentscope", "messages": CONVERSATION["agentscope"]}
+    other = deepcopy(body)
+    for number, message in enumerate(other["messages"]):
+        message |= {"id": f"other-{number}", "timestamp": "1999-01-01 00:00:00.000", "name": "Someone"}
+    assert key(other) == key(body)
+    assert key(other, Profile(names="all")) != key(body, Profile(names="all"))
+
+
+def test_tools_are_functions_wrapped_or_not() -> None:
+    wrapped = [{"type": "function", "function": schema("a")}]
+    assert key({**HI, "tools": wrapped}) == key({**HI, "functions": [schema("a")]})
+
+
+# -- the order of keys -----------------------------------------------------------------------------------------------
+
+
+def _backwards(value: Any, but: str = "") -> Any:
+    if isinstance(value, list):
+        return [_backwards(item, but) for item in value]
+    if not isinstance(value, dict):
+        return value
+    turned = {name: _backwards(item, but) for name, item in reversed(value.items())}
+    if but in turned:
+        turned[but] = {name: turned[but][name] for name in reversed(turned[but])}
+    return turned
+
+
+def test_the_order_of_keys_does_not_count() -> None:
+    body = asking(rich(), response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": {"a": [1]}}})
+    assert key(_backwards(body, but="properties")) == key(body)
+    stop = asking({**HI, **FUNCTIONS}, stop=["a"])
+    assert key(_backwards(stop, but="properties"), Profile(text_tools="hermes")) == key(
+        stop, Profile(text_tools="hermes")
+    )
+
+
+def test_the_order_of_a_schemas_properties_counts() -> None:
+    """A model that is held to a schema writes in that order: a thought before an answer, or behind it."""
+    body = asking(HI, response_format={"type": "json_schema", "json_schema": {"schema": schema("n")["parameters"]}})
+    assert key(_backwards(body)) != key(body)
+    assert key(_backwards({**HI, **FUNCTIONS})) != key({**HI, **FUNCTIONS})
+
+
+def test_properties_that_are_a_list_are_not_those_that_are_an_object() -> None:
+    listed = [["a", 1]]
+    values: list[Any] = [{"a": 1}, listed, {"ordered": listed}, {"ordered": [["ordered", listed]]}]
+    assert len({key(asking(HI, extra_body={"x": {"properties": value}})) for value in values}) == len(values)

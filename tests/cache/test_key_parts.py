@@ -1,0 +1,191 @@
+"""What counts beside the request: who asks, which server, and how its replies are read."""
+
+from dataclasses import replace
+from typing import Any, get_args, get_origin
+
+import pytest
+from app.cache import key as keys
+from app.cache.key import KeyPart, cache_key
+from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, reading
+from app.steps import reply_stages, reply_traits
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cache.asking import Json, key, parts, prepared, rich, schema
+
+PART = KeyPart("http://a/v1", "m", b'{"messages":[],"a":1}', {"stop": ["x"]}, {"inline_think": "off"})
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+
+def test_the_key_is_64_hexadecimal_digits_and_the_same_in_every_process() -> None:
+    """Where this fails without intent, everything that was ever cached is lost; with intent, raise VERSION."""
+    assert cache_key([PART], "shared") == "ab12731cfa1c11cbfc87200789fd40f5e6e7204b9d7988d64b4d4f8e58cae0ce"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"base_url": "http://b/v1"},
+        {"model": "n"},
+        {"body": b'{"messages":[],"a":2}'},
+        {"body": b'{"messages":[{}],"a":1}'},
+        {"body": b'{"messages":[],"b":1}'},
+        {"traits": {"stop": ["y"]}},
+        {"profile": {"inline_think": "leading"}},
+        {"headers": (("x-variant", "b"),)},
+    ],
+    ids=str,
+)
+def test_every_part_counts(changed: Json) -> None:
+    assert cache_key([replace(PART, **changed)], "s") != cache_key([PART], "s")
+    assert cache_key([PART, replace(PART, **changed)], "s") != cache_key([PART, PART], "s")
+
+
+def test_every_way_of_a_route_counts_and_their_order() -> None:
+    other = replace(PART, base_url="http://b/v1")
+    routes = [[PART], [other], [PART, other], [other, PART], [PART, PART], []]
+    assert len({cache_key(route, "s") for route in routes}) == len(routes)
+
+
+@given(TEXTS, TEXTS)
+def test_two_scopes_never_share(one: str, other: str) -> None:
+    assert (cache_key([PART], one) == cache_key([PART], other)) is (one == other)
+
+
+@given(TEXTS, TEXTS, TEXTS, TEXTS)
+def test_no_text_passes_for_its_neighbour(url: str, model: str, other_url: str, other_model: str) -> None:
+    one, other = replace(PART, base_url=url, model=model), replace(PART, base_url=other_url, model=other_model)
+    assert (cache_key([one], "s") == cache_key([other], "s")) is (one == other)
+
+
+@pytest.mark.parametrize("constant", ["VERSION", "PREPROCESSING"])
+def test_a_raised_version_leaves_everything_behind(constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache_key([PART], "s")
+    monkeypatch.setattr(keys, constant, getattr(keys, constant) + 1)
+    assert cache_key([PART], "s") != before
+
+
+# -- the profile -------------------------------------------------------------------------------------------------------
+
+
+def test_every_field_of_a_profile_reads_replies_or_shapes_requests() -> None:
+    assert not READS_REPLIES & SHAPES_REQUESTS
+    assert set(Profile.model_fields) == READS_REPLIES | SHAPES_REQUESTS
+
+
+class Watched:
+    """Notes what is asked of it."""
+
+    def __init__(self, watched: Any) -> None:
+        self._watched = watched
+        self.seen: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.seen.add(name)
+        return getattr(self._watched, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.seen.add(name)
+        return self._watched.get(name, default)
+
+
+PROFILES = [
+    Profile(text_tools="hermes"),
+    Profile(text_tools="harmony", inline_think="off"),
+    Profile(native_tools=False),
+    Profile(native_tools=False, fncall_prompt_type="qwen"),
+]
+CFGS: list[Json] = [
+    {},
+    {"stop": ["a"], "repair_arguments": True},
+    {"function_choice": "none"},
+    {"tool_choice": "look"},
+    {"parallel_function_calls": True},
+    {"thought_in_content": True},
+    {"use_raw_api": False, "fncall_prompt_type": "qwen"},
+    {"use_raw_api": True},
+]
+
+
+def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> None:
+    seen: set[str] = set()
+    for profile in PROFILES:
+        for cfg in CFGS:
+            watched = Watched(profile)
+            reply_stages(prepared({**rich(), "generate_cfg": cfg}).asked, watched, "r")  # type: ignore[arg-type]
+            seen |= watched.seen
+    assert seen == READS_REPLIES
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("cfg", CFGS, ids=str)
+def test_the_traits_of_a_request_are_of_all_that_reading_its_reply_asks_for(profile: Profile, cfg: Json) -> None:
+    asked = prepared({**rich(), "generate_cfg": cfg}).asked
+    by_stages, by_traits = Watched(asked.params), Watched(asked.params)
+    reply_stages(replace(asked, params=by_stages), profile, "r")  # type: ignore[arg-type]
+    reply_traits(replace(asked, params=by_traits), profile)  # type: ignore[arg-type]
+    assert by_traits.seen == by_stages.seen
+
+
+@pytest.mark.parametrize(
+    ("profile", "cfg", "counts"),
+    [
+        (Profile(), {}, False),
+        (Profile(text_tools="hermes"), {}, True),
+        (Profile(text_tools="hermes"), {"function_choice": "none"}, False),
+        (Profile(native_tools=False), {}, True),
+        (Profile(native_tools=False), {"function_choice": "none"}, False),
+    ],
+)
+def test_functions_are_traits_where_calls_are_read_from_the_text(profile: Profile, cfg: Json, counts: bool) -> None:
+    one, other = ({**rich(), "functions": [schema("look"), schema(name)], "generate_cfg": cfg} for name in "ab")
+    traits = [reply_traits(prepared(body, profile).asked, profile) for body in (one, other)]
+    assert (traits[0] != traits[1]) is counts
+
+
+def _others(name: str) -> list[Any]:
+    """Other values for a field of a profile."""
+    if name in SPECIAL:
+        return SPECIAL[name]
+    usual = getattr(Profile(), name)
+    if isinstance(usual, bool):
+        return [not usual]
+    annotation = Profile.model_fields[name].annotation
+    if get_origin(annotation) is not None and usual in get_args(annotation):
+        return [value for value in get_args(annotation) if value != usual]
+    return [5_000]
+
+
+SPECIAL: dict[str, list[Any]] = {
+    "think_tags": [("<t>", "</t>")],
+    "think_interrupt": ["<tool_call>"],
+    "text_tools": ["hermes", "harmony"],
+    "continuation": ["partial"],
+    "default_system": [{"en": "Hello"}],
+    "tokenizer": [],
+    "media_tokens": [{"image": 1}],
+    "media": [("image",), ("image", "audio")],
+    "inline_media": [("audio",)],
+    "renamed": [{"temperature": "heat"}],
+    "lacks": [("temperature",)],
+    "tool_choice_required": [None, "any"],
+    "max_image_pixels": [],
+    "max_image_short_side": [],
+    "max_media_bytes": [],
+}
+"""None where there is nothing to see in a request that is short and needs nothing fetched."""
+
+
+@pytest.mark.parametrize("name", sorted(READS_REPLIES | SHAPES_REQUESTS))
+def test_a_profile_counts_exactly_as_far_as_it_changes_what_is_sent_or_how_the_reply_is_read(name: str) -> None:
+    usual = prepared(rich())
+    for value in _others(name):
+        profile = Profile(**{name: value})
+        body = prepared(rich(), profile).bodies
+        assert (key(rich(), profile) == key(rich())) is (body == usual.bodies and name in SHAPES_REQUESTS), value
+        assert (reading(profile) == reading(Profile())) is (name in SHAPES_REQUESTS)
+
+
+def test_the_ways_of_a_prepared_request_are_its_parts() -> None:
+    ready = prepared(rich())
+    assert [part.base_url for part in parts(ready)] == ["http://model.test/v1"]
