@@ -12,7 +12,6 @@ from tests.cache.conversation import CONVERSATION
 
 PLAIN = Profile()
 NOUS = Profile(native_tools=False)
-# -- the conversation ------------------------------------------------------------------------------------------------
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -83,9 +82,6 @@ def test_the_face_that_was_asked_does_not_count() -> None:
     assert completion_key(asked) == ours == completion_key({**asked, "stream": True, "metadata": {"a": "b"}})
 
 
-# -- what is not sent ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -118,9 +114,6 @@ def test_names_ids_and_times_that_are_not_sent_do_not_count() -> None:
 def test_tools_are_functions_wrapped_or_not() -> None:
     wrapped = [{"type": "function", "function": schema("a")}]
     assert key({**HI, "tools": wrapped}) == key({**HI, "functions": [schema("a")]})
-
-
-# -- the order of keys -----------------------------------------------------------------------------------------------
 
 
 def _backwards(value: Any, but: str = "") -> Any:

@@ -65,9 +65,6 @@ def test_a_raised_version_leaves_everything_behind(constant: str, monkeypatch: p
     assert cache_key([PART], "s") != before
 
 
-# -- the profile -------------------------------------------------------------------------------------------------------
-
-
 def test_every_field_of_a_profile_reads_replies_or_shapes_requests() -> None:
     assert not READS_REPLIES & SHAPES_REQUESTS
     assert set(Profile.model_fields) == READS_REPLIES | SHAPES_REQUESTS
