@@ -1,0 +1,263 @@
+"""A kept reply is told as it came, whatever whoever is told does meanwhile."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from app.cache import replay
+from app.cache.entry import Batch
+from app.cache.replay import CachedReply, Pace
+from app.chat.events import CallDelta, Event, Finish, TextDelta
+
+
+class Clocked(asyncio.SelectorEventLoop):
+    """A loop whose time is ours: where nothing is ready, it is at once the time of the next timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 100.0
+        self.turns = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        timers = [handle.when() for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
+        if not self._ready and timers:  # type: ignore[attr-defined]
+            self.now = max(self.now, min(timers))
+        super()._run_once()  # type: ignore[misc]
+
+
+def run(scenario: Callable[[Clocked], Coroutine[Any, Any, None]]) -> Clocked:
+    loop = Clocked()
+    try:
+        loop.run_until_complete(asyncio.wait_for(scenario(loop), 3600))
+    finally:
+        loop.close()
+    return loop
+
+
+class Listener:
+    """Keeps what it is told, and when; after each group it does what it is to do."""
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
+        self.told: list[list[Event]] = []
+        self.groups: list[int] = []
+        self.at: list[float] = []
+        self.crash: Exception | None = None
+        self.then = then
+        self.paused = False
+        self.ended = asyncio.Event()
+
+    def on_events(self, events: list[Event]) -> None:
+        self.on_batches([events])
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        assert batches and not self.ended.is_set() and not self.paused
+        self.groups.append(len(batches))
+        self.told += batches
+        self.at += [asyncio.get_running_loop().time()] * len(batches)
+        if batches[-1] and type(batches[-1][-1]) is Finish:
+            self.ended.set()
+        self.then()
+
+    def on_crash(self, error: Exception) -> None:
+        self.crash = error
+
+
+def made(count: int, gap: float = 0.1) -> list[Batch]:
+    """`count` batches, the last of which ends the reply."""
+    said = [Batch(5.0 + place * gap, [TextDelta(f"{place} "), TextDelta("x")]) for place in range(count - 1)]
+    return [*said, Batch(5.0 + count * gap, [Finish("stop")])]
+
+
+def events_of(batches: list[Batch]) -> list[list[Event]]:
+    return [batch.events for batch in batches]
+
+
+@pytest.mark.parametrize("pace", ["fast", "original"])
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 300])
+def test_a_reply_is_told_whole_in_order_and_in_its_pieces(count: int, pace: Pace) -> None:
+    async def scenario(loop: Clocked) -> None:
+        batches, listener = made(count), Listener()
+        CachedReply(batches, pace).start(listener)
+        await listener.ended.wait()
+        assert listener.told == events_of(batches)
+
+    run(scenario)
+
+
+def test_a_read_that_brought_nothing_is_told_as_one() -> None:
+    async def scenario(loop: Clocked) -> None:
+        batches, listener = [Batch(0.1, []), *made(3), Batch(9.0, [Finish("stop")])], Listener()
+        batches[3:4] = [Batch(8.0, [])]
+        CachedReply(batches).start(listener)
+        assert listener.told == events_of(batches)
+
+    run(scenario)
+
+
+def test_a_short_reply_is_told_before_start_returns() -> None:
+    async def scenario(loop: Clocked) -> None:
+        listener = Listener()
+        CachedReply(made(10)).start(listener)
+        assert listener.groups == [10]
+
+    run(scenario)
+
+
+def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
+    async def scenario(loop: Clocked) -> None:
+        listener = Listener()
+        CachedReply(made(300)).start(listener)
+        turns = 0
+        while not listener.ended.is_set():
+            await asyncio.sleep(0)
+            turns += 1
+            assert len(listener.groups) <= turns + 1
+        assert listener.groups == [64, 64, 64, 64, 44]
+
+    loop = run(scenario)
+    assert loop.now == 100.0, "as fast as possible takes no time"
+
+
+def test_a_group_is_bounded_by_its_text_too() -> None:
+    async def scenario(loop: Clocked) -> None:
+        texts: list[Event] = [TextDelta("x" * 40_000), CallDelta(0, "y" * 40_000, "c", "f"), TextDelta("z" * 200_000)]
+        batches = [*(Batch(0.0, [text]) for text in texts), Batch(0.0, [Finish("stop")])]
+        listener = Listener()
+        CachedReply(batches).start(listener)
+        await listener.ended.wait()
+        assert listener.groups == [2, 1, 1]
+        assert listener.told == events_of(batches)
+
+    run(scenario)
+
+
+def test_at_the_original_pace_the_distances_are_those_of_the_model_server() -> None:
+    async def scenario(loop: Clocked) -> None:
+        times = [5.0, 5.2, 5.2, 6.0, 5.9, 106.0, 106.5]
+        batches = [Batch(at, [TextDelta("x")]) for at in times[:-1]] + [Batch(times[-1], [Finish("stop")])]
+        listener = Listener()
+        CachedReply(batches, "original").start(listener)
+        await listener.ended.wait()
+        assert listener.at == pytest.approx([100.0, 100.2, 100.2, 101.0, 101.0, 111.0, 111.5], abs=0.002)
+
+    run(scenario)
+
+
+def test_a_pause_moves_nothing_that_comes_later() -> None:
+    async def scenario(loop: Clocked) -> None:
+        listener = Listener()
+        reply = CachedReply(made(11), "original")
+        reply.start(listener)
+        await asyncio.sleep(0.15)
+        reply.pause()
+        await asyncio.sleep(0.4)
+        assert len(listener.told) == 2
+        reply.resume()
+        await listener.ended.wait()
+        late, in_time = listener.at[2:6], [*listener.at[:2], *listener.at[6:]]
+        assert late == pytest.approx([100.55] * 4, abs=0.002)
+        assert in_time == pytest.approx([100.0, 100.1, 100.6, 100.7, 100.8, 100.9, 101.1], abs=0.002)
+
+    run(scenario)
+
+
+def test_a_timer_that_comes_early_is_waited_for_again() -> None:
+    async def scenario(loop: Clocked) -> None:
+        listener = Listener()
+        reply = CachedReply(made(4, gap=1.0), "original")
+        reply.start(listener)
+        for _ in range(50):
+            reply.pause()
+            reply.resume()
+            await asyncio.sleep(0.01)
+        assert len(listener.told) == 1
+        await listener.ended.wait()
+        assert listener.at == pytest.approx([100.0, 101.0, 102.0, 104.0], abs=0.002)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("pace", ["fast", "original"])
+@pytest.mark.parametrize("seed", range(40))
+def test_wherever_it_is_paused_and_resumed_the_same_is_told(seed: int, pace: Pace) -> None:
+    """Pauses and resumes come from whoever is told, in the middle of being told, and from outside, also twice."""
+    chance = random.Random(seed)
+
+    async def scenario(loop: Clocked) -> None:
+        batches = made(chance.choice([1, 3, 70, 200]))
+        reply = CachedReply(batches, pace)
+
+        def pause() -> None:
+            listener.paused = chance.random() < 0.5
+            (reply.pause if listener.paused else reply.resume)()
+
+        listener = Listener(pause)
+        pause()
+        reply.start(listener)
+        while not listener.ended.is_set():
+            await asyncio.sleep(chance.choice([0, 0, 0.05, 1.0]))
+            pause()
+        reply.resume()
+        await asyncio.sleep(1)
+        assert listener.told == events_of(batches)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("pace", ["fast", "original"])
+@pytest.mark.parametrize("after", range(5))
+@pytest.mark.parametrize("inside", [True, False])
+def test_nothing_is_told_after_a_close(after: int, pace: Pace, inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MAX_BATCHES", 1)
+
+    async def scenario(loop: Clocked) -> None:
+        reply = CachedReply(made(5), pace)
+        listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)
+        if after:
+            reply.start(listener)
+        else:
+            reply.close()
+            reply.start(listener)
+        while after and len(listener.groups) < after:
+            await asyncio.sleep(0 if pace == "fast" else 0.05)
+        reply.close()
+        for _ in range(3):
+            reply.pause()
+            reply.resume()
+            reply.tick(loop.time())
+            await asyncio.sleep(20)
+        assert len(listener.groups) == after
+        assert listener.crash is None
+
+    run(scenario)
+
+
+def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
+    async def scenario(loop: Clocked) -> None:
+        listener = Listener()
+        for pace in ("fast", "original"):
+            reply = CachedReply(made(200), pace)
+            reply.start(listener)
+            reply.close()
+        await asyncio.sleep(0)
+        assert [handle for handle in loop._scheduled if not handle.cancelled()][1:] == []  # type: ignore[attr-defined]
+        assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("batches", [[], [Batch(0.0, [])], [Batch(0.0, [TextDelta("Hi")])]], ids=str)
+def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Batch]) -> None:
+    async def scenario(loop: Clocked) -> None:
+        listener = Listener()
+        CachedReply(batches).start(listener)
+        assert isinstance(listener.crash, ValueError)
+        assert listener.told == []
+
+    run(scenario)
