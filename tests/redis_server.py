@@ -54,10 +54,8 @@ class RedisServer:
         assert process.stdout
         for line in process.stdout:
             if "eady to accept connections" in line:
+                # What little it says from here on fits into the pipe.
                 self._process = process
-                # Nobody reads what it says from here on.
-                with contextlib.closing(self.client()) as client:
-                    client.config_set("loglevel", "warning")
                 return True
         _reap(process)
         return False
@@ -111,11 +109,27 @@ def running_redis(*options: str) -> Iterator[RedisServer]:
     # A socket's path must be short, so pytest's folders will not do.
     with tempfile.TemporaryDirectory(prefix="parley-redis-") as folder:
         server = RedisServer(Path(folder), *options)
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.kill()
+
+
+@contextlib.contextmanager
+def running_sentinel(master: RedisServer) -> Iterator[int]:
+    """The port of a sentinel that knows the server as `main`."""
+    with tempfile.TemporaryDirectory(prefix="parley-redis-") as folder:
+        port, file = free_port(), Path(folder, "sentinel.conf")
+        file.write_text(f"sentinel monitor main 127.0.0.1 {master.port} 1\nport {port}\nbind 127.0.0.1\n")
+        command = ["redis-server", str(file), "--sentinel", "--dir", folder]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            assert process.stdout and any("+monitor master main" in line for line in process.stdout)
+            yield port
+        finally:
+            process.kill()
+            _reap(process)
 
 
 @pytest.fixture(scope="session")

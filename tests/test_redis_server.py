@@ -2,8 +2,12 @@
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.redis_server import RedisServer, running_redis
+
+ONCE = Retry(NoBackoff(), 0)
 
 
 def test_a_server_answers_by_its_port_and_its_socket(shared_redis: RedisServer) -> None:
@@ -19,7 +23,7 @@ def test_the_shared_server_is_empty_for_every_test(shared_redis: RedisServer) ->
 
 def test_a_paused_server_takes_connections_and_answers_nothing(own_redis: RedisServer) -> None:
     own_redis.pause()
-    with redis.Redis(port=own_redis.port, socket_timeout=0.05) as client:
+    with redis.Redis(port=own_redis.port, socket_timeout=0.05, retry=ONCE) as client:
         with pytest.raises(redis.TimeoutError):
             client.ping()
         own_redis.go_on()
@@ -27,7 +31,7 @@ def test_a_paused_server_takes_connections_and_answers_nothing(own_redis: RedisS
 
 
 def test_a_killed_server_comes_back_at_its_port_and_has_forgotten(own_redis: RedisServer) -> None:
-    with redis.Redis(port=own_redis.port) as client:
+    with redis.Redis(port=own_redis.port, retry=ONCE) as client:
         client.set("a", "b")
         own_redis.kill()
         with pytest.raises(redis.ConnectionError):

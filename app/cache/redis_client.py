@@ -14,11 +14,22 @@ from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
+from typing_extensions import override
 
 from app.cache.addresses import RedisAt
 
 _UNBLOCKED_CONNECTIONS = 1024
 """For pools that refuse where others wait."""
+
+
+class _SentinelPool(SentinelConnectionPool):
+    """Closes also the connections to the sentinels."""
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        for sentinel in self.sentinel_manager.sentinels:
+            await sentinel.aclose()
 
 
 def make_client(address: RedisAt, max_connections: int) -> Redis | RedisCluster:
@@ -41,7 +52,6 @@ def _cluster(address: RedisAt) -> RedisCluster:
         startup_nodes=nodes,
         max_connections=_UNBLOCKED_CONNECTIONS,
         require_full_coverage=False,
-        cluster_error_retry_attempts=2,
         ssl=address.tls,
         **_tls(address),
         **_options(address),
@@ -53,7 +63,7 @@ def _behind_sentinels(address: RedisAt) -> Redis:
     tls = {"ssl": address.tls, **_tls(address)}
     bounds = {name: value for name, value in _options(address).items() if name not in ("username", "password")}
     sentinels = Sentinel(address.hosts, sentinel_kwargs={**tls, **bounds})  # type: ignore[no-untyped-call]
-    pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
+    pool = _SentinelPool(  # type: ignore[no-untyped-call]
         address.service,
         sentinels,
         max_connections=_UNBLOCKED_CONNECTIONS,

@@ -1,0 +1,230 @@
+"""The way to Redis: bounded, refused at once while it is away, found again when it is back."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.cache.redis_link import Away, Client, RedisLink, Refused
+
+from tests.redis_server import RedisServer, free_port, running_redis, running_sentinel
+
+TLS = Path(__file__).parent / "tls"
+
+
+async def read(client: Client) -> Any:
+    return await client.get("key")
+
+
+def told(link: RedisLink, story: Callable[[RedisLink], Awaitable[None]]) -> None:
+    """Runs the story, and leaves nothing open."""
+
+    async def run() -> None:
+        try:
+            await story(link)
+        finally:
+            await link.aclose()
+
+    asyncio.run(run())
+
+
+async def back(link: RedisLink) -> None:
+    async with asyncio.timeout(10):
+        while link.away:
+            await asyncio.sleep(0.005)
+
+
+def test_a_call_returns_what_its_operation_does(shared_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(lambda client: client.set("key", b"\xff"))
+        assert await link.call(read) == b"\xff"
+
+    told(RedisLink(shared_redis.url), story)
+
+
+def test_a_paused_server_delays_two_calls_by_a_tenth_of_a_second_and_no_other(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(read)
+        own_redis.pause()
+        for longest in (0.15, 0.15, 0.01, 0.01):
+            began = time.perf_counter()
+            with pytest.raises(Away):
+                await link.call(read)
+            assert time.perf_counter() - began < longest
+        assert link.away
+        own_redis.go_on()
+        await back(link)
+        assert await link.call(read) is None
+
+    told(RedisLink(own_redis.url, rest_seconds=0.02), story)
+
+
+def test_calls_at_the_same_time_are_all_let_go_when_the_server_is_paused(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        own_redis.pause()
+        began = time.perf_counter()
+        results = await asyncio.gather(*(link.call(read) for _ in range(200)), return_exceptions=True)
+        assert {type(result) for result in results} == {Away}
+        assert time.perf_counter() - began < 0.3
+
+    told(RedisLink(own_redis.url, max_connections=8), story)
+
+
+def test_a_killed_server_is_found_again(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(read)
+        own_redis.kill()
+        for _ in range(3):
+            with pytest.raises(Away):
+                await link.call(read)
+        own_redis.start()
+        await back(link)
+        assert await link.call(read) is None
+
+    told(RedisLink(own_redis.url, rest_seconds=0.02), story)
+
+
+def test_a_server_that_came_back_between_two_calls_was_never_away(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(read)
+        own_redis.kill()
+        own_redis.start()
+        assert await link.call(read) is None
+
+    told(RedisLink(own_redis.url), story)
+
+
+def test_a_refusal_says_why_and_is_no_outage(shared_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(lambda client: client.set("key", "text"))
+        for _ in range(5):
+            with pytest.raises(Refused, match="WRONGTYPE"):
+                await link.call(lambda client: client.execute_command("LPUSH", "key", "x"))
+        assert not link.away
+
+    told(RedisLink(shared_redis.url), story)
+
+
+def test_a_defect_of_the_operation_is_told_as_it_is(shared_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        async def broken(_: Client) -> None:
+            raise KeyError("defect")
+
+        with pytest.raises(KeyError):
+            await link.call(broken)
+
+    told(RedisLink(shared_redis.url), story)
+
+
+def test_a_connection_that_was_given_up_is_not_used_for_the_next_answer(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(lambda client: client.mset({"a": "1", "b": "2"}))
+        own_redis.pause()
+        with pytest.raises(Away):
+            await link.call(lambda client: client.get("a"))
+        own_redis.go_on()
+        assert await link.call(lambda client: client.get("b"), timeout=5) == b"2"
+
+    told(RedisLink(own_redis.url, max_connections=1), story)
+
+
+def test_a_closed_link_is_away_and_may_be_closed_again(shared_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(read)
+        await link.aclose()
+        await link.aclose()
+        with pytest.raises(Away):
+            await link.call(read)
+
+    told(RedisLink(shared_redis.url), story)
+
+
+def test_closing_does_not_wait_for_a_server_that_is_away(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(read)
+        own_redis.pause()
+        for _ in range(2):
+            with pytest.raises(Away):
+                await link.call(read)
+        began = time.perf_counter()
+        await link.aclose()
+        assert time.perf_counter() - began < 0.2
+
+    told(RedisLink(own_redis.url), story)
+
+
+def test_a_server_is_reached_by_its_socket_and_with_a_password(shared_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        assert await link.call(read) is None
+
+    told(RedisLink(f"redis+unix://{shared_redis.socket}?db=1"), story)
+    with running_redis("--requirepass", "s3cret") as server:
+        told(RedisLink(server.url.replace("//", "//:s3cret@")), story)
+
+        async def refused(link: RedisLink) -> None:
+            with pytest.raises(Away):
+                await link.call(read)
+
+        told(RedisLink(server.url.replace("//", "//:wrong@")), refused)
+
+
+def test_a_cluster_is_reached_by_one_of_its_nodes() -> None:
+    async def story(link: RedisLink) -> None:
+        for key in ("a", "b", "c"):
+            await link.call(lambda client, key=key: client.set(key, key), timeout=5)  # type: ignore[misc]
+        assert await link.call(lambda client: client.get("b")) == b"b"
+        server.kill()
+        with pytest.raises(Away):
+            await link.call(read)
+
+    with running_redis("--cluster-enabled", "yes") as server:
+        clustered(server)
+        told(RedisLink(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")), story)
+
+
+def clustered(server: RedisServer) -> None:
+    """Gives all slots to this server, and returns when it serves them, which it does after two seconds."""
+    with server.client() as client:
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+            time.sleep(0.01)
+
+
+def test_the_master_that_sentinels_name_is_asked(own_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        await link.call(lambda client: client.set("key", "of the master"), timeout=5)
+        assert await link.call(read) == b"of the master"
+
+    with running_sentinel(own_redis) as port:
+        told(RedisLink(f"redis+sentinel://127.0.0.1:{port}/main/0"), story)
+
+
+def test_a_server_is_reached_with_tls_by_its_own_certificate_alone() -> None:
+    port = free_port()
+    with running_redis("--tls-port", str(port), "--tls-auth-clients", "no", *_certificate()):
+
+        async def story(link: RedisLink) -> None:
+            assert await link.call(read, timeout=5) is None
+
+        async def refused(link: RedisLink) -> None:
+            with pytest.raises(Away, match="certificate"):
+                await link.call(read, timeout=5)
+
+        told(RedisLink(f"rediss://127.0.0.1:{port}?ssl_ca_certs={TLS}/certificate.pem"), story)
+        told(RedisLink(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none&ssl_check_hostname=false"), story)
+        told(RedisLink(f"rediss://127.0.0.1:{port}"), refused)
+
+
+def _certificate() -> list[str]:
+    return ["--tls-cert-file", f"{TLS}/certificate.pem", "--tls-key-file", f"{TLS}/key.pem"] + [
+        "--tls-ca-cert-file",
+        f"{TLS}/certificate.pem",
+    ]
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a.db", "memory:", "redis"])
+def test_what_is_no_redis_is_no_link(url: str) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        RedisLink(url)
