@@ -7,6 +7,7 @@ the server is back; so an outage delays the few requests that discover it, and n
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ Client: TypeAlias = Redis | RedisCluster
 TIMEOUT_SECONDS = 0.1
 _LOG = logging.getLogger("parley.cache")
 _PROBE_SECONDS = 1.0
+_LATE = 1.5
 _TROUBLE = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
 
 
@@ -62,13 +64,16 @@ class RedisLink:
         """What `op` returns. `timeout` is in seconds, for the whole of it. Raises Away, and nothing else of Redis's."""
         if self.away:
             raise Away("redis is away")
+        began = time.monotonic()
         try:
             result = await self._bounded(op, timeout)
         except Refused:
             self._failed = 0
             raise
         except Away as error:
-            self._count(error)
+            # Much later than it was to be: then this process was busy, and who knows of Redis.
+            if time.monotonic() - began < _LATE * timeout:
+                self._count(error)
             raise
         self._failed = 0
         return result

@@ -1,0 +1,76 @@
+"""A store in the memory of this process; what was longest unused goes first."""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from app.cache.stores.base import Held, Limits, Stats, Stored, summed
+
+_OVERHEAD_BYTES = 512
+"""About what an entry takes beside its value."""
+
+
+class _Row(NamedTuple):
+    value: bytes
+    model: str
+    stored_at: float
+    expires_at: float
+
+
+class MemoryStore:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._rows: OrderedDict[str, _Row] = OrderedDict()
+        """Longest unused first."""
+        self._bytes = 0
+        self._closed = False
+
+    async def get(self, key: str) -> Stored | None:
+        row = self._rows.get(key)
+        if row is None:
+            return None
+        if row.expires_at <= self._limits.clock():
+            self._drop(key)
+            return None
+        self._rows.move_to_end(key)
+        return Stored(row.value, row.stored_at)
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        self._drop(key)
+        limits, now = self._limits, self._limits.clock()
+        if self._closed or len(value) > limits.max_entry_bytes or _weight(value) > limits.max_bytes:
+            return
+        self._rows[key] = _Row(value, model, now, now + ttl_seconds)
+        self._bytes += _weight(value)
+        while self._bytes > limits.max_bytes or len(self._rows) > limits.max_entries:
+            self._drop(next(iter(self._rows)))
+
+    async def delete(self, key: str) -> None:
+        self._drop(key)
+
+    async def purge(self, model: str | None = None) -> int:
+        gone = [key for key, row in self._rows.items() if model in (None, row.model)]
+        for key in gone:
+            self._drop(key)
+        return len(gone)
+
+    async def stats(self) -> Stats:
+        now, by_model = self._limits.clock(), dict[str, Held]()
+        for row in self._rows.values():
+            if row.expires_at > now:
+                held = by_model.get(row.model, Held(0, 0))
+                by_model[row.model] = Held(held.entries + 1, held.bytes + len(row.value))
+        return summed(by_model)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._rows.clear()
+        self._bytes = 0
+
+    def _drop(self, key: str) -> None:
+        row = self._rows.pop(key, None)
+        if row is not None:
+            self._bytes -= _weight(row.value)
+
+
+def _weight(value: bytes) -> int:
+    return len(value) + _OVERHEAD_BYTES

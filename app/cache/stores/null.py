@@ -1,0 +1,23 @@
+"""A store that keeps nothing."""
+
+from app.cache.stores.base import Stats, Stored
+
+
+class NullStore:
+    async def get(self, key: str) -> Stored | None:
+        return None
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        pass
+
+    async def delete(self, key: str) -> None:
+        pass
+
+    async def purge(self, model: str | None = None) -> int:
+        return 0
+
+    async def stats(self) -> Stats:
+        return Stats(0, 0, {})
+
+    async def aclose(self) -> None:
+        pass

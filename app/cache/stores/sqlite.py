@@ -1,0 +1,169 @@
+"""A store in a file: nothing to install, and several gateways of one machine may share it.
+
+One thread reads and one writes, each with its own connection; the writer puts all that waits into one transaction. The
+time of an entry's last use is written with the next entry, or after a few seconds, never by the reader.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from app.cache.complaints import Complaints
+from app.cache.stores import table
+from app.cache.stores.base import Limits, Stats, Stored, StoreError
+from app.cache.stores.database import Database
+from app.cache.stores.worker import Worker
+
+T = TypeVar("T")
+_Op: TypeAlias = Callable[[sqlite3.Connection], Any]
+
+_READ_SECONDS = 1.0
+_WRITE_SECONDS = 30.0
+_CLOSE_SECONDS = 5.0
+_TOUCH_SECONDS = 5.0
+_MAX_TOUCHED = 10_000
+_MAX_WAITING = 4096
+_MAX_WAITING_BYTES = 64 * 1024 * 1024
+_LOG = logging.getLogger("parley.cache")
+
+
+class SqliteStore:
+    def __init__(self, path: str, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        reading, writing = Database(path), Database(path)
+        self._reader: Worker[_Op] = Worker("cache-reader", functools.partial(_run, reading), reading.close)
+        self._writer: Worker[_Op] = Worker("cache-writer", self._transaction(writing), writing.close)
+        self._waiting_bytes = 0
+        self._touched: dict[int, float] = {}
+        self._touching: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._complaints = Complaints(_LOG)
+
+    async def get(self, key: str) -> Stored | None:
+        if self._closed or self._reader.waiting > _MAX_WAITING:
+            return None
+        now = self._limits.clock()
+        look_up = functools.partial(table.read, key=_key(key), now=now)
+        found = await self._tried("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
+        if found is None:
+            return None
+        self._note_use(found.id, now)
+        stored: Stored = found.stored
+        return stored
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        limits = self._limits
+        if self._closed or len(value) > min(limits.max_entry_bytes, limits.max_bytes // 2):
+            return
+        if self._writer.waiting > _MAX_WAITING or self._waiting_bytes + len(value) > _MAX_WAITING_BYTES:
+            self._complaints.say("a reply was not cached", "too many wait to be written")
+            return
+        self._flush_uses()
+        now = limits.clock()
+        row = table.Row(_key(key), _name(model), value, now, now + ttl_seconds)
+        self._waiting_bytes += len(value)
+        try:
+            await self._write(
+                "a reply was not cached", functools.partial(table.write, row=row, max_bytes=limits.max_bytes)
+            )
+        finally:
+            self._waiting_bytes -= len(value)
+
+    async def delete(self, key: str) -> None:
+        if not self._closed:
+            await self._write("a cached reply was not deleted", functools.partial(table.delete, key=_key(key)))
+
+    async def purge(self, model: str | None = None) -> int:
+        gone, until_id = 0, await self._sure(self._writer, table.last_id)
+        some = functools.partial(table.purge_some, model=None if model is None else _name(model), until_id=until_id)
+        while went := await self._sure(self._writer, some):
+            gone += went
+        while await self._sure(self._writer, table.shrink_some):
+            pass
+        return gone
+
+    async def stats(self) -> Stats:
+        return await self._sure(self._reader, functools.partial(table.count, now=self._limits.clock()))
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        self._flush_uses()
+        self._closed = True
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.gather(self._reader.aclose(), self._writer.aclose())
+        except TimeoutError:
+            self._complaints.say("the cache did not close", f"not within {_CLOSE_SECONDS} s")
+
+    async def _write(self, trouble: str, op: _Op) -> None:
+        await self._tried(trouble, self._writer.submit(op), _WRITE_SECONDS)
+
+    async def _tried(self, trouble: str, answer: Awaitable[Any], seconds: float) -> Any:
+        """None for trouble."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except StoreError as error:
+            self._complaints.say(trouble, error)
+        except TimeoutError:
+            self._complaints.say(trouble, f"not within {seconds} s")
+        return None
+
+    async def _sure(self, worker: Worker[_Op], op: Callable[[sqlite3.Connection], T]) -> T:
+        if self._closed:
+            raise StoreError("the cache is closed")
+        result: T = await worker.submit(op)
+        return result
+
+    def _note_use(self, entry: int, now: float) -> None:
+        if len(self._touched) < _MAX_TOUCHED:
+            self._touched[entry] = now
+        if self._touching is None and not self._closed:
+            self._touching = asyncio.get_running_loop().call_later(_TOUCH_SECONDS, self._flush_uses)
+
+    def _flush_uses(self) -> None:
+        if self._touching is not None:
+            self._touching.cancel()
+            self._touching = None
+        if self._touched and not self._closed:
+            uses = [(now, entry) for entry, now in self._touched.items()]
+            self._touched = {}
+            # What becomes of it nobody waits for; a failure is heard so that it is not reported as unheard.
+            self._writer.submit(functools.partial(table.touch, uses=uses)).add_done_callback(_heard)
+
+    def _transaction(self, database: Database) -> Callable[[Sequence[_Op]], list[Any]]:
+        def together(ops: Sequence[_Op], connection: sqlite3.Connection) -> list[Any]:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                table.forget_expired(connection, self._limits.clock())
+                results = [op(connection) for op in ops]
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+            return results
+
+        return lambda ops: database.use(functools.partial(together, ops))
+
+
+def _run(database: Database, ops: Sequence[_Op]) -> list[Any]:
+    return database.use(lambda connection: [op(connection) for op in ops])
+
+
+def _heard(answer: "asyncio.Future[Any]") -> None:
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _key(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
+def _name(model: str) -> bytes:
+    return model.encode("utf-8", "replace")

@@ -1,0 +1,95 @@
+"""A thread that takes everything that waits for it in one go, so that the event loop waits for no disk."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeAlias, TypeVar
+
+Op = TypeVar("Op")
+_Job: TypeAlias = tuple[Op, asyncio.Future[Any], asyncio.AbstractEventLoop]
+_Settled: TypeAlias = tuple[asyncio.Future[Any], Any]
+
+_LARGEST_BATCH = 256
+
+
+class Worker(Generic[Op]):
+    """Starts its thread with the first operation."""
+
+    def __init__(self, name: str, run: Callable[[Sequence[Op]], Sequence[Any]], close: Callable[[], None]) -> None:
+        """In the thread, `run` has a result for each operation, or fails for all of them; `close` comes last."""
+        self._name, self._run, self._close = name, run, close
+        self._queue: SimpleQueue[_Job[Op] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
+
+    def submit(self, op: Op) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        if self._thread is None:
+            self._ended = loop.create_future()
+            self._thread = threading.Thread(target=self._work, args=(loop, self._ended), name=self._name, daemon=True)
+            self._thread.start()
+        self._queue.put((op, future, loop))
+        return future
+
+    async def aclose(self) -> None:
+        """Returns when everything that waited is done. Nothing may be submitted from here on."""
+        if self._ended is not None:
+            self._queue.put(None)
+            await asyncio.shield(self._ended)
+
+    def _work(self, loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[None]") -> None:
+        more = True
+        while more:
+            batch, more = self._next()
+            if batch:
+                self._answer(batch)
+        self._close()
+        _tell(loop, [(ended, None)])
+
+    def _next(self) -> tuple[list[_Job[Op]], bool]:
+        """What waits, and whether more may come."""
+        batch: list[_Job[Op]] = []
+        job = self._queue.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == _LARGEST_BATCH:
+                return batch, True
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                return batch, True
+        return batch, False
+
+    def _answer(self, batch: list[_Job[Op]]) -> None:
+        try:
+            results: Sequence[Any] = self._run([op for op, _, _ in batch])
+        except Exception as error:
+            results = [error] * len(batch)
+        settled: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
+        for (_, future, loop), result in zip(batch, results, strict=True):
+            settled.setdefault(loop, []).append((future, result))
+        for loop, futures in settled.items():
+            _tell(loop, futures)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, settled: list[_Settled]) -> None:
+    # The loop may be closed already: then nobody waits.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_settle, settled)
+
+
+def _settle(settled: list[_Settled]) -> None:
+    for future, result in settled:
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

@@ -1,0 +1,62 @@
+"""Stores for tests: each kind behind one face, a clock that a test sets, values that tell whether they are whole."""
+
+import asyncio
+import dataclasses
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from app.cache.stores import Limits, Store, open_store
+
+T = TypeVar("T")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclasses.dataclass
+class Rig:
+    """One kind of store, opened as often as a test likes, on one event loop."""
+
+    kind: str
+    url: str
+    runner: asyncio.Runner
+    clock: Clock = dataclasses.field(default_factory=Clock)
+    opened: list[Store] = dataclasses.field(default_factory=list)
+
+    def open(self, **limits: int) -> Store:
+        store = open_store(self.url, Limits(clock=self.clock, **limits))
+        self.opened.append(store)
+        return store
+
+    def run(self, story: Callable[[], Awaitable[T]]) -> T:
+        async def told() -> T:
+            return await story()
+
+        return self.runner.run(told())
+
+    def close(self) -> None:
+        async def all_of_them() -> None:
+            for store in self.opened:
+                await store.aclose()
+
+        self.runner.run(all_of_them())
+
+
+def url_of(kind: str, folder: Path, redis_url: str = "") -> str:
+    return {"memory": "memory:", "sqlite": f"sqlite:///{folder}/cache.db", "redis": redis_url}[kind]
+
+
+def sealed(content: bytes) -> bytes:
+    """A value that `is_whole` recognises."""
+    return hashlib.sha256(content).digest() + content
+
+
+def is_whole(value: bytes) -> bool:
+    return hashlib.sha256(value[32:]).digest() == value[:32]
