@@ -1,0 +1,79 @@
+"""A reply as a caller is told it: live, and again from the bytes that were kept of it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from app.api.delivery import Delivery
+from app.cache.entry import Batch, Entry, dump, load
+from app.cache.replay import CachedReply
+from app.chat.events import Event
+from app.chat.reply import Receiver
+from app.formats import FORMATS
+from app.formats.base import Format, Mode, ReplyInfo
+
+INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1, warnings=("one",))
+MODES: tuple[Mode, ...] = ("delta", "snapshot", "whole")
+
+
+class Live:
+    """A reply whose reads come one by one."""
+
+    def __init__(self, batches: Sequence[list[Event]]) -> None:
+        self._batches = batches
+
+    def start(self, receiver: Receiver) -> None:
+        for batch in self._batches:
+            receiver.on_events(batch)
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def timed(batches: Sequence[list[Event]]) -> list[Batch]:
+    return [Batch(place * 0.01, events) for place, events in enumerate(batches)]
+
+
+async def told(reply: Live | CachedReply, form: Format, mode: Mode) -> tuple[dict[str, Any], bytes]:
+    """Head and body."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    delivery = Delivery(
+        send,
+        form.encoder(INFO, mode),
+        INFO.request_id,
+        stream=mode != "whole",
+        heartbeat_seconds=15,
+        commit_seconds=5,
+        stall_seconds=60,
+        refusal=form.error,
+    )
+    delivery.start(reply)
+    await delivery.done
+    assert delivery.error is None
+    head, *pieces = sent
+    assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    return head, b"".join(piece["body"] for piece in pieces)
+
+
+async def differences(batches: Sequence[list[Event]]) -> list[str]:
+    """The formats and modes in which a hit is told otherwise than the live reply."""
+    kept = dump(Entry(1.0, timed(batches)))
+    return [
+        f"{form.name} {mode}"
+        for form, mode in _ways()
+        if await told(Live(batches), form, mode) != await told(CachedReply(load(kept).batches), form, mode)
+    ]
+
+
+def _ways() -> Iterator[tuple[Format, Mode]]:
+    for form in FORMATS.values():
+        for mode in MODES:
+            yield form, mode
