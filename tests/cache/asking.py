@@ -16,7 +16,7 @@ from app.upstream.client import Target, UpstreamClient
 
 Json = dict[str, Any]
 Read = Callable[[bytes, Limits], Reading]
-LIMITS = Limits(max_messages=1000, max_nesting=100)
+LIMITS = Limits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
 PLAIN = Profile()
 
 
