@@ -1,5 +1,6 @@
 """What counts beside the request: who asks, which server, and how its replies are read."""
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any, get_args, get_origin
 
@@ -56,6 +57,17 @@ def test_two_scopes_never_share(one: str, other: str) -> None:
 def test_no_text_passes_for_its_neighbour(url: str, model: str, other_url: str, other_model: str) -> None:
     one, other = replace(PART, base_url=url, model=model), replace(PART, base_url=other_url, model=other_model)
     assert (cache_key([one], "s") == cache_key([other], "s")) is (one == other)
+
+
+def test_a_large_message_is_not_copied() -> None:
+    body = b'{"messages":["' + b"x" * 5_000_000 + b'"],"a":1}'
+    cache_key([PART], "s")
+    tracemalloc.start()
+    try:
+        cache_key([replace(PART, body=body), replace(PART, body=body)], "s")
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("constant", ["VERSION", "PREPROCESSING"])
