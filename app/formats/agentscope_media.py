@@ -123,5 +123,6 @@ def media_type(kind: MediaKind, url: str) -> str:
 
 def placeholder(part: Media) -> str:
     """Stands where a format has no block for this media."""
-    what = part.name or (None if part.urls[0][:5].lower() == "data:" else part.urls[0])
+    remote = part.urls[0][:8].lower().startswith(("http://", "https://"))
+    what = part.name or (part.urls[0] if remote else None)
     return f"[{part.media}: {what}]" if what else f"[{part.media}]"

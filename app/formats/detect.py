@@ -1,6 +1,7 @@
 """Which format is a message list in: by the signs of its items, the first that is decisive; mixed lists are refused."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from app.errors import Violation
@@ -11,6 +12,8 @@ _SCOPE_2 = frozenset({"tool_call", "data", "hint"})
 _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
 _OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "video_url", "refusal"})
 _QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
+_FAINT = ("agentscope2", "agentscope", "openai")
+"""In this order, where nothing is decisive."""
 
 
 def detect(messages: list[Any]) -> tuple[str, list[Violation]]:
@@ -27,15 +30,14 @@ def detect(messages: list[Any]) -> tuple[str, list[Violation]]:
         elif sign and sign != name:
             text = f"is a message in the format {sign}, but messages[{first}] is one in the format {name}"
             found.append(Violation(f"messages[{place}]", text))
-    return name or "qwen", found
+    return name or _faintly(messages), found
 
 
 def _sign(item: dict[str, Any]) -> str:
     kind = item.get("type")
     if isinstance(kind, str) and _AUTOGEN_TYPE.match(kind) and ("source" in item or kind in _AUTOGEN_ALONE):
         return "autogen"
-    content = item.get("content")
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blocks = _blocks(item)
     kinds = {block.get("type") for block in blocks if isinstance(block.get("type"), str)}
     if kinds & _SCOPE_2 or {"created_at", "finished_at"} <= item.keys() or "structured_output" in item:
         return "agentscope2"
@@ -50,3 +52,21 @@ def _sign(item: dict[str, Any]) -> str:
     if item.get("role") == "function" or item.keys() & {"function_call", "reasoning_content"}:
         return "qwen"
     return "qwen" if any("type" not in block and block.keys() & _QWEN_KEYS for block in blocks) else ""
+
+
+def _blocks(item: dict[str, Any]) -> list[dict[str, Any]]:
+    content = item.get("content")
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _faintly(messages: list[Any]) -> str:
+    """Text alone, but in the words of one format."""
+    hints = {hint for item in messages if isinstance(item, dict) for hint in _hints(item)}
+    return next((name for name in _FAINT if name in hints), "qwen")
+
+
+def _hints(item: dict[str, Any]) -> Iterator[str]:
+    if "name" in item and isinstance(item.get("metadata"), dict):
+        yield "agentscope2" if isinstance(item.get("created_at"), str) else "agentscope"
+    if any(block.get("type") == "text" for block in _blocks(item)):
+        yield "openai"

@@ -130,9 +130,10 @@ def plain_verdict(item: AutogenItem) -> Verdict:
 
 
 def bare(message: Message) -> Message:
-    """The message without places and without AutoGen's own items, to compare it."""
+    """The message without places and without AutoGen's own items, to compare it. A result's sender is nobody."""
     extra = {key: value for key, value in message.extra.items() if key not in OWN_KEYS}
-    return replace(message, path="", extra=extra, parts=tuple(_at(part, "") for part in message.parts))
+    name = None if message.role == "tool" else message.name
+    return replace(message, path="", name=name, extra=extra, parts=tuple(_at(part, "") for part in message.parts))
 
 
 def packed(item: AutogenItem, raw: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any]:

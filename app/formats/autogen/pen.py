@@ -107,7 +107,7 @@ class Pen:
         """Media that AutoGen cannot carry leave a word in the text."""
         text = f"AutoGen's form has no {media.media} but an image in base64; it rides in metadata"
         self.losses.append(Violation(media.path or path, text))
-        urls = ", ".join(url for url in media.urls if not url.startswith("data:"))
+        urls = ", ".join(url for url in media.urls if url[:8].lower().startswith(("http://", "https://")))
         return f"[{media.media}: {urls}]" if urls else f"[{media.media}]"
 
     def _call(self, message: Message, place: int) -> dict[str, Any]:

@@ -14,8 +14,16 @@ _KNOWN_CALL_KEYS = {"index"}
 def decode(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
     """(messages, violations, warnings)."""
     run = _Decoding()
-    decoded = tuple(run.message(number, item) for number, item in enumerate(messages))
+    decoded = tuple(
+        run.message(number, item, turn=_has_neighbour(messages, number)) for number, item in enumerate(messages)
+    )
     return decoded, run.violations, run.warnings
+
+
+def _has_neighbour(messages: Sequence[wire.OpenAIMessage], number: int) -> bool:
+    """Only beside another message of an assistant could what it says be taken for a part of that one."""
+    beside = messages[max(number - 1, 0) : number + 2]
+    return [one.role for one in beside].count("assistant") > 1
 
 
 class _Decoding:
@@ -23,7 +31,7 @@ class _Decoding:
         self.violations: list[Violation] = []
         self.warnings: list[str] = []
 
-    def message(self, number: int, item: wire.OpenAIMessage) -> Message:
+    def message(self, number: int, item: wire.OpenAIMessage, *, turn: bool) -> Message:
         path = f"messages[{number}]"
         self.warnings += (
             f"{path}.{key} is not a field of an OpenAI message and was ignored"
@@ -43,8 +51,8 @@ class _Decoding:
         parts += said
         parts += self._calls(item)
         extra = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
-        turn = path if role == "assistant" else None
-        return Message(role, tuple(parts), item.name, turn, path, extra)
+        own = path if turn and role == "assistant" else None
+        return Message(role, tuple(parts), item.name, own, path, extra)
 
     def _calls(self, item: wire.OpenAIMessage) -> list[ToolCall]:
         calls = [

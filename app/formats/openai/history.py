@@ -25,7 +25,7 @@ def _losses(message: Message) -> list[Violation]:
                 found.append(Violation(message.path, "that the result is an error cannot be said"))
             if any(isinstance(item, Media) for item in part.content):
                 found.append(Violation(message.path, "media in a tool result moved into a user message after it"))
-    known = {"function_id", "turn", "is_error", "reasoning_details", "arguments_valid"}
+    known = {"reasoning_details", "arguments_valid"}
     if unsaid := sorted(set(message.extra) - known):
         found.append(Violation(f"{message.path}.extra", f"{', '.join(unsaid)} cannot be said"))
     return found
@@ -57,20 +57,21 @@ def _messages(one: Group) -> list[dict[str, Any]]:
 
 
 def _results(one: Group) -> list[dict[str, Any]]:
-    """Tool messages hold text; their media follow all of them in one message of the user."""
+    """Tool messages hold text; their media follow all of them in one message of the user, as a model is sent them."""
     out: list[dict[str, Any]] = []
-    media: list[Text | Media] = []
+    labelled: list[Text | Media] = []
     for id_, result in one.results:
         lines = []
         for part in result.content:
             if isinstance(part, Text):
                 lines.append(part.text)
             else:
-                media += [Text(f"[{part.media} of {id_}]"), part]
-                lines.append(f"[{part.media}: see below]")
+                number = len(labelled) // 2 + 1
+                labelled += [Text(f"[{part.media} {number}]"), part]
+                lines.append(f"[{part.media} {number}: see below]")
         out.append({"role": "tool", "tool_call_id": id_, "content": "\n".join(lines)})
-    if media:
-        out.append({"role": "user", "content": _content(media)})
+    if labelled:
+        out.append({"role": "user", "content": _content(labelled)})
     return out
 
 

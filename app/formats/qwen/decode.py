@@ -6,6 +6,7 @@ from typing import Any
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.segments import is_json
 from app.errors import Violation
+from app.formats.qwen.bag import OF_CALL, Bag, noted, opened
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
 from app.formats.violations import json_path
 
@@ -38,7 +39,7 @@ class _Decoding:
 
     def message(self, number: int, item: QwenMessage) -> Message:
         path = f"messages[{number}]"
-        extra = item.extra or {}
+        bag, extra = opened(item.extra or {})
         id_ = self._function_id(extra, path)
         for key, value in (item.model_extra or {}).items():
             if key == "tool_calls" and value:
@@ -49,15 +50,16 @@ class _Decoding:
         reasoning = self._reasoning(item, path)
         if reasoning:
             parts.append(Reasoning(reasoning))
-        said = _said(item.content, path)
+        said = noted(_said(item.content, path), bag)
         if item.role == "function":
             parts.append(ToolResult(said, self._result_name(item, id_, path), id_, _flag(extra.get("is_error"))))
         else:
             parts += said
         if item.function_call is not None:
-            parts.append(self._call(item, id_, path))
+            parts.append(self._call(item, id_, path, bag))
         turn = extra.get("turn")
-        return Message(_ROLES[item.role], tuple(parts), item.name, turn if isinstance(turn, str) else None, path, extra)
+        turn = turn if isinstance(turn, str) and turn else None
+        return Message(_ROLES[item.role], tuple(parts), item.name, turn, path, _unread(extra, item, id_, turn))
 
     def _function_id(self, extra: dict[str, Any], path: str) -> str | None:
         id_ = extra.get("function_id")
@@ -89,7 +91,7 @@ class _Decoding:
             self.violations.append(Violation(f"{path}.name", text))
         return name
 
-    def _call(self, item: QwenMessage, id_: str | None, path: str) -> ToolCall:
+    def _call(self, item: QwenMessage, id_: str | None, path: str, bag: Bag) -> ToolCall:
         call = item.function_call
         assert call is not None
         if item.role != "assistant":
@@ -99,7 +101,7 @@ class _Decoding:
         if call.arguments.strip() and not is_json(call.arguments):
             self.warnings.append(f"{path}.function_call.arguments is not valid JSON")
         extra = item.extra or {}
-        opaque = {key: extra[key] for key in ("extra_content",) if key in extra}
+        opaque = bag.call | ({OF_CALL: extra[OF_CALL]} if OF_CALL in extra else {})
         return ToolCall(call.name, call.arguments, id_, opaque)
 
     def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
@@ -111,6 +113,18 @@ class _Decoding:
         if item is not None and item.role != "user":
             text = "the first message that is not system must be a user's"
             self.violations.append(Violation(f"messages[{first}].role", text))
+
+
+def _unread(extra: dict[str, Any], item: QwenMessage, id_: str | None, turn: str | None) -> dict[str, Any]:
+    """`extra` without what the message or its part has in a field."""
+    read = {"turn"} if turn else set()
+    if item.role == "function" or item.function_call is not None:
+        read |= {"function_id"} if id_ else set()
+    if item.role == "function" and _flag(extra.get("is_error")) is not None:
+        read.add("is_error")
+    if item.function_call is not None:
+        read.add(OF_CALL)
+    return {key: value for key, value in extra.items() if key not in read}
 
 
 def _flag(value: Any) -> bool | None:

@@ -1,21 +1,27 @@
 """A conversation of the vocabulary as Qwen-Agent messages: one payload a message."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
+from app.formats.qwen.bag import OF_CALL, notes
 
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "function"}
 
 
 def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
     """(messages, losses). Everything can be said in this format; what has no key of its own rides in `extra`."""
-    return [item for message in messages for item in _split(message)], []
+    names: dict[str | None, str] = {}
+    out: list[dict[str, Any]] = []
+    for message in messages:
+        names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall) and part.id}
+        out += _split(message, names)
+    return out, []
 
 
-def _split(message: Message) -> list[dict[str, Any]]:
-    """Reasoning, content, calls, each in a message of its own."""
+def _split(message: Message, names: Mapping[str | None, str]) -> list[dict[str, Any]]:
+    """Reasoning, content, calls, each in a message of its own. A result has the name of its call: `names`, by id."""
     out: list[dict[str, Any]] = []
     said: list[Text | Media] = []
     for part in message.parts:
@@ -25,36 +31,36 @@ def _split(message: Message) -> list[dict[str, Any]]:
             out.append(_message(message, "", reasoning_content=part.text))
         elif isinstance(part, ToolCall):
             if said:
-                out.append(_message(message, _content(said)))
+                out.append(_message(message, _content(said), extra=notes(said)))
                 said = []
             out.append(_call(message, part))
         else:
-            out.append(_result(message, part))
+            out.append(_result(message, part, names))
     if said or not out:
-        out.append(_message(message, _content(said)))
+        out.append(_message(message, _content(said), extra=notes(said)))
     return out
 
 
 def _message(message: Message, content: Any, **fields: Any) -> dict[str, Any]:
+    own = fields.pop("extra", {})
     body: dict[str, Any] = {"role": _ROLES[message.role], "content": content, **fields}
     if message.name and "name" not in body:
         body["name"] = message.name
-    extra = dict(message.extra) | ({"turn": message.turn} if message.turn else {}) | fields.get("extra", {})
-    if extra:
-        body["extra"] = extra
-    return body
+    extra = dict(message.extra) | ({"turn": message.turn} if message.turn else {}) | own
+    return body | ({"extra": extra} if extra else {})
 
 
 def _call(message: Message, part: ToolCall) -> dict[str, Any]:
-    extra = dict(part.extra) | ({"function_id": part.id} if part.id else {})
+    extra = {OF_CALL: part.extra[OF_CALL]} if OF_CALL in part.extra else {}
+    extra |= ({"function_id": part.id} if part.id else {}) | notes((), part)
     return _message(message, "", function_call={"name": part.name, "arguments": part.arguments}, extra=extra)
 
 
-def _result(message: Message, part: ToolResult) -> dict[str, Any]:
-    extra: dict[str, Any] = {"function_id": part.id} if part.id else {}
+def _result(message: Message, part: ToolResult, names: Mapping[str | None, str]) -> dict[str, Any]:
+    extra: dict[str, Any] = ({"function_id": part.id} if part.id else {}) | notes(part.content)
     if part.is_error is not None:
         extra["is_error"] = part.is_error
-    return _message(message, _content(part.content), name=part.name, extra=extra)
+    return _message(message, _content(part.content), name=part.name or names.get(part.id), extra=extra)
 
 
 def _content(said: Sequence[Text | Media]) -> str | list[dict[str, Any]]:

@@ -1,0 +1,86 @@
+"""One conversation says the same in every format, to a reader and to a model server, and so does its translation."""
+
+import pytest
+from app.formats import FORMATS
+from app.formats.detect import detect
+
+from tests.conversations.reading import (
+    FOLDER,
+    MOVES_MEDIA,
+    NAMED,
+    NAMES,
+    NO_ERROR_FLAG,
+    PAIRS,
+    PROFILES,
+    Gateway,
+    convert,
+    golden,
+    said,
+    without_errors,
+)
+
+each = pytest.mark.parametrize("conversation", NAMES)
+each_form = pytest.mark.parametrize("form", FORMATS)
+each_pair = pytest.mark.parametrize(("conversation", "form", "to"), PAIRS)
+MEDIA_OF_TOOLS = "picture_of_a_tool"
+
+
+@each
+@each_form
+def test_every_conversation_stands_in_every_format(conversation: str, form: str) -> None:
+    assert (FOLDER / conversation / f"{form}.json").is_file()
+
+
+@each
+def test_no_file_is_of_an_unknown_format(conversation: str) -> None:
+    assert {path.stem for path in (FOLDER / conversation).glob("*.json")} == FORMATS.keys()
+
+
+@each
+@each_form
+def test_a_conversation_is_read_as_the_same_messages(conversation: str, form: str) -> None:
+    ours, theirs = (said(one, golden(conversation, one), named=conversation in NAMED) for one in (form, "qwen"))
+    if conversation == MEDIA_OF_TOOLS and form in MOVES_MEDIA:
+        assert len(ours) == len(theirs) + 1
+        return
+    assert ours == (without_errors(theirs) if form in NO_ERROR_FLAG else theirs)
+
+
+@each
+@each_form
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_model_server_is_sent_the_same_bytes(gateway: Gateway, conversation: str, form: str, profile: str) -> None:
+    if profile == "named" and conversation not in NAMED:
+        return
+    ours = gateway.body(form, golden(conversation, form), profile)
+    assert ours == gateway.body("qwen", golden(conversation, "qwen"), profile)
+
+
+@each
+@each_form
+def test_auto_finds_the_format(gateway: Gateway, conversation: str, form: str) -> None:
+    messages = golden(conversation, form)
+    found, mixed = detect(messages)
+    plain = all(set(one) <= {"role", "content", "name"} and isinstance(one["content"], str) for one in messages)
+    assert not mixed
+    assert found == ("qwen" if plain else form)
+    assert gateway.body("auto", messages) == gateway.body(form, messages)
+
+
+@each_pair
+def test_a_translation_says_the_same(gateway: Gateway, conversation: str, form: str, to: str) -> None:
+    messages = golden(conversation, form)
+    there, warnings = convert(form, to, messages)
+    ours, theirs = (said(one, items, named=conversation in NAMED) for one, items in ((to, there), (form, messages)))
+    assert ours == theirs or any(one.startswith("messages[") for one in warnings)
+    assert gateway.body(to, there) == gateway.body(form, messages)
+
+
+@each_pair
+def test_a_translation_comes_back_as_it_was(conversation: str, form: str, to: str) -> None:
+    messages = golden(conversation, form)
+    there, warnings = convert(form, to, messages)
+    back, _ = convert(to, form, there)
+    assert back == messages or warnings
+    if not warnings:
+        assert convert(form, to, back)[0] == there
