@@ -105,10 +105,14 @@ class Pen:
 
     def _shown(self, media: Media, path: str) -> str:
         """Media that AutoGen cannot carry leave a word in the text."""
-        text = f"AutoGen's form has no {media.media} but an image in base64; it rides in metadata"
-        self.losses.append(Violation(media.path or path, text))
         urls = ", ".join(url for url in media.urls if url[:8].lower().startswith(("http://", "https://")))
-        return f"[{media.media}: {urls}]" if urls else f"[{media.media}]"
+        what = media.name or urls
+        shown = f"[{media.media}: {what}]" if what else f"[{media.media}]"
+        text = (
+            f"is said as the text {shown!r}, and rides in metadata: AutoGen shows only images in base64, and no results"
+        )
+        self.losses.append(Violation(media.path or path, text))
+        return shown
 
     def _call(self, message: Message, place: int) -> dict[str, Any]:
         part = message.parts[0]

@@ -7,6 +7,14 @@ from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import Violation
 from app.grouping import Group, groups
 
+_UNSAID = {"message_id": "its id", "created_at": "its time", "usage": "what it cost"}
+_SAID = frozenset({"reasoning_details", "arguments_valid"})
+_KEPT = ("agentscope", "agentscope2", "autogen")
+"""Of `extra`: the item of another format that a message was read from."""
+_BESIDE = ("autogen_before", "autogen_after")
+_READ = frozenset({"id", "name", "source", "role", "content", "type", "timestamp", "created_at", "models_usage"})
+"""Keys of such an item that are a field of the message, or stand in `extra` by themselves."""
+
 
 def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
     """(messages, losses)."""
@@ -14,7 +22,7 @@ def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Vio
     losses = list(losses)
     for message in messages:
         losses += _losses(message)
-    return [item for one in grouped for item in _messages(one)], losses
+    return [item for one in grouped for item in _messages(one)], list(dict.fromkeys(losses))
 
 
 def _losses(message: Message) -> list[Violation]:
@@ -25,10 +33,25 @@ def _losses(message: Message) -> list[Violation]:
                 found.append(Violation(message.path, "that the result is an error cannot be said"))
             if any(isinstance(item, Media) for item in part.content):
                 found.append(Violation(message.path, "media in a tool result moved into a user message after it"))
-    known = {"reasoning_details", "arguments_valid"}
-    if unsaid := sorted(set(message.extra) - known):
-        found.append(Violation(f"{message.path}.extra", f"{', '.join(unsaid)} cannot be said"))
+    unsaid = [_UNSAID.get(key, key) for key in sorted(set(message.extra) - _SAID - {*_KEPT, *_BESIDE})]
+    unsaid += [key for kept in _KEPT for key in _unread(message.extra.get(kept)) if key not in unsaid]
+    if unsaid:
+        found.append(Violation(message.path, f"{', '.join(unsaid)} cannot be said"))
+    count = sum(len(items) for key in _BESIDE if isinstance(items := message.extra.get(key), list))
+    if count:
+        found.append(Violation(message.path, f"{count} of the items beside it are no messages and cannot be said"))
     return found
+
+
+def _unread(kept: Any) -> list[str]:
+    """The keys of a kept item that say something nobody read."""
+    raw = kept.get("raw") if isinstance(kept, dict) else None
+    if not isinstance(raw, dict):
+        return []
+    metadata = raw.get("metadata")
+    own = isinstance(metadata, dict) and metadata.keys() <= {"kind", "parley"}
+    said = _READ | ({"metadata"} if own else set())
+    return sorted(key for key, value in raw.items() if key not in said and value not in (None, "", [], {}))
 
 
 def _messages(one: Group) -> list[dict[str, Any]]:

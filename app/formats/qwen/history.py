@@ -11,13 +11,23 @@ _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": 
 
 
 def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
-    """(messages, losses). Everything can be said in this format; what has no key of its own rides in `extra`."""
+    """(messages, losses). What has no key of its own rides in `extra`; only the order has rules that may be broken."""
     names: dict[str | None, str] = {}
     out: list[dict[str, Any]] = []
     for message in messages:
         names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall) and part.id}
         out += _split(message, names)
-    return out, []
+    return out, _misplaced(messages)
+
+
+def _misplaced(messages: Sequence[Message]) -> list[Violation]:
+    """What Qwen-Agent refuses of a list: a second system message, and an assistant before a user."""
+    systems = [one for one in messages if one.role == "system"]
+    found = [Violation(one.path, "Qwen-Agent takes only one system message") for one in systems[1:]]
+    first = next((one for one in messages if one.role != "system"), None)
+    if first is not None and first.role != "user":
+        found.append(Violation(first.path, "Qwen-Agent takes no list in which the user does not speak first"))
+    return found
 
 
 def _split(message: Message, names: Mapping[str | None, str]) -> list[dict[str, Any]]:
