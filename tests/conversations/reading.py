@@ -97,14 +97,15 @@ def said(form: str, messages: Sequence[Any], *, named: bool = False) -> list[Mes
 
 def _plain(part: Part, calls: dict[str | None, str]) -> Part:
     if isinstance(part, Media):
-        return _media(part)
+        return media_of(part)
     if isinstance(part, ToolResult):
-        content = tuple(_media(one) if isinstance(one, Media) else one for one in part.content)
+        content = tuple(media_of(one) if isinstance(one, Media) else one for one in part.content)
         return replace(part, content=content, name=part.name or calls.get(part.id), is_error=part.is_error or None)
     return part
 
 
-def _media(part: Media) -> Media:
+def media_of(part: Media) -> Media:
+    """Sound as bare base64 with its format, whichever way it was written."""
     if part.media != "audio" or not part.urls[0].startswith("data:"):
         return part
     head = datauri.parse(part.urls[0])

@@ -3,55 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.chat.messages import Media, Message, Text, ToolResult
+from app.chat import datauri
+from app.chat.messages import Media, Message, Text
 from app.errors import Violation
+from app.formats.openai.losses import unsaid
 from app.grouping import Group, groups
-
-_UNSAID = {"message_id": "its id", "created_at": "its time", "usage": "what it cost"}
-_SAID = frozenset({"reasoning_details", "arguments_valid"})
-_KEPT = ("agentscope", "agentscope2", "autogen")
-"""Of `extra`: the item of another format that a message was read from."""
-_BESIDE = ("autogen_before", "autogen_after")
-_READ = frozenset({"id", "name", "source", "role", "content", "type", "timestamp", "created_at", "models_usage"})
-"""Keys of such an item that are a field of the message, or stand in `extra` by themselves."""
 
 
 def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
     """(messages, losses)."""
     grouped, losses = groups(messages)
-    losses = list(losses)
-    for message in messages:
-        losses += _losses(message)
+    losses = [*losses, *unsaid(messages)]
     return [item for one in grouped for item in _messages(one)], list(dict.fromkeys(losses))
-
-
-def _losses(message: Message) -> list[Violation]:
-    found = []
-    for part in message.parts:
-        if isinstance(part, ToolResult):
-            if part.is_error:
-                found.append(Violation(message.path, "that the result is an error cannot be said"))
-            if any(isinstance(item, Media) for item in part.content):
-                found.append(Violation(message.path, "media in a tool result moved into a user message after it"))
-    unsaid = [_UNSAID.get(key, key) for key in sorted(set(message.extra) - _SAID - {*_KEPT, *_BESIDE})]
-    unsaid += [key for kept in _KEPT for key in _unread(message.extra.get(kept)) if key not in unsaid]
-    if unsaid:
-        found.append(Violation(message.path, f"{', '.join(unsaid)} cannot be said"))
-    count = sum(len(items) for key in _BESIDE if isinstance(items := message.extra.get(key), list))
-    if count:
-        found.append(Violation(message.path, f"{count} of the items beside it are no messages and cannot be said"))
-    return found
-
-
-def _unread(kept: Any) -> list[str]:
-    """The keys of a kept item that say something nobody read."""
-    raw = kept.get("raw") if isinstance(kept, dict) else None
-    if not isinstance(raw, dict):
-        return []
-    metadata = raw.get("metadata")
-    own = isinstance(metadata, dict) and metadata.keys() <= {"kind", "parley"}
-    said = _READ | ({"metadata"} if own else set())
-    return sorted(key for key, value in raw.items() if key not in said and value not in (None, "", [], {}))
 
 
 def _messages(one: Group) -> list[dict[str, Any]]:
@@ -114,12 +77,25 @@ def _part(part: Text | Media) -> dict[str, Any]:
         case "image":
             return {"type": "image_url", "image_url": _with({"url": url}, detail=part.detail)}
         case "audio":
-            return {"type": "input_audio", "input_audio": _with({"data": url}, format=part.format)}
+            return {"type": "input_audio", "input_audio": _sound(part)}
         case "file":
             return {"type": "file", "file": _with({"file_data": url}, filename=part.name)}
     if part.frames:
         return {"type": "video", "video": list(part.urls)}
     return {"type": "video_url", "video_url": {"url": url}}
+
+
+def _sound(part: Media) -> dict[str, Any]:
+    """Bare base64 and its format, as OpenAI wants it; a URL stays one."""
+    url = part.urls[0]
+    try:
+        head = datauri.parse(url)
+    except ValueError:
+        return _with({"data": url}, format=part.format)
+    format = part.format or datauri.AUDIO_FORMATS.get(head.media_type)
+    if not head.base64 or format is None:
+        return _with({"data": url}, format=part.format)
+    return {"data": url[head.start :], "format": format}
 
 
 def _with(body: dict[str, Any], **fields: str | None) -> dict[str, Any]:

@@ -1,0 +1,27 @@
+"""Whatever can be said in a conversation, a translation keeps it or tells of its loss."""
+
+import pytest
+from app.formats import FORMATS
+
+from tests.conversations.features import FEATURES, Feature, verdict
+
+each = pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+each_form = pytest.mark.parametrize("form", FORMATS)
+
+
+@each
+@each_form
+def test_nothing_is_lost_without_a_warning(feature: Feature, form: str) -> None:
+    assert verdict(feature, form) != "lost"
+
+
+@each
+@each_form
+def test_a_loss_is_told_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
+    assert verdict(feature, form) != "field, told"
+
+
+@pytest.mark.parametrize("form", set(FORMATS) - {"openai"})
+def test_a_format_with_a_place_for_notes_loses_nothing_but_order(form: str) -> None:
+    lost = [feature.name for feature in FEATURES if verdict(feature, form) == "lost, told"]
+    assert lost == (["what a user says between call and result"] if form == "agentscope2" else [])
