@@ -12,8 +12,9 @@ from typing import Any
 
 from app.chat.messages import Media, Message, Part, ToolCall, ToolResult
 from app.errors import Violation
+from app.formats.agentscope_kept import replayed
 from app.formats.agentscope_media import placeholder
-from app.formats.agentscope_notes import BAG, Json, Tongue, notes, replayed
+from app.formats.agentscope_notes import BAG, Json, Tongue, notes
 from app.formats.base import Options
 from app.formats.pieces import pieces
 

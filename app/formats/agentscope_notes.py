@@ -1,9 +1,8 @@
-"""What AgentScope cannot say of a conversation, and how it comes back: notes in `Msg.metadata`, raw items in `extra`.
+"""What AgentScope cannot say of a conversation, and how it comes back: notes in `Msg.metadata`.
 
-A `Msg` that was made from other messages carries, under `metadata.parley`, what reading it again would get wrong; one
-that was read travels as `extra.<format>.raw` beside what it says. Neither is believed blindly. Notes count only where
-the `Msg` still says what it was made to say, a raw item only where reading it again gives the present messages: words
-that somebody edited win.
+A `Msg` that was made from other messages carries, under `metadata.parley`, what reading it again would get wrong. It is
+not believed blindly: notes count only where the `Msg` still says what it was made to say; words that somebody edited
+win.
 """
 
 from collections.abc import Callable, Sequence
@@ -104,13 +103,24 @@ def _media_note(part: Media, read: tuple[Part, ...]) -> Json:
 
 
 def noted(bag: Any, blocks: Sequence[Json], head: Message, tongue: Tongue) -> list[Message] | None:
-    """The pieces as the notes have them; None where the notes are none, or are not about these blocks."""
+    """The pieces as the notes have them; None where the notes are none, or are not about these blocks.
+
+    Results may stand behind what the notes are about: 2.x puts them into the message that calls.
+    """
     try:
         known = Bag.model_validate(bag)
     except ValidationError:
         return None
-    if known.name != head.name or sum(note.blocks for note in known.pieces) != len(blocks):
+    end = sum(note.blocks for note in known.pieces)
+    behind = blocks[end:]
+    if known.name != head.name or end > len(blocks) or (behind and behind[0]["type"] != "tool_result"):
         return None
+    pieces = _noted(known, blocks[:end], head, tongue)
+    rest = len(tongue.read(behind, head))
+    return pieces and [*pieces, *tongue.read(blocks, head)[-rest:]] if rest else pieces
+
+
+def _noted(known: Bag, blocks: Sequence[Json], head: Message, tongue: Tongue) -> list[Message] | None:
     shown: list[Message] = []
     at = 0
     for note in known.pieces:
@@ -163,36 +173,3 @@ def _unnamed(piece: Message, note: PieceNote) -> Message:
         name = note.tool if "tool" in note.model_fields_set else part.name
         return replace(piece, parts=(replace(part, id=id_, name=name),))
     return piece
-
-
-def read_item(item: Json, blocks: Sequence[Json], head: Message, tongue: Tongue) -> list[Message]:
-    """The pieces of a message that was checked, with the message itself where they do not say all of it."""
-    metadata = item.get("metadata") or {}
-    pieces = noted(metadata[BAG], blocks, head, tongue) if BAG in metadata else None
-    if pieces is not None and _ours(item, metadata, pieces[0], tongue):
-        return pieces
-    pieces = pieces or list(tongue.read(blocks, head)) or [head]
-    marks: list[Json] = [{"raw": item, "k": 0}, *({"k": number} for number in range(1, len(pieces)))]
-    return [replace(piece, extra={**piece.extra, tongue.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]
-
-
-def _ours(item: Json, metadata: Json, first: Message, tongue: Tongue) -> bool:
-    """Whether all of a message is made again from its pieces."""
-    if metadata.keys() != {BAG} or metadata[BAG]["id"] != item.get("id"):
-        return False
-    if item.get(tongue.time) != first.extra.get("created_at"):
-        return False
-    return item.keys() <= {"id", "name", "role", "content", "metadata", tongue.time}
-
-
-def replayed(
-    given: Sequence[Message], at: int, key: str, read: Callable[[Any], Sequence[Message] | None]
-) -> tuple[Json, int] | None:
-    """(raw item, how many pieces from `at` it says), where reading it again gives them. `read` checks the item."""
-    mark = given[at].extra.get(key)
-    if not isinstance(mark, dict) or mark.get("k") != 0 or not isinstance(mark.get("raw"), dict):
-        return None
-    expected = read(mark["raw"])
-    if not expected or [spoken(one) for one in given[at : at + len(expected)]] != [spoken(one) for one in expected]:
-        return None
-    return mark["raw"], len(expected)

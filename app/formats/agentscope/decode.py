@@ -11,7 +11,8 @@ from app.errors import Violation
 from app.formats.agentscope.blocks import TONGUE, linked
 from app.formats.agentscope.schema import AgentScopeMsg, Messages
 from app.formats.agentscope_history import head
-from app.formats.agentscope_notes import Json, read_item
+from app.formats.agentscope_kept import read_item
+from app.formats.agentscope_notes import Json
 from app.formats.base import Decoded, Options
 from app.formats.violations import violations
 

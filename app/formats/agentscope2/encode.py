@@ -67,6 +67,13 @@ class EventEncoder:
         ended = b"".join([self._end(segment) for segment in self._open])
         return ended + self._last("error", {"type": blame(error), "message": error["message"]}, {})
 
+    def _notes(self) -> Json:
+        """What blocks have no field for; a client that keeps it in its message's metadata loses nothing."""
+        top = reply_head(self._info, self._created)
+        pieces = [piece(segment, top) for segment in self._segmenter.segments]
+        bag = notes(pieces, pieces, top, TONGUE) if pieces else None
+        return {} if bag is None else {BAG: bag}
+
     def _step(self, step: Step) -> bytes:
         if type(step) is Grown:
             name = _BLOCK[step.segment.kind] + "_DELTA"
@@ -79,7 +86,7 @@ class EventEncoder:
             return self._end(step.segment)
         if isinstance(step, Finish):
             usage = self._event("MODEL_CALL_END", {**_usage(step), "finished_reason": "completed"})
-            return usage + self._last("completed", None, asides(self._info, self._segmenter))
+            return usage + self._last("completed", None, {**asides(self._info, self._segmenter), **self._notes()})
         assert isinstance(step, Failed)
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 

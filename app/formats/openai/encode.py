@@ -34,6 +34,8 @@ class ChunkEncoder:
         self._info = info
         self._segmenter = Segmenter()
         self._calls: dict[int, int] = {}
+        self._marked: set[int] = set()
+        """Calls whose opaque fields were told."""
         self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":[' % (
             _json(info.response_id),
             info.created,
@@ -56,6 +58,7 @@ class ChunkEncoder:
                 out.append(self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id)))
             else:
                 assert isinstance(step, Completed)
+                out.append(self._completed(step.segment))
         return b"".join(out)
 
     def _delta(self, delta: bytes, finish: bytes = b"null") -> bytes:
@@ -70,9 +73,11 @@ class ChunkEncoder:
             "id": segment.id,
             "type": "function",
             "function": {"name": segment.name, "arguments": ""},
-            **{key: value for key, value in segment.extra.items() if key == "extra_content"},
+            **_opaque(segment.extra),
         }
-        return self._delta(_json({"tool_calls": [call]}))
+        if "extra_content" in call:
+            self._marked.add(segment.index)
+        return self._delta(escaped(_json({"tool_calls": [call]})))
 
     def _grown(self, segment: Segment, text: str) -> bytes:
         if segment.kind == "function_call":
@@ -82,8 +87,20 @@ class ChunkEncoder:
             return self._delta(b'{"refusal":%b}' % escaped(_json(text)))
         return self._delta(_FIELD[segment.kind] % escaped(_json(text)))
 
+    def _completed(self, segment: Segment) -> bytes:
+        """What must go back to the model is whole only now."""
+        out = self._details(segment.extra)
+        late = _opaque(segment.extra) if segment.kind == "function_call" and segment.index not in self._marked else {}
+        if late:
+            out += self._delta(_json({"tool_calls": [{"index": self._calls[segment.index], **late}]}))
+        return out
+
+    def _details(self, extra: dict[str, Any]) -> bytes:
+        details = extra.get("reasoning_details")
+        return self._delta(escaped(_json({"reasoning_details": details}))) if details else b""
+
     def _finish(self, finish: Finish) -> bytes:
-        out = self._delta(b"{}", _json(finish.reason))
+        out = self._details(self._segmenter.loose_extra) + self._delta(b"{}", _json(finish.reason))
         if self._info.include_usage:
             out += b'%b],"usage":%b}\n\n' % (self._head, _json(finish.usage))
         return out + b"data: [DONE]\n\n"
@@ -136,7 +153,8 @@ class CompletionEncoder:
         reasoning = "".join(one.text for one in segments if one.kind == "reasoning_content")
         if reasoning:
             message["reasoning_content"] = reasoning
-        details = [item for one in segments for item in one.extra.get("reasoning_details", ())]
+        extras = [*(one.extra for one in segments), self._segmenter.loose_extra]
+        details = [item for extra in extras for item in extra.get("reasoning_details", ())]
         if details:
             message["reasoning_details"] = details
         calls = [_call(one) for one in segments if one.kind == "function_call"]
@@ -151,6 +169,9 @@ def _call(segment: Segment) -> dict[str, Any]:
         "type": "function",
         "function": {"name": segment.name, "arguments": segment.text},
     }
-    if "extra_content" in segment.extra:
-        call["extra_content"] = segment.extra["extra_content"]
-    return call
+    return call | _opaque(segment.extra)
+
+
+def _opaque(extra: dict[str, Any]) -> dict[str, Any]:
+    """What goes back to the model on the call itself."""
+    return {key: value for key, value in extra.items() if key == "extra_content"}

@@ -1,0 +1,168 @@
+"""What the gateway told can be posted back as history, in every format, streamed or not: a model server is sent the
+same as for OpenAI's form."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from app.formats import FORMATS
+
+from tests.conversations.callers import CALLERS, call, frames, more, sse
+from tests.conversations.openai_rules import broken
+from tests.conversations.reading import MODELS, Gateway, Json
+from tests.inprocess import ModelServer, Running, streamed
+
+REPLIES: dict[str, tuple[Json, ...]] = {
+    "thought, text, two calls": (
+        {"reasoning_content": "User wants "},
+        {"reasoning_content": "weather."},
+        {"content": "Checking "},
+        {"content": "now."},
+        call(0, "call_1", "get_weather", '{"city":'),
+        call(1, "call_2", "get_weather", ""),
+        more(0, ' "Paris"}'),
+        more(1, '{"city": "Rome"}'),
+    ),
+    "calls alone": (call(0, "a", "get_weather", "{}"), call(1, "b", "get_weather", '{"city":  "é\\u2028"}')),
+    "a call without arguments": ({"content": "I look."}, call(0, "a", "get_weather", "")),
+    "arguments that are no JSON": (call(0, "a", "get_weather", '{"city": "Pa'),),
+    "arguments that are no object": (call(0, "a", "get_weather", "[1]"),),
+    "line separators": (
+        {"reasoning_content": "a\u2028b"},
+        {"content": "c\u2029\x85d 天气"},
+        call(0, "a", "get_weather", "{}"),
+    ),
+    "signatures": (
+        {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.encrypted", "data": "c2ln", "index": 0}]},
+        call(0, "a", "get_weather", "{}", extra_content={"google": {"thought_signature": "c2ln"}}),
+        call(1, "b", "get_weather", "{}"),
+    ),
+    "a signature that comes late": (
+        call(0, "a", "get_weather", "{}"),
+        {"tool_calls": [{"index": 0, "extra_content": {"google": {"thought_signature": "c2ln"}}}]},
+    ),
+    "details without a thought": (
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "c2ln", "index": 0}]},
+        call(0, "a", "get_weather", "{}"),
+    ),
+    "a thought and a call": ({"reasoning_content": "hm"}, call(0, "a", "get_weather", "{}")),
+    "a text alone": ({"content": "Hello"},),
+    "a thought and a text": ({"reasoning_content": "hm"}, {"content": "Hello"}),
+    "text behind calls": (call(0, "a", "get_weather", "{}"), {"content": "late"}),
+}
+INTERLEAVED = (
+    {"reasoning_content": "r1"},
+    {"content": "t1"},
+    {"reasoning_content": "r2"},
+    {"content": "t2"},
+    call(0, "a", "get_weather", "{}"),
+)
+PROFILE = MODELS["models"]["plain"]["profile"] | {"replay_details": True}
+ECHOING = {**MODELS, "models": {"m": {"upstreams": ["local"], "profile": PROFILE}}}
+each = pytest.mark.parametrize("name", REPLIES)
+each_form = pytest.mark.parametrize("form", FORMATS)
+either = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+
+
+class Talk(Gateway):
+    """A gateway before a model server that says what it is told to."""
+
+    says = b""
+
+    def reply(self, form: str, messages: list[Json], *, stream: bool) -> list[Json]:
+        request = {"model": "m", "format": form, "messages": messages, "stream": stream}
+        answer = self.running.post("/v1/chat", request)
+        assert answer.status == 200, answer.body
+        caller = CALLERS[form]
+        return caller.streamed(frames(answer)) if stream else caller.whole(answer.json)
+
+    def history(self, form: str, *, stream: bool) -> list[Json]:
+        """A question, the reply to it, and results for what it calls."""
+        caller = CALLERS[form]
+        asked = [caller.ask("And the weather?")]
+        history = json.loads(json.dumps([*asked, *self.reply(form, asked, stream=stream)]))
+        called = [item for one in self._chunks() for item in one.get("tool_calls", ()) if "id" in item]
+        results = {item["id"]: f"sunny {at}" for at, item in enumerate(called)}
+        return caller.answer(history, results) if results else history
+
+    def _chunks(self) -> list[Json]:
+        lines = [line[6:] for line in self.says.decode().split("\n\n") if line.startswith("data: {")]
+        return [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
+
+    def echoed(self, form: str, *, stream: bool) -> list[Json]:
+        history = [*self.history(form, stream=stream), CALLERS[form].ask("Thanks")]
+        return self.sent(form, history, "m")
+
+
+@pytest.fixture(scope="module")
+def talk() -> Iterator[Talk]:
+    server = ModelServer(lambda _: streamed(Talk.says))
+    with Running(ECHOING, server) as running:
+        yield Talk(running, server)
+
+
+@each
+@each_form
+@either
+def test_a_reply_goes_back_as_it_does_in_openais_form(talk: Talk, name: str, form: str, stream: bool) -> None:
+    Talk.says = sse(*REPLIES[name])
+    ours = talk.echoed(form, stream=stream)
+    assert broken(ours) is None
+    assert ours == talk.echoed("openai", stream=False)
+
+
+@each_form
+@either
+def test_a_reply_goes_back_as_the_model_said_it(talk: Talk, form: str, stream: bool) -> None:
+    Talk.says = sse(*REPLIES["thought, text, two calls"])
+    _, said, first, second, thanks = talk.echoed(form, stream=stream)
+    arguments = [one["function"]["arguments"] for one in said.pop("tool_calls")]
+    assert said == {"role": "assistant", "content": "Checking now.", "reasoning_content": "User wants weather."}
+    assert arguments == ['{"city": "Paris"}', '{"city": "Rome"}']
+    assert first == {"role": "tool", "tool_call_id": "call_1", "content": "sunny 0"}
+    assert second == {"role": "tool", "tool_call_id": "call_2", "content": "sunny 1"}
+    assert thanks == {"role": "user", "content": "Thanks"}
+
+
+@each
+@each_form
+def test_the_frames_of_a_reply_make_its_messages(talk: Talk, name: str, form: str) -> None:
+    Talk.says = sse(*REPLIES[name])
+    whole, stream = talk.history(form, stream=False), talk.history(form, stream=True)
+    assert talk.sent(form, whole, "m") == talk.sent(form, stream, "m")
+    if form in ("qwen", "autogen", "agentscope"):
+        assert anonymous(stream) == anonymous(whole)
+
+
+@each_form
+@either
+def test_a_reply_that_thinks_again_goes_back_whole(talk: Talk, form: str, stream: bool) -> None:
+    Talk.says = sse(*INTERLEAVED)
+    sent = talk.echoed(form, stream=stream)
+    assert broken(sent) is None
+    said = [one for one in sent if one["role"] == "assistant"]
+    assert "".join(one["content"] for one in said).replace("\n", "") == "t1t2"
+    assert "".join(one["reasoning_content"] for one in said).replace("\n", "") == "r1r2"
+    assert [one["function"]["name"] for one in said[-1]["tool_calls"]] == ["get_weather"]
+
+
+@each_form
+def test_a_reply_in_another_format_goes_back_in_that_format(talk: Talk, form: str) -> None:
+    Talk.says = sse(*REPLIES["thought, text, two calls"])
+    request = {"model": "m", "format": "qwen", "reply_format": form, "stream": False}
+    body = talk.running.post("/v1/chat", {**request, "messages": [CALLERS["qwen"].ask("And the weather?")]}).json
+    history = CALLERS[form].answer(CALLERS[form].whole(body), {"call_1": "sunny 0", "call_2": "sunny 1"})
+    asked = [CALLERS[form].ask("And the weather?"), *history, CALLERS[form].ask("Thanks")]
+    assert talk.sent(form, asked, "m") == talk.echoed("openai", stream=False)
+
+
+def anonymous(messages: list[Json]) -> Json:
+    """Without the ids and times of a reply, which are its own."""
+    text = json.dumps(
+        [{key: one[key] for key in one if key not in ("id", "created_at", "timestamp")} for one in messages]
+    )
+    found: Json = json.loads(text)
+    for one in found:
+        if isinstance(one.get("metadata"), dict):
+            one["metadata"].pop("parley", None)
+    return found
