@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 
 
@@ -72,9 +72,10 @@ class _Builder:
             self._open = None
             return
         self._settle_run()
-        group = self._group_for(message)
+        parts = _telling(message)
+        group = self._group_for(message, parts)
         said: list[Text | Media] = []
-        for part in message.parts:
+        for part in parts:
             group.phase = max(group.phase, _PHASE[part.kind])
             if isinstance(part, Reasoning):
                 group.reasonings.append(part.text)
@@ -95,8 +96,8 @@ class _Builder:
         if issued.call.id:
             self._named.add(issued.call.id)
 
-    def _group_for(self, message: Message) -> Group:
-        if self._open is not None and _joins(message, self._open):
+    def _group_for(self, message: Message, parts: Sequence[Part]) -> Group:
+        if self._open is not None and _joins(message, parts, self._open):
             return self._open
         group = Group(message.role, message.name, message.turn, place=len(self._groups))
         self._groups.append(group)
@@ -164,10 +165,15 @@ def _without_id(pair: tuple[Message, ToolResult]) -> bool:
     return not pair[1].id
 
 
-def _joins(message: Message, last: Group) -> bool:
+def _telling(message: Message) -> list[Part]:
+    """The parts that say something: some formats write empty text where others write none."""
+    return [part for part in message.parts if not isinstance(part, Text | Reasoning) or part.text]
+
+
+def _joins(message: Message, parts: Sequence[Part], last: Group) -> bool:
     if message.role != "assistant" or last.role != "assistant" or message.name != last.name:
         return False
     if message.turn and last.turn and message.turn != last.turn:
         return False
-    first = min((_PHASE.get(part.kind, 9) for part in message.parts), default=1)
+    first = min((_PHASE.get(part.kind, 9) for part in parts), default=1)
     return bool(last.calls) or first > last.phase or (message.turn is not None and message.turn == last.turn)

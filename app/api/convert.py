@@ -1,15 +1,18 @@
 """`POST /v1/convert`: a conversation of one format in another. No model is called."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from app.api.envelope import FormatName
+from app.chat.messages import Message, Text
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
-from app.formats.base import Options
+from app.formats.base import Format, Options
 from app.formats.detect import detect
 from app.formats.violations import violations
 
@@ -57,4 +60,15 @@ def converted(asked: Conversion) -> dict[str, Any]:
     if asked.strict and encoded.losses:
         raise InvalidInput([Violation(loss.path, f"to {asked.target}: {loss.message}") for loss in encoded.losses])
     losses = [f"{loss.path}: {loss.message}" for loss in encoded.losses]
-    return {"messages": encoded.messages, "warnings": [*decoded.warnings, *losses]}
+    joined = _joined_otherwise(messages, FORMATS[name], FORMATS[asked.target])
+    return {"messages": encoded.messages, "warnings": [*decoded.warnings, *losses, *joined]}
+
+
+def _joined_otherwise(messages: Sequence[Message], source: Format, target: Format) -> Iterator[str]:
+    """Nothing is lost, but formats differ in what stands between the texts of a message when they are sent."""
+    if source.text_joiner == target.text_joiner:
+        return
+    how = "a line break" if target.text_joiner else "nothing"
+    for message in messages:
+        if any(isinstance(one, Text) and isinstance(next_, Text) for one, next_ in pairwise(message.parts)):
+            yield f"{message.path}: in {target.name} {how} stands between its texts when they are sent"

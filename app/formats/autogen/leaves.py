@@ -4,7 +4,7 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
@@ -48,7 +48,7 @@ class Usage(Leaf):
 class FunctionCall(Leaf):
     id: str
     arguments: Annotated[str, BeforeValidator(_written)]
-    name: str
+    name: str = Field(min_length=1, pattern=r"\S")
 
 
 class FunctionExecutionResult(Leaf):

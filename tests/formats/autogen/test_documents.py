@@ -27,6 +27,7 @@ REFUSED = {
     r"type = .*": "the documents name no type for StructuredMessage; AutoGen computes it as StructuredMessage[Name]",
     r"content\.\* = .*|content\.\*\.data( left out| = .*)": "the documents say nothing of images; AutoGen loads base64",
     r"content\.\*\.content = (null|2\.5|3|true|\[\])": "the documents say nothing of images; there is no other memory",
+    r'content\.\*\.name = ""': "no model server takes a call of no function",
     r'created_at = ("x"|"")': "not a time: the format that the documents name is not checked by JSON schema",
 }
 """What the documents take and the gateway refuses."""
