@@ -58,10 +58,7 @@ def _broken(message: Json) -> str | None:
         return "tool_call_id missing, or not of a tool message"
     if role == "tool" and not isinstance(content, str):
         return "a result of parts"
-    parts = content if isinstance(content, list) else []
-    if role != "user" and any(part.get("type") != "text" for part in parts):
-        return f"media of the {role}"
-    faults = [_part(part) for part in parts]
+    faults = [_part(part) for part in content] if isinstance(content, list) else []
     faults += [_call(one) for one in calls or ()]
     return next((fault for fault in faults if fault), None)
 
