@@ -131,7 +131,9 @@ FEATURES = [
     Feature("ids of calls and results", _called(CALL), _ids),
     Feature("parallel calls", _called(CALL, ToolCall("g", "{}", "call_2")), _parts),
     Feature("text before calls", (ASK, assistant(Text("I do")), *_called(CALL)[1:]), _parts),
-    Feature("what a user says between call and result", (ASK, assistant(CALL), user(Text("Wait")), DONE), _parts),
+    Feature(
+        "place of what a user says between call and result", (ASK, assistant(CALL), user(Text("Wait")), DONE), _parts
+    ),
     Feature("result", _answered(Text("done")), _parts),
     Feature("name of a result's function", _answered(Text("done")), _tools),
     Feature("result with an image", _answered(Text("see"), Media("image", (f"data:image/png;base64,{PNG}",))), _parts),

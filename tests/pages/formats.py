@@ -1,0 +1,202 @@
+"""docs/formats.md: its prose with what the gateway does in the places that `{{…}}` names."""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.messages import ChatRequest
+from app.errors import InvalidInput, Violation
+from app.formats import FORMATS
+from app.formats.base import Mode, Options, ReplyInfo
+from app.formats.detect import detect
+from app.profiles import Profile
+from app.upstream import payload
+
+from tests.conversations.features import FEATURES, verdict
+from tests.conversations.reading import golden, read
+from tests.formats.autogen.test_documents import ACCEPTED, REFUSED
+from tests.pages.shown import shown
+
+PROSE = Path(__file__).with_suffix(".md")
+GOLDENS = Path(__file__).parents[1] / "goldens"
+EXAMPLE = "weather"
+TITLES = {
+    "qwen": "`qwen`",
+    "openai": "`openai`",
+    "autogen": "`autogen`",
+    "agentscope": "`agentscope` (1.x)",
+    "agentscope2": "`agentscope2` (2.x)",
+}
+CELLS = {
+    "field": "yes",
+    "notes": "notes",
+    "notes, told": "text + notes",
+    "lost, told": "lost",
+    "refused, told": "refused",
+}
+SIGNS: list[tuple[str, str, list[Any]]] = [
+    (
+        "autogen",
+        "`type` is one of AutoGen's classes, with a `source`",
+        [{"type": "TextMessage", "source": "user", "content": "Hi"}],
+    ),
+    ("autogen", "`type` is `SystemMessage`", [{"type": "SystemMessage", "content": "Be kind"}]),
+    (
+        "agentscope2",
+        "a block of type `tool_call`, `data` or `hint`",
+        [{"name": "a", "role": "assistant", "content": [{"type": "hint", "hint": "x"}]}],
+    ),
+    (
+        "agentscope2",
+        "`created_at` with `finished_at`, or `structured_output`",
+        [{"name": "u", "role": "user", "content": [], "created_at": "", "finished_at": None}],
+    ),
+    (
+        "agentscope",
+        "a block of type `tool_use`, `thinking` or `tool_result`, or with a `source`",
+        [{"name": "a", "role": "assistant", "content": [{"type": "thinking", "thinking": "x"}]}],
+    ),
+    (
+        "agentscope",
+        "`timestamp`",
+        [{"name": "u", "role": "user", "content": "Hi", "timestamp": "2026-01-05 09:30:00.000"}],
+    ),
+    ("openai", "`tool_calls`, `tool_call_id`, role `tool` or `developer`", [{"role": "tool", "tool_call_id": "1"}]),
+    (
+        "openai",
+        "a part of type `image_url`, `input_audio`, `file`, `video_url` or `refusal`",
+        [{"role": "user", "content": [{"type": "image_url"}]}],
+    ),
+    ("qwen", "`function_call`, `reasoning_content` or role `function`", [{"role": "function", "content": "x"}]),
+    ("qwen", "an item with a key `text`, `image`, … and no `type`", [{"role": "user", "content": [{"image": "x"}]}]),
+]
+USAGE = {"prompt_tokens": 30, "completion_tokens": 5, "total_tokens": 35}
+REPLY: list[Event] = [
+    ReasoningDelta("Paris?"),
+    TextDelta("I "),
+    TextDelta("look."),
+    CallDelta(0, "", "call_1", "get_weather"),
+    CallDelta(0, '{"city": "Paris"}'),
+    Finish("tool_calls", USAGE),
+]
+FAULT = Failed(Fault("overloaded", "the model is busy", transient=True, status=503))
+WRONG = InvalidInput([Violation("messages[0].content", "is required")])
+
+
+def info(**options: Any) -> ReplyInfo:
+    return ReplyInfo("chat-1", "req-1", "qwen3", 1767605400, options=Options(**options))
+
+
+def told(form: str, mode: Mode, events: Iterable[Event] = REPLY, **options: Any) -> str:
+    encoder = FORMATS[form].encoder(info(**options), mode)
+    return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
+
+
+def document() -> str:
+    """The whole page."""
+    prose = PROSE.read_text("utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: PARTS[match[1]](), prose)
+
+
+def conversation() -> str:
+    return _each("json", lambda form: shown(golden(EXAMPLE, form)))
+
+
+def sent() -> str:
+    messages = read("qwen", golden(EXAMPLE, "qwen"))
+    body, _ = payload.build(ChatRequest("m", messages), "m", Profile())
+    return _code("json", shown(body["messages"]))
+
+
+def kept() -> str:
+    rows = [[feature.name, *(CELLS[verdict(feature, form)] for form in TITLES)] for feature in FEATURES]
+    return _table(["", *TITLES.values()], rows)
+
+
+def signs() -> str:
+    rows = []
+    for form, sign, messages in SIGNS:
+        assert detect(messages) == (form, []), sign
+        rows.append([sign, f"`{form}`"])
+    return _table(["Sign", "Format"], rows)
+
+
+def reply() -> str:
+    """Thought, text and call, whole, streamed and failing."""
+    return "\n\n".join(
+        [
+            "A thought, a text and a call, as each format tells them. The ids and times are those of one example.",
+            "### Whole (`stream: false`)",
+            _each("json", lambda form: shown(json.loads(told(form, "whole")))),
+            "### Streamed",
+            "Each frame is a line of JSON; heartbeats are comments. [streaming.md](streaming.md) tells the rest.",
+            _each("text", lambda form: told(form, "delta").strip()),
+            "`autogen` with `autogen_stream: compat`:",
+            _code("text", told("autogen", "delta", autogen_stream="compat").strip()),
+            "`autogen` with `autogen_stream: model`:",
+            _code("text", told("autogen", "delta", autogen_stream="model").strip()),
+            "### Refused, with status 422",
+            _each("json", lambda form: shown(FORMATS[form].error(WRONG.to_dict("req-1")))),
+            "### Failed within a stream",
+            "The last frames; nothing follows them.",
+            _each("text", _failed),
+        ]
+    )
+
+
+def _failed(form: str) -> str:
+    begun = told(form, "delta", [TextDelta("I ")])
+    return told(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip()
+
+
+def autogen_versions() -> str:
+    """Which keys each version writes, from what the packages dumped."""
+    dumped = json.loads((GOLDENS / "autogen" / "classes.json").read_text("utf-8"))
+    versions = [name for name in dumped if name.startswith("version_")]
+    known = [{one["type"].partition("[")[0]: set(one) for one in dumped[name]} for name in versions]
+    shared = [set.intersection(*types.values()) for types in known]
+    rows = [["every message", *(_new(shared, at) for at in range(len(versions)))]]
+    for type_ in known[-1]:
+        own = [types.get(type_, set()) - common for types, common in zip(known, shared, strict=True)]
+        if any(own[at] != own[0] for at in range(len(own))):
+            rows.append([f"`{type_}`", *(_new(own, at) for at in range(len(own)))])
+    return _table(["", *(name.removeprefix("version_") for name in versions)], rows)
+
+
+def _new(keys: list[set[str]], at: int) -> str:
+    """What a version writes, or adds."""
+    if at == 0:
+        return ", ".join(f"`{key}`" for key in sorted(keys[0])) or "(has no such class)"
+    added = sorted(keys[at] - keys[at - 1])
+    return "adds " + ", ".join(f"`{key}`" for key in added) if added else "the same"
+
+
+def autogen_documents() -> str:
+    rows = [[f"`{change}`", "taken", why] for change, why in ACCEPTED.items()]
+    rows += [[f"`{change}`", "refused", why] for change, why in REFUSED.items()]
+    return _table(["Change (a pattern)", "The gateway", "Why"], rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    one.__name__: one for one in (conversation, sent, kept, signs, reply, autogen_versions, autogen_documents)
+}
+
+
+def _each(language: str, made: Callable[[str], str]) -> str:
+    return "\n\n".join(f"{title}:\n\n{_code(language, made(form))}" for form, title in TITLES.items())
+
+
+def _code(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    print(document(), end="")
