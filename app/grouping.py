@@ -8,7 +8,7 @@ refused with their place.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
@@ -128,7 +128,8 @@ class _Builder:
             match = matched[id(result)]
             if match is not None:
                 group, issued = match
-                group.results.append((issued.id, result))
+                named = result if result.name else replace(result, name=issued.call.name)
+                group.results.append((issued.id, named))
 
     def _match(
         self, message: Message, result: ToolResult, view: list[tuple[Group, Issued]]

@@ -30,6 +30,7 @@ Json = dict[str, Any]
 PROFILES: dict[str, Json] = {
     "plain": {"audio": "base64"},
     "named": {"audio": "base64", "names": "all"},
+    "tools_named": {"audio": "base64", "tool_names": True, "replay_blank_reasoning": True},
     "thoughtless": {"audio": "base64", "replay_reasoning": "none", "text_parts": True},
 }
 MODELS = {

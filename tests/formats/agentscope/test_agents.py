@@ -1,0 +1,29 @@
+"""What AgentScope's own agents hold after a talk is sent as they sent it, and passes through every format."""
+
+import pytest
+from app.formats import FORMATS
+
+from tests.conversations.reading import convert
+from tests.formats.agentscope.cases import Json, load, sent
+from tests.formats.agentscope.test_requests import OPENAI
+
+AGENTS = load("agentscope/agents")
+each = pytest.mark.parametrize("name", AGENTS)
+
+
+@each
+def test_a_talk_is_sent_as_the_agent_sent_it(name: str) -> None:
+    golden = AGENTS[name]
+    ours = sent(FORMATS[golden["format"]], golden["messages"], OPENAI)
+    assert ours[: len(golden["request"])] == golden["request"]
+    assert [one["role"] for one in ours[len(golden["request"]) :]] == ["assistant"]
+
+
+@each
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_talk_comes_back_from_every_format(name: str, to: str) -> None:
+    golden: Json = AGENTS[name]
+    there, _ = convert(golden["format"], to, golden["messages"])
+    assert sent(FORMATS[to], there, OPENAI) == sent(FORMATS[golden["format"]], golden["messages"], OPENAI)
+    if to != "openai":
+        assert convert(to, golden["format"], there)[0] == golden["messages"]
