@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format openapi lock bench compatibility
+.PHONY: help serve test check format openapi lock bench compatibility interop
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -42,3 +42,7 @@ bench: ## measure speed (ARGS goes to bench/run)
 compatibility: ## write docs/compatibility.md (PARLEY_STREAMS names the recorded replies)
 	@scripts/bootstrap dev
 	@.venv/bin/python scripts/compatibility
+
+interop: ## try real client packages and write what came of it into docs/compatibility.md (ARGS="openai-3")
+	@scripts/bootstrap dev
+	@exec .venv/bin/python scripts/interop $(ARGS)

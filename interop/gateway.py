@@ -1,0 +1,77 @@
+"""A gateway on a free port that remembers what it was asked."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from app.main import create_app
+from app.server import ParleyServer, config
+from app.settings import Settings
+
+from interop.servers import Misbehaving, settings
+
+SAID = ("content-type", "accept", "openai-beta")
+"""Headers worth keeping: none of them tells a machine or a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass(slots=True)
+class Gateway:
+    """An application around the application."""
+
+    app: Any
+    url: str = ""
+    asked: list[Asked] = field(default_factory=list)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        raw: list[bytes] = []
+
+        async def heard() -> Any:
+            message = await receive()
+            raw.append(message.get("body", b""))
+            if message["type"] == "http.request" and not message.get("more_body"):
+                self.asked.append(_asked(scope, b"".join(raw)))
+            return message
+
+        return await self.app(scope, heard, send)
+
+
+def _asked(scope: Any, body: bytes) -> Asked:
+    headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+    kept = {name: headers[name] for name in SAID if name in headers}
+    return Asked(scope["method"], scope["path"], kept, json.loads(body) if body else None)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Gateway]:
+    async with Misbehaving() as server:
+        what = Settings.model_validate(settings(server.url))
+        gateway = Gateway(create_app(what))
+        listener = socket.create_server(("127.0.0.1", 0))
+        gateway.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        ours = config(what.server, lambda: gateway)
+        ours.load()
+        parley = ParleyServer(ours)
+        parley.lifespan = ours.lifespan_class(ours)
+        await uvicorn.Server.startup(parley, sockets=[listener])
+        running = asyncio.create_task(parley.main_loop())
+        try:
+            yield gateway
+        finally:
+            parley.should_exit = True
+            await running
+            await parley.shutdown(sockets=[listener])

@@ -1,0 +1,59 @@
+"""The part of docs/compatibility.md that is about clients, between its markers."""
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from interop.trying import Outcome
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "compatibility.md"
+BEGIN, END = "<!-- clients: written by make interop -->", "<!-- end of clients -->"
+
+HEAD = """\
+## Client packages
+
+Written by `make interop` (`scripts/interop`). Each package stands in a virtual environment of its own, at the version
+named here, and talks over HTTP to a running gateway with the demo model and a few model servers that misbehave on
+purpose. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`.
+
+- **pass**: the check holds.
+- **client**: it does not hold, and the reason lies in the client; the reason stands beside it.
+- **FAIL**: it does not hold, and the gateway is to blame.
+"""
+
+
+def written(outcomes: list[Outcome]) -> None:
+    """Puts the section into the page, in place of the one that is there."""
+    PAGE.write_text(with_section(PAGE.read_text("utf-8"), "\n".join(_lines(outcomes))), "utf-8")
+
+
+def with_section(page: str, section: str) -> str:
+    without = re.sub(f"\n*{re.escape(BEGIN)}.*{re.escape(END)}\n*", "\n", page, flags=re.DOTALL)
+    return f"{without.rstrip()}\n\n{BEGIN}\n{section.strip()}\n{END}\n"
+
+
+def kept(page: str) -> str:
+    """The section as it stands in a page, to be put into the next one; empty if there is none."""
+    found = re.search(f"{re.escape(BEGIN)}(.*){re.escape(END)}", page, flags=re.DOTALL)
+    return found[1] if found else ""
+
+
+def _lines(outcomes: list[Outcome]) -> Iterable[str]:
+    yield HEAD
+    by_client = [(client, list(rows)) for client, rows in groupby(outcomes, key=lambda one: one.client)]
+    yield "| client | packages | checks | pass | client | FAIL |\n|---|---|---|---|---|---|"
+    for client, rows in by_client:
+        counts = [sum(row.verdict == verdict for row in rows) for verdict in ("pass", "client", "FAIL")]
+        packages = ", ".join(f"`{package}`" for package in client.packages)
+        yield f"| {client.title} | {packages} | {len(rows)} | {' | '.join(str(count or '–') for count in counts)} |"
+    for client, rows in by_client:
+        yield f"\n### {client.title}\n\n| check | |\n|---|---|"
+        yield from (f"| {row.check} | {_remark(row)} |" for row in rows)
+
+
+def _remark(row: Outcome) -> str:
+    if row.verdict == "pass":
+        return "pass"
+    why = row.fault if row.verdict == "client" else row.detail
+    return f"**{row.verdict}**: {' '.join(str(why).split())}".replace("|", "\\|")

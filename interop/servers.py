@@ -1,0 +1,59 @@
+"""Model servers that misbehave, one for each model name, and the gateway's settings for them."""
+
+import json
+from typing import Any
+
+from tests.scripted import Reply, Request, ScriptedServer
+
+JSON = {"content-type": "application/json"}
+LOST = {"error": {"message": "the model lost the plot", "type": "server_error", "code": 500}}
+
+
+def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def called(name: str, arguments: Any) -> dict[str, Any]:
+    """A call in one piece, without id, under an index that is always the same, its arguments an object."""
+    return {"tool_calls": [{"index": 0, "type": "function", "function": {"name": name, "arguments": arguments}}]}
+
+
+def refusal(status: int, message: str, headers: dict[str, str]) -> Reply:
+    body = json.dumps({"error": {"message": message, "type": None, "code": status}}).encode()
+    return Reply([body], status=status, headers={**JSON, "content-length": str(len(body)), **headers})
+
+
+REPLIES = {
+    "busy": refusal(429, "Too many requests", {"retry-after": "7"}),
+    "failing": refusal(500, "Something broke", {}),
+    "broken": Reply([chunk({"content": "Half a"}), b"data: " + json.dumps(LOST).encode() + b"\n\n"]),
+    "cut": Reply([chunk({"content": "Half a"})]),
+    "quirky": Reply(
+        [
+            chunk({"role": "assistant", "content": "<thi"}),
+            chunk({"content": "nk>Two cities.</think>\n\n"}),
+            chunk({"content": "Let me look."}),
+            chunk(called("get_weather", {"city": "Paris"})),
+            chunk(called("get_weather", '{"city": "Tokyo"}')),
+            chunk({"content": ""}, "stop"),
+        ]
+    ),
+}
+
+
+class Misbehaving(ScriptedServer):
+    """Answers by the model that a request names."""
+
+    def reply_to(self, request: Request) -> Reply:
+        return REPLIES[json.loads(request.body)["model"]]
+
+
+def settings(url: str) -> dict[str, Any]:
+    """The demo model, and one model for each script."""
+    return {
+        "demo": True,
+        "server": {"log_level": "error"},
+        "upstreams": {"scripted": {"base_url": f"{url}/v1"}},
+        "models": {name: {"upstreams": ["scripted"]} for name in REPLIES},
+    }
