@@ -17,7 +17,7 @@ from app.api.chat import ChatEndpoint, Desk
 from app.api.completions import read_completion
 from app.api.convert import convert
 from app.api.edge import Edge
-from app.api.models import listing
+from app.api.models import listing, one
 from app.api.openapi import describe
 from app.demo.runner import DemoServer
 from app.documents import DocumentLimits, Workshop
@@ -97,6 +97,16 @@ def _plain_routes(app: FastAPI) -> None:
     async def models(request: Request) -> dict[str, Any]:
         state = request.app.state
         return await listing(state.table.names(), state.table.passthrough, state.client)
+
+    @app.get(
+        "/v1/models/{model:path}",
+        tags=["models"],
+        summary="One of them",
+        responses={"4XX": {"description": "No such model"}},
+    )
+    async def model_of_name(model: str, request: Request) -> dict[str, Any]:
+        state = request.app.state
+        return await one(model, state.table.names(), state.table.passthrough, state.client)
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
     async def convert_messages(request: Request) -> JSONResponse:

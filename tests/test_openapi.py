@@ -44,7 +44,7 @@ def test_the_committed_document_is_what_the_application_says_of_itself(document:
 
 
 def test_everything_that_is_served_is_described(gateway: Running, document: Any) -> None:
-    served = {route.path for route in gateway.app.routes if getattr(route, "include_in_schema", False)} | {
+    served = {route.path_format for route in gateway.app.routes if getattr(route, "include_in_schema", False)} | {
         "/v1/chat",
         "/v1/chat/completions",
     }

@@ -1,9 +1,9 @@
-"""`GET /v1/models`: what callers may ask for, in OpenAI's form, so that its SDKs can list it."""
+"""`GET /v1/models` and `/v1/models/{model}`: what callers may ask for, in the form that OpenAI's SDKs read."""
 
 import time
 from typing import Any
 
-from app.errors import ParleyError
+from app.errors import ParleyError, UnknownModel
 from app.upstream.client import Target, UpstreamClient
 
 
@@ -16,6 +16,14 @@ async def listing(names: list[str], passthrough: Target | None, client: Upstream
             listed = []
         names = [*names, *(row["id"] for row in listed if isinstance(row.get("id"), str))]
     return {"object": "list", "data": [_row(name) for name in dict.fromkeys(names)]}
+
+
+async def one(name: str, names: list[str], passthrough: Target | None, client: UpstreamClient) -> dict[str, Any]:
+    """The row of one model. Raises UnknownModel."""
+    listed = names if name in names else [row["id"] for row in (await listing(names, passthrough, client))["data"]]
+    if name not in listed:
+        raise UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
+    return _row(name)
 
 
 def _row(name: str) -> dict[str, Any]:

@@ -82,6 +82,31 @@ def test_the_demo_model_is_listed() -> None:
     assert names({"demo": True}, ModelServer()) == ["demo"]
 
 
+def told_of(settings: dict[str, Any], server: ModelServer, model: str) -> Answer:
+    with Running(settings, server) as gateway:
+        return gateway.get(f"/v1/models/{model}")
+
+
+@pytest.mark.parametrize("model", ["m", "also-m"])
+def test_a_configured_model_is_told_of_and_nobody_is_asked(model: str) -> None:
+    server = ModelServer()
+    answer = told_of({**CONFIGURED, "passthrough": "local"}, server, model)
+    assert (answer.status, answer.json["id"], answer.json["object"]) == (200, model, "model")
+    assert server.requests == []
+
+
+def test_a_model_of_the_pass_throughs_server_is_told_of_by_its_name_with_slashes() -> None:
+    assert told_of(PASSING, listing("some/x"), "some/x").json["id"] == "some/x"
+
+
+@pytest.mark.parametrize("settings", [CONFIGURED, PASSING])
+def test_a_model_that_is_not_listed_is_not_told_of(settings: dict[str, Any]) -> None:
+    answer = told_of(settings, listing("x"), "some/y")
+    error = answer.json["error"]
+    assert (answer.status, error["code"], error["param"]) == (404, "unknown_model", "model")
+    assert "'some/y'" in error["message"]
+
+
 # -- which model ----------------------------------------------------------------------------
 
 
