@@ -41,12 +41,23 @@ REPLIES = {
     ),
 }
 
+CALLED_IN_TEXT = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+"""How a model answers that Qwen-Agent's prompt, and not its server, has told of functions."""
+
+
+def prompted(body: dict[str, Any]) -> Reply:
+    """A call as text where none was answered yet, else the answer."""
+    answered = "21 degrees" in json.dumps(body["messages"])
+    told = "It is 21 degrees in Paris." if answered else CALLED_IN_TEXT
+    return Reply([chunk({"content": told}), chunk({}, "stop")])
+
 
 class Misbehaving(ScriptedServer):
     """Answers by the model that a request names."""
 
     def reply_to(self, request: Request) -> Reply:
-        return REPLIES[json.loads(request.body)["model"]]
+        body = json.loads(request.body)
+        return REPLIES.get(body["model"]) or prompted(body)
 
 
 def settings(url: str) -> dict[str, Any]:
@@ -55,5 +66,5 @@ def settings(url: str) -> dict[str, Any]:
         "demo": True,
         "server": {"log_level": "error"},
         "upstreams": {"scripted": {"base_url": f"{url}/v1"}},
-        "models": {name: {"upstreams": ["scripted"]} for name in REPLIES},
+        "models": {name: {"upstreams": ["scripted"]} for name in [*REPLIES, "prompted"]},
     }

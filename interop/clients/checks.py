@@ -5,6 +5,8 @@ import inspect
 import json
 import os
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
@@ -24,6 +26,8 @@ WEATHER = {
 }
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 """A PNG of one pixel."""
+
+WAIT_SECONDS = 60
 
 _CHECKS: dict[str, Callable[[], Any]] = {}
 
@@ -55,6 +59,31 @@ def raises(kind: type[BaseException], act: Callable[[], Any]) -> Any:
     except kind as error:
         return error
     raise AssertionError(f"no {kind.__name__}")
+
+
+def post(path: str, body: Any) -> tuple[int, str]:
+    """Status and text of an answer; nothing of any client has a part in it."""
+    head = {"content-type": "application/json"}
+    request = urllib.request.Request(PARLEY + path, json.dumps(body).encode(), head)
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def whole(**body: Any) -> Any:
+    """The JSON that `/v1/chat` answers."""
+    status, text = post("/v1/chat", {"model": "demo", "stream": False, **body})
+    equal((status, text if status != 200 else ""), (200, ""))
+    return json.loads(text)
+
+
+def frames(**body: Any) -> list[Any]:
+    """The data of every event that `/v1/chat` streams."""
+    status, text = post("/v1/chat", {"model": "demo", **body})
+    equal((status, text if status != 200 else ""), (200, ""))
+    return [json.loads(line.removeprefix("data: ")) for line in text.split("\n") if line.startswith("data: ")]
 
 
 def weather(city: str) -> str:
