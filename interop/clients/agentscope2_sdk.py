@@ -1,0 +1,138 @@
+"""AgentScope 2.x: its OpenAI model and an agent at /v1/chat/completions, and its own messages at /v1/chat."""
+
+from typing import Any
+
+import openai
+from agentscope.agent import Agent
+from agentscope.credential import OpenAICredential
+from agentscope.event import AgentEvent
+from agentscope.message import AssistantMsg, Msg, TextBlock, ToolResultBlock, ToolResultState, UserMsg
+from agentscope.model import OpenAIChatModel
+from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.tool import FunctionTool, Toolkit
+from checks import KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
+from pydantic import TypeAdapter
+
+HELLO = [UserMsg("user", "Hello there")]
+ASKED = UserMsg("user", QUESTION)
+EVENT: TypeAdapter[Any] = TypeAdapter(AgentEvent)
+TOLD: Any = {"format": "agentscope2", "tools": [WEATHER]}
+
+
+def model(name: str = "demo", stream: bool = True) -> OpenAIChatModel:
+    credential = OpenAICredential(api_key=KEY, base_url=V1)
+    return OpenAIChatModel(credential, name, stream=stream, max_retries=0, client_kwargs={"max_retries": 0})
+
+
+def kinds(content: Any) -> list[str]:
+    return [block.type for block in content]
+
+
+async def streamed(name: str = "demo", **options: Any) -> list[Any]:
+    return [response async for response in await model(name)(**options)]
+
+
+def dumped(*messages: Msg) -> list[Any]:
+    return [message.model_dump(mode="json") for message in messages]
+
+
+async def get_weather(city: str) -> str:
+    """The weather of a city
+
+    Args:
+        city (str): The city.
+    """
+    return weather(city)
+
+
+@check("a whole reply: thinking, text, usage")
+async def answers() -> None:
+    response = await model(stream=False)(HELLO)
+    equal(kinds(response.content), ["thinking", "text"])
+    holds(response.usage.output_tokens > 0, response.usage)
+
+
+@check("a stream: thinking and text, usage at the end")
+async def answers_streamed() -> None:
+    last = (await streamed(messages=HELLO))[-1]
+    equal((last.is_last, kinds(last.content)), (True, ["thinking", "text"]))
+    holds(last.usage.output_tokens > 0, last.usage)
+
+
+@check("two calls of a tool, whole and streamed")
+async def calls() -> None:
+    for last in (
+        await model(stream=False)([ASKED], tools=[WEATHER]),
+        (await streamed(messages=[ASKED], tools=[WEATHER]))[-1],
+    ):
+        found = [(block.name, block.input) for block in last.content if block.type == "tool_call"]
+        equal(found, [("get_weather", '{"city": "Paris"}'), ("get_weather", '{"city": "Tokyo"}')])
+
+
+@check("an Agent with a tool: calls, results, an answer")
+async def agent() -> None:
+    allowed = PermissionDecision(behavior=PermissionBehavior.ALLOW, message="")
+    toolkit = Toolkit(tools=[FunctionTool(get_weather, is_read_only=True, permission=allowed)])
+    helper = Agent("helper", "Be brief.", model(), toolkit=toolkit)
+    reply = await helper.reply(ASKED)
+    holds("21 degrees" in (reply.get_text_content() or ""), reply)
+    history = dumped(ASKED, reply, UserMsg("user", "Thank you"))
+    holds(Msg.model_validate(whole(format="agentscope2", messages=history)["msg"]).get_text_content())
+
+
+@check("errors are those of OpenAI's SDK, also in a stream")
+async def errors() -> None:
+    for name, kind in (("nobody", openai.NotFoundError), ("busy", openai.RateLimitError), ("broken", openai.APIError)):
+        try:
+            await streamed(name, messages=HELLO)
+        except kind:
+            continue
+        raise AssertionError(f"no {kind.__name__} for {name}")
+
+
+def answered(said: Msg) -> Msg:
+    output, state = [TextBlock(text="21 degrees")], ToolResultState.SUCCESS
+    results = [
+        ToolResultBlock(id=block.id, name=block.name, output=output, state=state)
+        for block in said.content
+        if block.type == "tool_call"
+    ]
+    return said.model_copy(update={"content": [*said.content, *results]})
+
+
+@check("/v1/chat: a whole reply loads as Msg, and goes back as history")
+def native() -> None:
+    said = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED))["msg"])
+    equal(kinds(said.content), ["thinking", "text", "tool_call", "tool_call"])
+    holds(said.usage, said)
+    answer = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED, answered(said)))["msg"])
+    holds("21 degrees" in (answer.get_text_content() or ""), answer)
+
+
+@check("/v1/chat: append_event makes of a stream the message that the whole reply is")
+def native_stream() -> None:
+    events = [EVENT.validate_python(frame) for frame in frames(**TOLD, messages=dumped(ASKED))]
+    equal((events[0].type, events[-1].type), ("REPLY_START", "REPLY_END"))
+    said = AssistantMsg(events[0].name, [], id=events[0].reply_id)
+    for event in events:
+        said.append_event(event)
+    entire = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED))["msg"])
+    own = {"id", "created_at", "finished_at"}
+    told = [[block.model_dump(exclude=own) for block in msg.content] for msg in (said, entire)]
+    equal(told[0], told[1])
+    holds(said.finished_at and said.usage, said)
+    answer = whole(**TOLD, messages=dumped(ASKED, answered(said)))["msg"]
+    holds("21 degrees" in (Msg.model_validate(answer).get_text_content() or ""), answer)
+
+
+@check("/v1/chat: an error ends the reply, and append_event takes it")
+def native_error() -> None:
+    told = frames(model="broken", format="agentscope2", messages=dumped(ASKED))
+    events = [EVENT.validate_python(frame) for frame in told]
+    said = AssistantMsg(events[0].name, [], id=events[0].reply_id)
+    for event in events:
+        said.append_event(event)
+    holds(said.finished_reason == "error" and said.error and said.get_text_content() == "Half a", said)
+
+
+run("agentscope")
