@@ -129,8 +129,8 @@ def _plain_routes(app: FastAPI) -> None:
 def _error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
-        body = {"error": error.to_dict(request.state.request_id)}
-        return JSONResponse(body, error.status, headers=error.headers)
+        told = error.to_dict(request.state.request_id)
+        return JSONResponse(error.shape(told) if error.shape else {"error": told}, error.status, headers=error.headers)
 
     async def http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)

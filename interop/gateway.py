@@ -25,6 +25,8 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: Any
+    status: int
+    """What the gateway answered."""
 
 
 @dataclass(slots=True)
@@ -43,17 +45,20 @@ class Gateway:
         async def heard() -> Any:
             message = await receive()
             raw.append(message.get("body", b""))
-            if message["type"] == "http.request" and not message.get("more_body"):
-                self.asked.append(_asked(scope, b"".join(raw)))
             return message
 
-        return await self.app(scope, heard, send)
+        async def told(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self.asked.append(_asked(scope, b"".join(raw), message["status"]))
+            await send(message)
+
+        return await self.app(scope, heard, told)
 
 
-def _asked(scope: Any, body: bytes) -> Asked:
+def _asked(scope: Any, body: bytes, status: int) -> Asked:
     headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
     kept = {name: headers[name] for name in SAID if name in headers}
-    return Asked(scope["method"], scope["path"], kept, json.loads(body) if body else None)
+    return Asked(scope["method"], scope["path"], kept, json.loads(body) if body else None, status)
 
 
 @asynccontextmanager

@@ -22,6 +22,8 @@ class Client:
     title: str
     program: str
     packages: tuple[str, ...]
+    note: str = ""
+    """What must be known to install it."""
     faults: dict[str, str] = field(default_factory=dict)
     """Checks that fail because of the client, each with the reason."""
 

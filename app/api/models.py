@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from app.errors import ParleyError, UnknownModel
+from app.formats.openai import OPENAI
 from app.upstream.client import Target, UpstreamClient
 
 
@@ -19,10 +20,12 @@ async def listing(names: list[str], passthrough: Target | None, client: Upstream
 
 
 async def one(name: str, names: list[str], passthrough: Target | None, client: UpstreamClient) -> dict[str, Any]:
-    """The row of one model. Raises UnknownModel."""
+    """The row of one model. Raises UnknownModel, in OpenAI's shape."""
     listed = names if name in names else [row["id"] for row in (await listing(names, passthrough, client))["data"]]
     if name not in listed:
-        raise UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
+        error = UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
+        error.shape = OPENAI.error
+        raise error
     return _row(name)
 
 

@@ -103,7 +103,7 @@ def test_a_model_of_the_pass_throughs_server_is_told_of_by_its_name_with_slashes
 def test_a_model_that_is_not_listed_is_not_told_of(settings: dict[str, Any]) -> None:
     answer = told_of(settings, listing("x"), "some/y")
     error = answer.json["error"]
-    assert (answer.status, error["code"], error["param"]) == (404, "unknown_model", "model")
+    assert (answer.status, error["code"], error["param"]) == (404, "model_not_found", "model")
     assert "'some/y'" in error["message"]
 
 

@@ -21,12 +21,14 @@ _TYPES = {
     "authentication": "authentication_error",
     "permission": "permission_error",
 }
+_CODES = {"unknown_model": "model_not_found"}
+"""Clients know a missing model by OpenAI's name for it (LiteLLM takes any other for a bad request)."""
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
     """OpenAI's error object; what the gateway knows beyond it stands beside its fields."""
     kind = _TYPES.get(error["code"]) or ("invalid_request_error" if error["status"] < 500 else "server_error")
-    return {"error": {**error, "type": kind}}
+    return {"error": {**error, "code": _CODES.get(error["code"], error["code"]), "type": kind}}
 
 
 class ChunkEncoder:

@@ -167,6 +167,15 @@ class OpenAIMessage(BaseModel):
     reasoning_details: list[Any] | None = None
     refusal: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _call_named_by_id(cls, value: Any) -> Any:
+        """Qwen-Agent 0.0.34 (`use_raw_api`) says in `id` which call a result is of."""
+        if not isinstance(value, dict) or value.get("role") != "tool" or value.get("tool_call_id"):
+            return value
+        named = value.get("id")
+        return {**value, "id": None, "tool_call_id": named} if isinstance(named, str) and named else value
+
     @model_validator(mode="after")
     def _each_role_its_own(self) -> "OpenAIMessage":
         if self.role != "assistant" and (self.tool_calls or self.function_call):

@@ -1,0 +1,166 @@
+"""Requests as real client packages sent them (`make interop` with `--record`): each is taken, and answered in shape."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from interop.rooms import clients
+from jsonschema import validate
+
+from tests.inprocess import Answer, ModelServer, Running, streamed
+from tests.interop.shapes import CHUNK, COMPLETION
+
+RECORDED = Path(__file__).parent / "recorded"
+SETTINGS = {
+    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
+    "models": {"demo": {"upstreams": ["local"]}},
+}
+REQUESTS = {
+    f"{file.stem}-{number}": row
+    for file in sorted(RECORDED.glob("*.json"))
+    for number, row in enumerate(json.loads(file.read_text("utf-8")))
+}
+COMPLETIONS = {name: row["body"] for name, row in REQUESTS.items() if row["path"] == "/v1/chat/completions"}
+MESSAGES = {name: row["body"] for name, row in REQUESTS.items() if row["path"] == "/v1/chat"}
+THOUGHT, SAID = "Let me think.", "Let me look."
+
+
+def event(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def replying(request: httpx.Request) -> httpx.Response:
+    """A thought, a sentence, and two calls where functions are offered."""
+    body = json.loads(request.content)
+    names = [tool["function"]["name"] for tool in body.get("tools", ())][:1] * 2
+    calls = [
+        {"index": place, "id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for place, name in enumerate(names)
+    ]
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
+    return streamed(
+        event({"reasoning_content": THOUGHT}),
+        event({"content": SAID}),
+        *(event({"tool_calls": [call]}) for call in calls),
+        event({}, "tool_calls" if calls else "stop"),
+        b"data: " + json.dumps(usage).encode() + b"\n\ndata: [DONE]\n\n",
+    )
+
+
+def asked(path: str, body: Any) -> tuple[Answer, Any]:
+    """The answer, and what the model server was sent."""
+    server = ModelServer(replying)
+    with Running(SETTINGS, server) as gateway:
+        answer = gateway.post(path, body)
+    assert answer.status == 200, answer.body
+    (request,) = server.requests
+    return answer, json.loads(request.content)
+
+
+def lines(answer: Answer) -> list[str]:
+    return [line[6:] for line in answer.body.decode().split("\n") if line.startswith("data: ")]
+
+
+def answers_follow_their_calls(messages: list[Any]) -> bool:
+    """OpenAI's rule: results stand behind the message that called, each call has one, and nothing comes between."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            open_calls.remove(message["tool_call_id"])
+            continue
+        if open_calls:
+            return False
+        open_calls = [call["id"] for call in message.get("tool_calls", ())]
+    return not open_calls
+
+
+@pytest.mark.parametrize("name", [name for name, body in COMPLETIONS.items() if not body.get("stream")])
+def test_a_whole_reply_has_the_shape_that_clients_expect(name: str) -> None:
+    answer, sent = asked("/v1/chat/completions", COMPLETIONS[name])
+    validate(answer.json, COMPLETION)
+    message = answer.json["choices"][0]["message"]
+    assert (message["reasoning_content"], message["content"]) == (THOUGHT, SAID)
+    assert len(message.get("tool_calls", ())) == (2 if sent.get("tools") else 0)
+
+
+@pytest.mark.parametrize("name", [name for name, body in COMPLETIONS.items() if body.get("stream")])
+def test_every_chunk_of_a_stream_has_the_shape_that_clients_expect(name: str) -> None:
+    body = COMPLETIONS[name]
+    answer, sent = asked("/v1/chat/completions", body)
+    *told, done = lines(answer)
+    chunks = [json.loads(line) for line in told]
+    for chunk in chunks:
+        validate(chunk, CHUNK)
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+    begun = [call for delta in deltas for call in delta.get("tool_calls", ()) if "id" in call]
+    assert done == "[DONE]"
+    assert "".join(delta.get("reasoning_content") or "" for delta in deltas) == THOUGHT
+    assert "".join(delta.get("content") or "" for delta in deltas) == SAID
+    assert [call["index"] for call in begun] == ([0, 1] if sent.get("tools") else [])
+    assert ("usage" in chunks[-1]) == bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_what_the_model_server_is_sent_is_a_sound_conversation(name: str) -> None:
+    _, sent = asked(REQUESTS[name]["path"], REQUESTS[name]["body"])
+    assert sent["messages"][-1]["role"] in ("user", "tool")
+    assert answers_follow_their_calls(sent["messages"])
+
+
+FIELDS = {
+    "qwen": {"messages"},
+    "autogen": {"messages", "stop_reason"},
+    "agentscope": {"msg", "last"},
+    "agentscope2": {"msg"},
+}
+BEGINNINGS = {"qwen": "type", "autogen": "type", "agentscope": "msg", "agentscope2": "type"}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_frameworks_are_answered_in_their_own_form(name: str) -> None:
+    body = MESSAGES[name]
+    answer, _ = asked("/v1/chat", body)
+    form = body.get("format", "qwen")
+    if body.get("stream", True):
+        frames = answer.frames
+        if body.get("autogen_stream") == "model":
+            assert (frames[0], set(frames[-1]) >= {"finish_reason", "content", "usage"}) == (THOUGHT, True)
+        else:
+            assert all(BEGINNINGS[form] in frame for frame in frames)
+    else:
+        assert answer.json.keys() >= FIELDS[form]
+
+
+def test_a_result_that_qwen_agent_names_by_id_answers_its_call() -> None:
+    call = {"id": "c7", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    history = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "f", "content": "done", "id": "c7", "extra": {"function_id": "c7"}},
+    ]
+    _, sent = asked("/v1/chat/completions", {"model": "demo", "messages": history})
+    assert sent["messages"][2] == {"role": "tool", "tool_call_id": "c7", "content": "done"}
+
+
+@pytest.mark.parametrize("id_", [None, "", 7])
+def test_a_result_that_names_no_call_is_refused(id_: Any) -> None:
+    history = [{"role": "user", "content": "x"}, {"role": "tool", "content": "done", "id": id_}]
+    with Running(SETTINGS, ModelServer(replying)) as gateway:
+        answer = gateway.post("/v1/chat/completions", {"model": "demo", "messages": history})
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[1]")
+
+
+def test_a_model_that_is_not_there_has_openais_code() -> None:
+    with Running(SETTINGS, ModelServer(replying)) as gateway:
+        answer = gateway.post(
+            "/v1/chat/completions", {"model": "nobody", "messages": [{"role": "user", "content": "x"}]}
+        )
+    error = answer.json["error"]
+    assert (answer.status, error["code"], error["type"]) == (404, "model_not_found", "invalid_request_error")
+
+
+def test_every_client_has_recorded_requests() -> None:
+    assert {client.name for client in clients([])} == {file.stem for file in RECORDED.glob("*.json")}
