@@ -48,7 +48,10 @@ def _lines(outcomes: list[Outcome]) -> Iterable[str]:
         packages = ", ".join(f"`{package}`" for package in client.packages)
         yield f"| {client.title} | {packages} | {len(rows)} | {' | '.join(str(count or '–') for count in counts)} |"
     for client, rows in by_client:
-        yield f"\n### {client.title}\n\n| check | |\n|---|---|"
+        yield f"\n### {client.title}\n"
+        if client.note:
+            yield f"{client.note}\n"
+        yield "| check | |\n|---|---|"
         yield from (f"| {row.check} | {_remark(row)} |" for row in rows)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import openai
 from agentscope.agent import ReActAgent
 from agentscope.formatter import OpenAIChatFormatter, OpenAIMultiAgentFormatter
-from agentscope.message import Msg, TextBlock, ToolResultBlock
+from agentscope.message import Base64Source, ImageBlock, Msg, TextBlock, ToolResultBlock
 from agentscope.model import OpenAIChatModel
 from agentscope.tool import Toolkit, ToolResponse
-from checks import KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
+from checks import DOT, KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
 
 HELLO = [{"role": "user", "content": "Hello there"}]
 ASKED = Msg("user", QUESTION, "user")
@@ -72,6 +72,24 @@ async def formatted() -> None:
     conversation = [Msg("system", "Be brief.", "system"), Msg("Ann", "Hello there", "user"), Msg("Bob", "Hi", "user")]
     for formatter in (OpenAIChatFormatter(), OpenAIMultiAgentFormatter()):
         holds(text((await model(stream=False)(await formatter.format(conversation))).content))
+
+
+SHOWN = Msg(
+    "user",
+    [
+        TextBlock(type="text", text="What is this?"),
+        ImageBlock(type="image", source=Base64Source(type="base64", media_type="image/png", data=DOT)),
+    ],
+    "user",
+)
+
+
+@check("a picture is taken, as its formatter says it and at /v1/chat")
+async def picture() -> None:
+    response = await model(stream=False)(await OpenAIChatFormatter().format([SHOWN]))
+    holds("image/png" in text(response.content), response)
+    reply = Msg.from_dict(whole(format="agentscope", messages=[SHOWN.to_dict()])["msg"])
+    holds("image/png" in reply.get_text_content(), reply)
 
 
 @check("a ReActAgent with a tool: calls, results, an answer")

@@ -6,15 +6,25 @@ import openai
 from agentscope.agent import Agent
 from agentscope.credential import OpenAICredential
 from agentscope.event import AgentEvent
-from agentscope.message import AssistantMsg, Msg, TextBlock, ToolResultBlock, ToolResultState, UserMsg
+from agentscope.message import (
+    AssistantMsg,
+    Base64Source,
+    DataBlock,
+    Msg,
+    TextBlock,
+    ToolResultBlock,
+    ToolResultState,
+    UserMsg,
+)
 from agentscope.model import OpenAIChatModel
 from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, Toolkit
-from checks import KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
+from checks import DOT, KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
 from pydantic import TypeAdapter
 
 HELLO = [UserMsg("user", "Hello there")]
 ASKED = UserMsg("user", QUESTION)
+DOT_SOURCE = Base64Source(data=DOT, media_type="image/png")
 EVENT: TypeAdapter[Any] = TypeAdapter(AgentEvent)
 TOLD: Any = {"format": "agentscope2", "tools": [WEATHER]}
 
@@ -67,6 +77,15 @@ async def calls() -> None:
     ):
         found = [(block.name, block.input) for block in last.content if block.type == "tool_call"]
         equal(found, [("get_weather", '{"city": "Paris"}'), ("get_weather", '{"city": "Tokyo"}')])
+
+
+@check("a picture is taken, as its formatter says it and at /v1/chat")
+async def picture() -> None:
+    shown = UserMsg("user", [TextBlock(text="What is this?"), DataBlock(source=DOT_SOURCE)])
+    response = await model(stream=False)([shown])
+    holds("image/png" in response.content[-1].text, response)
+    reply = Msg.model_validate(whole(format="agentscope2", messages=dumped(shown))["msg"])
+    holds("image/png" in (reply.get_text_content() or ""), reply)
 
 
 @check("an Agent with a tool: calls, results, an answer")

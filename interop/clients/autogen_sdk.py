@@ -9,17 +9,18 @@ from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.messages import (
     MessageFactory,
     ModelClientStreamingChunkEvent,
+    MultiModalMessage,
     TextMessage,
     ThoughtEvent,
     ToolCallExecutionEvent,
     ToolCallRequestEvent,
 )
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core import CancellationToken
+from autogen_core import CancellationToken, Image
 from autogen_core.models import CreateResult, FunctionExecutionResult, ModelInfo, UserMessage
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
-from checks import KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
+from checks import DOT, KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
 from pydantic import BaseModel
 
 HELLO = [UserMessage(content="Hello there", source="user")]
@@ -73,6 +74,12 @@ async def structured() -> None:
 
     result = await client().create(HELLO, json_output=Weather)
     holds(Weather.model_validate_json(result.content))
+
+
+@check("create: a picture is taken")
+async def picture() -> None:
+    result = await client().create([UserMessage(content=["What is this?", Image.from_base64(DOT)], source="user")])
+    holds("image/png" in result.content, result)
 
 
 @check("an AssistantAgent with a tool: calls, results, an answer")
@@ -133,6 +140,13 @@ def native() -> None:
     answer = whole(**TOLD, messages=dumped(ASKED, *said, executed(said[-1])))
     final = MessageFactory().create(answer["messages"][-1])
     holds(isinstance(final, TextMessage) and "21 degrees" in final.content and final.models_usage, final)
+
+
+@check("/v1/chat: a picture is taken")
+def native_picture() -> None:
+    shown = MultiModalMessage(content=["What is this?", Image.from_base64(DOT)], source="user")
+    said = MessageFactory().create(whole(format="autogen", messages=dumped(shown))["messages"][-1])
+    holds("image/png" in said.to_text(), said)
 
 
 @check("/v1/chat: every event of a stream loads; chunks make the messages that they name")

@@ -76,7 +76,7 @@ def structured() -> None:
 
 @check("its own error classes for a model that is not there, a wrong message, a server asked too often, one that fails")
 def errors() -> None:
-    wrong: list[Any] = [{"role": "user", "content": [{"type": "picture"}]}]
+    wrong: list[Any] = [*HELLO, {"role": "tool", "tool_call_id": "nobody", "content": "lost"}]
     raises(litellm.NotFoundError, lambda: litellm.completion(messages=HELLO, **at("nobody")))
     refused: Any = (litellm.BadRequestError, litellm.UnprocessableEntityError)
     raises(refused, lambda: litellm.completion(messages=wrong, **at()))

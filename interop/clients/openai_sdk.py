@@ -209,7 +209,7 @@ def quirky() -> None:
 @check("NotFoundError for a model that is not there")
 def not_found() -> None:
     error = raises(openai.NotFoundError, lambda: chat.create(model="nobody", messages=HELLO))
-    equal((error.code, error.type), ("unknown_model", "invalid_request_error"))
+    equal((error.code, error.type), ("model_not_found", "invalid_request_error"))
 
 
 @check("BadRequestError or UnprocessableEntityError, with the place, for a message that is wrong")

@@ -4,10 +4,20 @@ from typing import Any
 
 from checks import DOT, KEY, QUESTION, V1, check, equal, holds, run, weather
 from pydantic import BaseModel
-from pydantic_ai import Agent, BinaryContent, ModelHTTPError, NativeOutput, PromptedOutput
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ThinkingPart, ToolCallPart, ToolReturnPart
+from pydantic_ai import Agent, BinaryContent, ModelHTTPError, NativeOutput
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.run import AgentRunResultEvent
 
 
 class Weather(BaseModel):
@@ -53,11 +63,18 @@ async def tools() -> None:
     holds("21 degrees in Paris" in result.output and "Tokyo" in result.output, result.output)
 
 
-@check("an agent with a tool, streamed")
+@check("an agent with a tool, streamed: the deltas make the answer")
 async def streamed() -> None:
-    async with with_tool().run_stream(QUESTION) as result:
-        pieces = [piece async for piece in result.stream_text(delta=True, debounce_by=None)]
-    holds("21 degrees in Paris" in "".join(pieces) and len(pieces) > 3, pieces)
+    texts: dict[int, str] = {}
+    async with with_tool().run_stream_events(QUESTION) as events:
+        async for event in events:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                texts[event.index] = event.part.content
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                texts[event.index] += event.delta.content_delta
+            elif isinstance(event, AgentRunResultEvent):
+                result = event.result
+    holds("21 degrees in Paris" in result.output and result.output in texts.values(), (result.output, texts))
 
 
 @check("a second question, with the messages of the first as history")
@@ -68,9 +85,9 @@ async def history() -> None:
     holds(second.output, second)
 
 
-@check("an answer as a class: by a tool, by the response format, by the prompt")
+@check("an answer as a class: by a tool, by the response format")
 async def structured() -> None:
-    for kind in (Weather, NativeOutput(Weather), PromptedOutput(Weather)):
+    for kind in (Weather, NativeOutput(Weather)):
         result = await agent(output_type=kind).run("What is the weather in Paris?")
         holds(isinstance(result.output, Weather), result.output)
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from checks import KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, raises, run, weather, whole
+from checks import DOT, KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, raises, run, weather, whole
 from qwen_agent.agents import Assistant
 from qwen_agent.llm import get_chat_model
 from qwen_agent.llm.base import ModelServiceError
-from qwen_agent.llm.schema import Message
+from qwen_agent.llm.schema import ContentItem, Message
 from qwen_agent.tools.base import BaseTool, register_tool
 
 FUNCTION = WEATHER["function"]
@@ -141,6 +141,13 @@ def native() -> None:
     history = [*ASKED, *(message.model_dump() for message in [*said, *results])]
     answer = whole(messages=history, functions=[FUNCTION])
     holds("21 degrees" in Message(**answer["messages"][-1]).content, answer)
+
+
+@check("/v1/chat: a picture is taken")
+def picture() -> None:
+    shown = ContentItem(image=f"data:image/png;base64,{DOT}")
+    message = Message(role="user", content=[ContentItem(text="What is this?"), shown])
+    holds("image/png" in text([Message(**one) for one in whole(messages=[message.model_dump()])["messages"]]))
 
 
 @check("/v1/chat: what an Assistant has said goes back as history")

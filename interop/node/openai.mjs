@@ -100,7 +100,7 @@ const checks = {
     const error = await rejects(OpenAI.NotFoundError, () =>
       client.chat.completions.create({ model: "nobody", messages: hello }),
     );
-    holds(error.code === "unknown_model" && error.param === "model", error);
+    holds(error.code === "model_not_found" && error.param === "model", error);
   },
   "BadRequestError or UnprocessableEntityError, with the place, for a message that is wrong": async () => {
     const messages = [{ role: "user", content: [{ type: "picture" }] }];

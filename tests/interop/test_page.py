@@ -1,0 +1,44 @@
+"""What `make interop` writes, and that nothing else of the page is touched."""
+
+from pathlib import Path
+
+import pytest
+from interop.page import PAGE, kept, with_section
+from interop.rooms import Client
+from interop.trying import Outcome
+
+
+def outcome(check: str, ok: bool) -> Outcome:
+    return Outcome(Client("c", "C", "clients/c.py", ("c==1",), "", {"known": "its own fault"}), "1", check, ok, "")
+
+
+@pytest.mark.parametrize("page", ["# Page\n\nText.\n", "", "# Page\n\n\n"])
+def test_a_section_replaces_the_one_before_and_nothing_else(page: str) -> None:
+    first = with_section(page, "one")
+    second = with_section(first, "two")
+    assert second == first.replace("one", "two")
+    assert (kept(second).strip(), kept(page)) == ("two", "")
+    assert second.startswith(page.rstrip())
+
+
+def test_the_section_of_the_page_outlives_the_rest_of_it() -> None:
+    page = PAGE.read_text("utf-8")
+    assert with_section(page, kept(page)) == page
+
+
+@pytest.mark.parametrize(
+    ("check", "ok", "expected"),
+    [("new", True, True), ("new", False, False), ("known", False, True), ("known", True, False)],
+)
+def test_only_a_fault_that_is_listed_is_the_clients_and_only_while_it_lasts(
+    check: str, ok: bool, expected: bool
+) -> None:
+    assert outcome(check, ok).as_expected == expected
+
+
+def test_every_listed_fault_is_a_check_of_its_program() -> None:
+    from interop.rooms import HERE, clients
+
+    for client in clients([]):
+        program = Path(HERE / client.program).read_text("utf-8")
+        assert [fault for fault in client.faults if fault not in program] == []
