@@ -1,0 +1,1 @@
+"""One call to a model for all the gateways that share a Redis: who leads it, who follows, and who takes it over."""
