@@ -1,0 +1,159 @@
+"""The flights in Redis: every operation on them, bounded and fenced. All raise Away."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from app.cache.commons import lua, records
+from app.cache.commons.records import Record
+from app.cache.redis_link import RedisLink
+
+State: TypeAlias = Literal["gone", "led", "unled", "ended", "given up"]
+After: TypeAlias = Literal["", "ended", "leave", "left"]
+"""What becomes of a flight: it goes on, has ended, is given up unless others listen, or is free to be led."""
+
+LEASE_SECONDS = 3.0
+KEEP_SECONDS = 300.0
+RECORDS_A_READ = 16
+"""Records are of `press.MAX_RECORD_BYTES` at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """One flight, and its keys."""
+
+    question: str
+    number: str
+
+    @classmethod
+    def new(cls, question: str) -> "Names":
+        return cls(question, os.urandom(8).hex())
+
+    @classmethod
+    def of(cls, flight_id: str) -> "Names":
+        question, _, number = flight_id.rpartition(".")
+        return cls(question, number)
+
+    @property
+    def id(self) -> str:
+        return f"{self.question}.{self.number}"
+
+    @property
+    def pointer(self) -> str:
+        return f"parley:{{commons}}:{self.question}"
+
+    @property
+    def listen(self) -> str:
+        return f"{self.pointer}:listen"
+
+    @property
+    def state(self) -> str:
+        return f"{self.pointer}:{self.number}"
+
+    @property
+    def lease(self) -> str:
+        return f"{self.state}:lease"
+
+    @property
+    def stream(self) -> str:
+        return f"{self.state}:stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What a leader has to say at once; without a record, that it still leads."""
+
+    names: Names
+    fence: int
+    place: int = 0
+    record: bytes = b""
+    after: After = ""
+    glow_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: Literal[0, 1, 2]
+    """0: it leads no more; 1: written; 2: nobody listened, so it is over."""
+    others: bool
+    """Somebody follows elsewhere."""
+    cancel: bool
+
+
+class Ledger:
+    def __init__(
+        self, link: RedisLink, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
+    ) -> None:
+        self._link = link
+        self.lease_seconds = lease_seconds
+        self._lease_ms = int(lease_seconds * 1000)
+        self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
+
+    async def claim(self, names: Names) -> str | None:
+        """None: it is led under this number, with fence 1, from now on; else the number of the one to follow."""
+        keys = [names.pointer, names.listen, names.state, names.lease]
+        held = await self._run(lua.CLAIM, keys, [names.number, self._lease_ms, self._keep_ms, self._lease_ms])
+        return None if held is None else _text(held)
+
+    async def write(self, parcels: Sequence[Parcel]) -> list[Answer]:
+        keys: list[str] = []
+        arguments: list[str | bytes | int] = [self._lease_ms, self._keep_ms]
+        for one in parcels:
+            names = one.names
+            keys += (names.pointer, names.listen, names.state, names.lease, names.stream)
+            arguments += (names.number, one.fence, one.place, one.record, one.after, one.glow_ms)
+        answers = await self._run(lua.WRITE, keys, arguments)
+        return [Answer(code, bool(others), bool(cancel)) for code, others, cancel in answers]
+
+    async def take_over(self, names: Names) -> int:
+        """The fence under which this process leads now; 0: somebody else does; -1: there is nothing to lead."""
+        keys = [names.pointer, names.state, names.lease]
+        return int(await self._run(lua.TAKE_OVER, keys, [names.number, self._lease_ms, self._keep_ms]))
+
+    async def watch(self, flights: Sequence[Names]) -> list[State]:
+        """Says of all of them that somebody listens."""
+        keys = [key for names in flights for key in (names.listen, names.state, names.lease)]
+        answers: list[Any] = await self._run(lua.WATCH, keys, [self._lease_ms])
+        return [_STATES[_text(one)] for one in answers]
+
+    async def cancel(self, names: Names) -> bool:
+        return bool(await self._run(lua.CANCEL, [names.state], []))
+
+    async def history(self, names: Names, after: int) -> list[tuple[int, Record | None]]:
+        """Some of the records behind the one with this number; none: that was the last."""
+        found = await self._link.call(
+            lambda redis: redis.xrange(names.stream, f"({after}-0", "+", count=RECORDS_A_READ)
+        )
+        return _records(found or [])
+
+    async def read(self, places: dict[Names, int], block_ms: int) -> dict[Names, list[tuple[int, Record | None]]]:
+        """The same of many flights; where there is none yet, the first that come within this time."""
+        streams = {names.stream: names for names in places}
+        asked: dict[Any, Any] = {names.stream: f"{after}-0" for names, after in places.items()}
+        found = await self._link.call(
+            lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms), timeout=0.1 + block_ms / 1000
+        )
+        rows = found.items() if isinstance(found, dict) else found or []
+        return {streams[_text(stream)]: _records(entries) for stream, entries in rows}
+
+    async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
+        await self._link.call(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))))
+
+    async def get(self, key: str) -> bytes | None:
+        value = await self._link.call(lambda redis: redis.get(key))
+        return value.encode() if isinstance(value, str) else value
+
+    async def _run(self, script: lua.Script, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
+        return await self._link.call(lambda redis: script.run(redis, keys, arguments))
+
+
+_STATES: dict[str, State] = {"gone": "gone", "led": "led", "unled": "unled", "ended": "ended", "given up": "given up"}
+
+
+def _records(entries: Any) -> list[tuple[int, Record | None]]:
+    return [(int(_text(id).partition("-")[0]), records.read(fields[b"r"])) for id, fields in entries]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

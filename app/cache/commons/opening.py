@@ -1,0 +1,81 @@
+"""A call of this process that has not begun to be answered: it goes on for others when its own caller leaves."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from app.cache.commons.published import CANCELLED, Nobody, Published
+from app.cache.commons.tenure import Tenure
+from app.chat.reply import Reply
+from app.errors import UpstreamFailed
+
+
+class Opening:
+    def __init__(self, tenure: Tenure, lead: Callable[[], Awaitable[Reply]]) -> None:
+        self._tenure = tenure
+        self._lead = lead
+        self._cancelled = self._deserted = self._given_away = False
+        tenure.leader = self
+        self._task = asyncio.get_running_loop().create_task(self._open())
+
+    async def published(self) -> Published:
+        """Raises UpstreamFailed."""
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if self._cancelled and self._task.done():
+                raise UpstreamFailed(CANCELLED) from None
+            self._deserted = True
+            self._tenure.leave()
+            self._give_away()
+            raise
+
+    async def _open(self) -> Published:
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            reply = await self._lead()
+        except UpstreamFailed as error:
+            self._tenure.refuse(error.fault)
+            raise
+        except BaseException:
+            self._tenure.step_down()
+            raise
+        self._tenure.begun()
+        return Published(reply, self._tenure, asked_at)
+
+    def when_done(self, over: Callable[["Opening"], None]) -> None:
+        def settle(task: asyncio.Task[Published]) -> None:
+            over(self)
+            self._give_away()
+
+        self._task.add_done_callback(settle)
+
+    def _give_away(self) -> None:
+        """A reply that began when its caller had left."""
+        task = self._task
+        if not task.done() or task.cancelled() or task.exception() is not None:
+            return
+        if self._deserted and not self._given_away:
+            self._given_away = True
+            published = task.result()
+            published.start(Nobody())
+            published.close()
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    # -- from Redis ---------------------------------------------------------------------------------------------------
+
+    def on_beat(self, others: bool) -> None: ...
+
+    def on_cancel(self) -> None:
+        self._cancelled = True
+        self._tenure.refuse(CANCELLED)
+        self._task.cancel()
+
+    def on_alone(self) -> None:
+        if self._deserted:
+            self._task.cancel()
+
+    def on_lost(self) -> None:
+        self.on_alone()
