@@ -1,5 +1,6 @@
 """The flights in Redis: every operation on them, bounded and fenced. All raise Away."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ After: TypeAlias = Literal["", "ended", "leave", "left"]
 
 LEASE_SECONDS = 3.0
 KEEP_SECONDS = 300.0
+MAX_AT_ONCE = 8
+"""Questions asked of Redis at one time; the others wait here, where the wait counts as nobody's delay of Redis."""
 RECORDS_A_READ = 16
 """Records are of `press.MAX_RECORD_BYTES` at most."""
 
@@ -86,6 +89,7 @@ class Ledger:
         self, link: RedisLink, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
     ) -> None:
         self._link = link
+        self._gate = asyncio.Semaphore(MAX_AT_ONCE)
         self.lease_seconds = lease_seconds
         self._lease_ms = int(lease_seconds * 1000)
         self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
@@ -93,7 +97,8 @@ class Ledger:
     async def claim(self, names: Names) -> str | None:
         """None: it is led under this number, with fence 1, from now on; else the number of the one to follow."""
         keys = [names.pointer, names.listen, names.state, names.lease]
-        held = await self._run(lua.CLAIM, keys, [names.number, self._lease_ms, self._keep_ms, self._lease_ms])
+        async with self._gate:
+            held = await self._run(lua.CLAIM, keys, [names.number, self._lease_ms, self._keep_ms, self._lease_ms])
         return None if held is None else _text(held)
 
     async def write(self, parcels: Sequence[Parcel]) -> list[Answer]:
@@ -122,9 +127,10 @@ class Ledger:
 
     async def history(self, names: Names, after: int) -> list[tuple[int, Record | None]]:
         """Some of the records behind the one with this number; none: that was the last."""
-        found = await self._link.call(
-            lambda redis: redis.xrange(names.stream, f"({after}-0", "+", count=RECORDS_A_READ)
-        )
+        async with self._gate:
+            found = await self._link.call(
+                lambda redis: redis.xrange(names.stream, f"({after}-0", "+", count=RECORDS_A_READ)
+            )
         return _records(found or [])
 
     async def read(self, places: dict[Names, int], block_ms: int) -> dict[Names, list[tuple[int, Record | None]]]:
@@ -138,10 +144,12 @@ class Ledger:
         return {streams[_text(stream)]: _records(entries) for stream, entries in rows}
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        await self._link.call(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))))
+        async with self._gate:
+            await self._link.call(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))))
 
     async def get(self, key: str) -> bytes | None:
-        value = await self._link.call(lambda redis: redis.get(key))
+        async with self._gate:
+            value = await self._link.call(lambda redis: redis.get(key))
         return value.encode() if isinstance(value, str) else value
 
     async def _run(self, script: lua.Script, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:

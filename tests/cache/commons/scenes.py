@@ -1,7 +1,7 @@
 """Gateways that share a Redis, reduced to their commons; replies that come when a test says so."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -150,6 +150,13 @@ class Heard:
         await self._news.wait()
 
 
+async def until(true: Callable[[], object]) -> None:
+    """For what nobody tells of."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
 def listen(reply: Reply) -> Heard:
     heard = Heard()
     reply.start(heard)
@@ -158,7 +165,6 @@ def listen(reply: Reply) -> Heard:
 
 @asynccontextmanager
 async def gateway(url: str, lease_seconds: float = LEASE_SECONDS) -> AsyncIterator[Commons]:
-    # The link of a loaded machine; what is bounded to a tenth of a second is shown where Redis is paused.
     link = RedisLink(url)
     commons = Commons(link, lease_seconds=lease_seconds)
     try:

@@ -1,0 +1,251 @@
+"""Redis away, full, empty or slow, and gateways killed at any moment: every reply comes to its end."""
+
+import asyncio
+import contextlib
+import random
+import sys
+import time
+
+import pytest
+from app.cache.commons import Commons
+from app.cache.commons.ledger import Ledger, Names, Parcel
+from app.cache.commons.tenure import MAX_WAITING_BYTES
+from app.cache.redis_link import RedisLink
+from app.chat.events import Event, TextDelta
+
+from tests.cache.commons.leading import long_reply
+from tests.cache.commons.replies import DONE, flat
+from tests.cache.commons.scenes import REPLY, Heard, Model, die, gateway, listen, play, until
+from tests.redis_server import RedisServer
+
+WHOLE = flat(REPLY)
+SEEDS = 50
+ADDED_SECONDS = 0.15
+
+
+def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: RedisServer) -> None:
+    async def one_death(seed: int, follower: Commons) -> None:
+        pick = random.Random(seed)
+        batches = long_reply(seed)
+        model, other = Model(batches), Model(batches, own=True)
+        async with gateway(shared_redis.url) as leader:
+            heard = listen((await leader.open(f"q{seed}", model.lead))[0])
+            model.calls[0].push(pick.randint(0, 20))
+            if pick.random() < 0.5:
+                await asyncio.sleep(pick.random() / 20)
+            reply, _, _ = await follower.open(f"q{seed}", other.lead)
+            late = listen(reply)
+            model.calls[0].push(pick.randint(0, 20))
+            await asyncio.sleep(pick.random() / 20)
+            if pick.random() < 0.8:
+                await die(leader)
+        assert await late.end() == flat(batches)
+        model.calls[0].push()
+        assert await heard.end() == flat(batches)
+        reply.close()
+
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as follower:
+            await asyncio.gather(*(one_death(seed, follower) for seed in range(SEEDS)))
+
+    play(scene())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer, seed: int) -> None:
+    """Each of its flights is at a moment of its own."""
+
+    async def followed(follower: Commons, at: int) -> tuple[Heard, Model]:
+        model = Model(long_reply(at), own=True)
+        return listen((await follower.open(f"q{at}", model.lead))[0]), model
+
+    async def scene() -> None:
+        command = [sys.executable, "-m", "tests.cache.commons.leading", shared_redis.url, str(SEEDS)]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        assert process.stdout
+        try:
+            for _ in range(SEEDS):
+                await process.stdout.readline()
+            async with gateway(shared_redis.url) as follower:
+                callers = await asyncio.gather(*(followed(follower, at) for at in range(SEEDS)))
+                await callers[0][0].reach(random.Random(seed).randint(1, 30))
+                process.kill()
+                for at, (heard, model) in enumerate(callers):
+                    assert await heard.end() == flat(long_reply(at))
+                    assert len(model.calls) <= 1
+                assert sum(len(model.calls) for _, model in callers) > SEEDS / 2
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    play(scene())
+
+
+@pytest.mark.parametrize("how", ["pause", "kill"])
+def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, how: str) -> None:
+    async def scene() -> None:
+        async with gateway(own_redis.url) as one, gateway(own_redis.url) as two:
+            model, other = Model(), Model(own=True)
+            heard = listen((await one.open("q", model.lead))[0])
+            late = listen((await two.open("q", other.lead))[0])
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:2])))
+            own_redis.pause() if how == "pause" else own_redis.kill()
+            began = time.monotonic()
+            model.calls[0].push()
+            assert heard.over and time.monotonic() - began < ADDED_SECONDS
+            assert heard.batches == REPLY
+            assert await late.end() == WHOLE
+            assert len(other.calls) == 1
+            if how == "pause":
+                own_redis.go_on()
+
+    play(scene())
+
+
+@pytest.mark.parametrize("how", ["pause", "kill"])
+def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: RedisServer, how: str) -> None:
+    async def scene() -> None:
+        async with gateway(own_redis.url) as one:
+            await one.note("warm", b"", 1)
+            own_redis.pause() if how == "pause" else own_redis.kill()
+            model = Model(own=True)
+            for _ in range(5):
+                began = time.monotonic()
+                reply, led, id = await one.open("q", model.lead)
+                assert time.monotonic() - began < ADDED_SECONDS
+                assert led and not id
+                assert await listen(reply).end() == WHOLE
+            assert await one.noted("warm") is None and await one.follow("q.1") is None and not await one.cancel("q.1")
+            if how == "pause":
+                own_redis.go_on()
+
+    play(scene())
+
+
+def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(own_redis.url, lease_seconds=10) as one, gateway(own_redis.url, lease_seconds=10) as two:
+            model, other = Model(), Model()
+            heard = listen((await one.open("q", model.lead))[0])
+            late = listen((await two.open("q", other.lead))[0])
+            model.calls[0].push(2)
+            own_redis.pause()
+            await until(lambda: one._ledger._link.away)
+            model.calls[0].push()
+            assert heard.batches == REPLY
+            own_redis.go_on()
+            assert await late.end() == WHOLE
+            assert not other.calls
+
+    play(scene())
+
+
+@pytest.mark.parametrize("gone", ["everything", "the stream", "the state"])
+def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: RedisServer, gone: str) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model, other = Model(), Model(own=True)
+            reply, _, id = await one.open("q", model.lead)
+            heard, late = listen(reply), listen((await two.open("q", other.lead))[0])
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:2])))
+            names = Names.of(id)
+            with shared_redis.client() as client:
+                if gone == "everything":
+                    client.flushall()
+                else:
+                    client.delete(names.stream if gone == "the stream" else names.state)
+            model.calls[0].push()
+            assert heard.batches == REPLY
+            assert await late.end() == WHOLE
+            assert len(other.calls) == 1
+
+    play(scene())
+
+
+def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            text = "x" * (MAX_WAITING_BYTES // 4)
+            batches: list[list[Event]] = [[TextDelta(text)]] * 5 + [[DONE]]
+            model, other = Model(batches), Model(batches, own=True)
+            heard = listen((await one.open("q", model.lead))[0])
+            late = listen((await two.open("q", other.lead))[0])
+            # All at once: nothing can be written in between.
+            model.calls[0].push()
+            assert heard.batches == batches
+            assert sum(len(event.text) for event in heard.events if isinstance(event, TextDelta)) > MAX_WAITING_BYTES
+            await until(lambda: other.calls)
+            async with asyncio.timeout(20):
+                while not late.over:
+                    await late._more()
+            assert (
+                sum(len(event.text) for event in late.events if isinstance(event, TextDelta))
+                == 5 * MAX_WAITING_BYTES // 4
+            )
+
+    play(scene())
+
+
+def test_a_record_whose_answer_was_lost_is_written_once(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        link = RedisLink(shared_redis.url)
+        ledger = Ledger(link)
+        names = Names.new("q")
+        assert await ledger.claim(names) is None
+        for place, record in ((1, b"a"), (1, b"a"), (2, b"b"), (2, b"b"), (1, b"a")):
+            (answer,) = await ledger.write([Parcel(names, 1, place, record)])
+            assert answer.code == 1
+        (gap,) = await ledger.write([Parcel(names, 1, 4, b"d")])
+        assert gap.code == 0
+        with shared_redis.client() as client:
+            assert [fields[b"r"] for _, fields in client.xrange(names.stream)] == [b"a", b"b"]
+        await link.aclose()
+
+    play(scene())
+
+
+def test_only_the_latest_leader_writes(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        link = RedisLink(shared_redis.url)
+        ledger = Ledger(link)
+        names = Names.new("q")
+        assert await ledger.claim(names) is None
+        assert await ledger.claim(Names.new("q")) == names.number
+        assert await ledger.take_over(names) == 0
+        await ledger.write([Parcel(names, 1, 1, b"a", "left")])
+        assert await ledger.take_over(names) == 2
+        old, new = await ledger.write([Parcel(names, 1, 2, b"old"), Parcel(names, 2, 2, b"new")])
+        assert (old.code, new.code) == (0, 1)
+        await ledger.write([Parcel(names, 2, 3, b"end", "ended", 1000)])
+        assert await ledger.watch([names, Names.new("q")]) == ["ended", "gone"]
+        assert await ledger.take_over(names) == -1
+        with shared_redis.client() as client:
+            assert [fields[b"r"] for _, fields in client.xrange(names.stream)] == [b"a", b"new", b"end"]
+            assert all(client.pttl(key) > 0 for key in client.keys("parley:*"))
+        await link.aclose()
+
+    play(scene())
+
+
+def test_a_hundred_flights_take_few_connections_and_leave_none(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        with shared_redis.client() as client:
+            before = len(client.client_list())
+            async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+                models = [Model() for _ in range(100)]
+                led = await asyncio.gather(*(one.open(f"q{at}", model.lead) for at, model in enumerate(models)))
+                heard = [listen(reply) for reply, _, _ in led]
+                joined = await asyncio.gather(*(two.open(f"q{at}", model.lead) for at, model in enumerate(models)))
+                late: list[Heard] = [listen(reply) for reply, _, _ in joined]
+                for model in models:
+                    model.calls[0].push()
+                assert all([await each.end() == WHOLE for each in heard + late])
+                assert [len(model.calls) for model in models] == [1] * 100
+                assert len(client.client_list()) - before < 30
+                assert not len(two._reader)
+            await until(lambda: len(client.client_list()) == before)
+
+    play(scene())
