@@ -18,6 +18,8 @@ LEASE_SECONDS = 3.0
 KEEP_SECONDS = 300.0
 MAX_AT_ONCE = 8
 """Questions asked of Redis at one time; the others wait here, where the wait counts as nobody's delay of Redis."""
+PATIENCE_SECONDS = 0.5
+"""For what no request waits for."""
 RECORDS_A_READ = 16
 """Records are of `press.MAX_RECORD_BYTES` at most."""
 
@@ -97,8 +99,9 @@ class Ledger:
     async def claim(self, names: Names) -> str | None:
         """None: it is led under this number, with fence 1, from now on; else the number of the one to follow."""
         keys = [names.pointer, names.listen, names.state, names.lease]
+        arguments = [names.number, self._lease_ms, self._keep_ms, self._lease_ms]
         async with self._gate:
-            held = await self._run(lua.CLAIM, keys, [names.number, self._lease_ms, self._keep_ms, self._lease_ms])
+            held = await self._link.call(lambda redis: lua.CLAIM.run(redis, keys, arguments))
         return None if held is None else _text(held)
 
     async def write(self, parcels: Sequence[Parcel]) -> list[Answer]:
@@ -138,7 +141,7 @@ class Ledger:
         streams = {names.stream: names for names in places}
         asked: dict[Any, Any] = {names.stream: f"{after}-0" for names, after in places.items()}
         found = await self._link.call(
-            lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms), timeout=0.1 + block_ms / 1000
+            lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms), timeout=PATIENCE_SECONDS + block_ms / 1000
         )
         rows = found.items() if isinstance(found, dict) else found or []
         return {streams[_text(stream)]: _records(entries) for stream, entries in rows}
@@ -153,7 +156,7 @@ class Ledger:
         return value.encode() if isinstance(value, str) else value
 
     async def _run(self, script: lua.Script, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
-        return await self._link.call(lambda redis: script.run(redis, keys, arguments))
+        return await self._link.call(lambda redis: script.run(redis, keys, arguments), timeout=PATIENCE_SECONDS)
 
 
 _STATES: dict[str, State] = {"gone": "gone", "led": "led", "unled": "unled", "ended": "ended", "given up": "given up"}
