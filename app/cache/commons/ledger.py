@@ -10,6 +10,7 @@ from app.cache.commons import lua, records
 from app.cache.commons.records import Record
 from app.cache.redis_link import RedisLink
 
+Arguments: TypeAlias = Sequence[str | bytes | int]
 State: TypeAlias = Literal["gone", "led", "unled", "ended", "given up"]
 After: TypeAlias = Literal["", "ended", "leave", "left"]
 """What becomes of a flight: it goes on, has ended, is given up unless others listen, or is free to be led."""
@@ -99,7 +100,7 @@ class Ledger:
     async def claim(self, names: Names) -> str | None:
         """None: it is led under this number, with fence 1, from now on; else the number of the one to follow."""
         keys = [names.pointer, names.listen, names.state, names.lease]
-        arguments = [names.number, self._lease_ms, self._keep_ms, self._lease_ms]
+        arguments: Arguments = [names.number, self._lease_ms, self._keep_ms, self._lease_ms]
         async with self._gate:
             held = await self._link.call(lambda redis: lua.CLAIM.run(redis, keys, arguments))
         return None if held is None else _text(held)
@@ -141,7 +142,8 @@ class Ledger:
         streams = {names.stream: names for names in places}
         asked: dict[Any, Any] = {names.stream: f"{after}-0" for names, after in places.items()}
         found = await self._link.call(
-            lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms), timeout=PATIENCE_SECONDS + block_ms / 1000
+            lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms),
+            timeout=PATIENCE_SECONDS + block_ms / 1000,
         )
         rows = found.items() if isinstance(found, dict) else found or []
         return {streams[_text(stream)]: _records(entries) for stream, entries in rows}
@@ -155,7 +157,7 @@ class Ledger:
             value = await self._link.call(lambda redis: redis.get(key))
         return value.encode() if isinstance(value, str) else value
 
-    async def _run(self, script: lua.Script, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
+    async def _run(self, script: lua.Script, keys: Sequence[str], arguments: Arguments) -> Any:
         return await self._link.call(lambda redis: script.run(redis, keys, arguments), timeout=PATIENCE_SECONDS)
 
 

@@ -11,7 +11,7 @@ from app.cache.commons import Commons
 from app.chat.events import CallDelta, Event, ReasoningDelta, TextDelta
 
 from tests.cache.commons.replies import DONE
-from tests.cache.commons.scenes import Model, gateway, listen
+from tests.cache.commons.scenes import QUICK, Model, gateway, listen
 
 STEP_SECONDS = 0.03
 
@@ -32,7 +32,7 @@ def long_reply(seed: int) -> list[list[Event]]:
 
 
 async def main(url: str, flights: int) -> None:
-    async with gateway(url) as commons:
+    async with gateway(url, QUICK) as commons:
         await asyncio.gather(*(lead(commons, seed) for seed in range(flights)))
 
 

@@ -9,7 +9,7 @@ from app.chat.events import Failed, Fault, TextDelta
 from app.errors import UpstreamFailed
 
 from tests.cache.commons.replies import DONE, flat
-from tests.cache.commons.scenes import REPLY, Heard, Model, die, gateway, listen, play, until
+from tests.cache.commons.scenes import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
 from tests.redis_server import RedisServer
 
 WHOLE = flat(REPLY)
@@ -103,7 +103,7 @@ def test_a_leader_that_is_refused_tells_its_followers_why(shared_redis: RedisSer
 
 def test_a_caller_who_leaves_does_not_hurt_those_elsewhere(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
             first, _, _ = await one.open("q", model.lead)
             listen(first)
@@ -120,7 +120,7 @@ def test_a_caller_who_leaves_does_not_hurt_those_elsewhere(shared_redis: RedisSe
 
 def test_a_call_that_nobody_listens_to_any_more_is_given_up(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
             first, _, _ = await one.open("q", model.lead)
             listen(first)
@@ -186,7 +186,11 @@ def test_a_gateway_that_goes_down_hands_its_flights_on_at_once(shared_redis: Red
 
 def test_of_many_followers_one_takes_a_dead_leaders_flight_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two, gateway(shared_redis.url) as six:
+        async with (
+            gateway(shared_redis.url, QUICK) as one,
+            gateway(shared_redis.url, QUICK) as two,
+            gateway(shared_redis.url, QUICK) as six,
+        ):
             model, other = Model(), Model(own=True)
             listen((await one.open("q", model.lead))[0])
             heard = [listen((await two.open("q", other.lead))[0]), listen((await six.open("q", other.lead))[0])]
@@ -201,7 +205,7 @@ def test_of_many_followers_one_takes_a_dead_leaders_flight_over(shared_redis: Re
 
 def test_a_follower_takes_over_before_the_reply_has_begun(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)
             model.answers.clear()
             leading = asyncio.create_task(one.open("q", model.lead))
@@ -220,7 +224,7 @@ def test_a_follower_takes_over_before_the_reply_has_begun(shared_redis: RedisSer
 
 def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model()
             heard = listen((await one.open("q", model.lead))[0])
             late = listen((await two.open("q", other.lead))[0])
@@ -245,7 +249,7 @@ def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisS
 
 def test_a_reply_taken_over_that_says_something_else_fails(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model([[TextDelta("No.")], [DONE]], own=True)
             listen((await one.open("q", model.lead))[0])
             late = listen((await two.open("q", other.lead))[0])
@@ -282,7 +286,7 @@ def test_a_reply_is_resumed_at_another_gateway(shared_redis: RedisServer) -> Non
 
 def test_a_resumed_reply_whose_leader_died_fails_when_nobody_takes_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
             reply, _, id = await one.lead_private(model.lead)
             listen(reply)
@@ -297,7 +301,7 @@ def test_a_resumed_reply_whose_leader_died_fails_when_nobody_takes_over(shared_r
 
 def test_a_reply_is_cancelled_from_another_gateway(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
             reply, _, id = await one.open("q", model.lead)
             heard, late = listen(reply), listen((await two.open("q", model.lead))[0])
@@ -310,7 +314,7 @@ def test_a_reply_is_cancelled_from_another_gateway(shared_redis: RedisServer) ->
 
 def test_a_slow_caller_holds_the_server_back_only_while_nobody_follows(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
             reply, _, _ = await one.open("q", model.lead)
             listen(reply)

@@ -15,7 +15,7 @@ from app.chat.events import Event, TextDelta
 
 from tests.cache.commons.leading import long_reply
 from tests.cache.commons.replies import DONE, flat
-from tests.cache.commons.scenes import REPLY, Heard, Model, die, gateway, listen, play, until
+from tests.cache.commons.scenes import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
 from tests.redis_server import RedisServer
 
 WHOLE = flat(REPLY)
@@ -28,7 +28,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
         pick = random.Random(seed)
         batches = long_reply(seed)
         model, other = Model(batches), Model(batches, own=True)
-        async with gateway(shared_redis.url) as leader:
+        async with gateway(shared_redis.url, QUICK) as leader:
             heard = listen((await leader.open(f"q{seed}", model.lead))[0])
             model.calls[0].push(pick.randint(0, 20))
             if pick.random() < 0.5:
@@ -45,7 +45,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
         reply.close()
 
     async def scene() -> None:
-        async with gateway(shared_redis.url) as follower:
+        async with gateway(shared_redis.url, QUICK) as follower:
             await asyncio.gather(*(one_death(seed, follower) for seed in range(SEEDS)))
 
     play(scene())
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer
         try:
             for _ in range(SEEDS):
                 await process.stdout.readline()
-            async with gateway(shared_redis.url) as follower:
+            async with gateway(shared_redis.url, QUICK) as follower:
                 callers = await asyncio.gather(*(followed(follower, at) for at in range(SEEDS)))
                 await callers[0][0].reach(random.Random(seed).randint(1, 30))
                 process.kill()
@@ -85,7 +85,7 @@ def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer
 @pytest.mark.parametrize("how", ["pause", "kill"])
 def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
-        async with gateway(own_redis.url) as one, gateway(own_redis.url) as two:
+        async with gateway(own_redis.url, QUICK, RedisLink) as one, gateway(own_redis.url, QUICK, RedisLink) as two:
             model, other = Model(), Model(own=True)
             heard = listen((await one.open("q", model.lead))[0])
             late = listen((await two.open("q", other.lead))[0])
@@ -107,7 +107,7 @@ def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, h
 @pytest.mark.parametrize("how", ["pause", "kill"])
 def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
-        async with gateway(own_redis.url) as one:
+        async with gateway(own_redis.url, QUICK, RedisLink) as one:
             await one.note("warm", b"", 1)
             own_redis.pause() if how == "pause" else own_redis.kill()
             model = Model(own=True)
@@ -126,7 +126,7 @@ def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: Redis
 
 def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(own_redis.url, lease_seconds=10) as one, gateway(own_redis.url, lease_seconds=10) as two:
+        async with gateway(own_redis.url, 10, RedisLink) as one, gateway(own_redis.url, 10, RedisLink) as two:
             model, other = Model(), Model()
             heard = listen((await one.open("q", model.lead))[0])
             late = listen((await two.open("q", other.lead))[0])
@@ -145,7 +145,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
 @pytest.mark.parametrize("gone", ["everything", "the stream", "the state"])
 def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: RedisServer, gone: str) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)
             reply, _, id = await one.open("q", model.lead)
             heard, late = listen(reply), listen((await two.open("q", other.lead))[0])
@@ -167,7 +167,7 @@ def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: Redis
 
 def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             text = "x" * (MAX_WAITING_BYTES // 4)
             batches: list[list[Event]] = [[TextDelta(text)]] * 5 + [[DONE]]
             model, other = Model(batches), Model(batches, own=True)
