@@ -1,7 +1,8 @@
 """A reply as what reads it sees it: wherever its events come from, they are pushed at one receiver until the last."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
 
 from app.chat.events import Event
 
@@ -32,3 +33,19 @@ class Reply(Protocol):
 
     def close(self) -> None:
         """Stop; a reply that has not ended takes what feeds it with it. May be called twice."""
+
+
+Label: TypeAlias = Literal["miss", "hit", "shared", "refresh", "bypass"]
+
+
+@dataclass(slots=True)
+class Origin:
+    """Where a reply comes from. It is settled before the reply's first event."""
+
+    label: Label = "bypass"
+    age_seconds: int | None = None
+    """How old a cached reply is; None: it is not from the cache."""
+
+    @property
+    def cached(self) -> bool:
+        return self.age_seconds is not None
