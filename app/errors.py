@@ -14,7 +14,10 @@ ParleyError                     code                      status  it works later
 ├── MediaUnavailable            media_unavailable            422  yes     its server does not give it now
 ├── Busy                        overloaded                   503  yes     this gateway has no room
 ├── Draining                    draining                     503  yes     this gateway is going down
+├── StoreDown                   overloaded                   503  yes     the cache cannot be reached (admin only)
 ├── CacheMiss                   cache_miss                   504  no      only a cached reply was wanted
+├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
+├── Forbidden                   permission                   403  no      only for whoever has the admin key
 ├── Internal                    internal_error               500  no      our own defect
 └── UpstreamFailed              the fault's kind     FAULT_STATUS  as the fault says
 
@@ -44,6 +47,7 @@ FAULT_STATUS = {
     "overloaded": 503,
     "timeout": 504,
     "draining": 503,
+    "cancelled": 409,
 }
 """Our status for each kind of upstream fault. The upstream's own stands in `upstream.status`."""
 
@@ -188,9 +192,27 @@ class Draining(ParleyError):
     retryable = True
 
 
+class StoreDown(ParleyError):
+    """Only who asks for the cache itself meets it: requests go on without."""
+
+    code = "overloaded"
+    status = 503
+    retryable = True
+
+
 class CacheMiss(ParleyError):
     code = "cache_miss"
     status = 504
+
+
+class Cancelled(ParleyError):
+    code = "cancelled"
+    status = 409
+
+
+class Forbidden(ParleyError):
+    code = "permission"
+    status = 403
 
 
 class Internal(ParleyError):

@@ -14,13 +14,16 @@ from typing import Any
 import msgspec
 
 from app import steps
+from app.cache import Cache, Control, Question, Source
+from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
 from app.chat.counter import Counter
 from app.chat.messages import ChatRequest, Media, ToolResult
-from app.errors import BadRequest, UnknownModel, UpstreamFailed
+from app.chat.reply import Origin, Reply
+from app.errors import BadRequest, CacheMiss, UnknownModel, UpstreamFailed
 from app.gathering import Gatherer
 from app.params import merged
-from app.profiles import Profile
+from app.profiles import Profile, reading
 from app.steps.media import Wanted
 from app.upstream import payload
 from app.upstream.client import Target, UpstreamClient
@@ -50,6 +53,8 @@ class Route:
     ways: tuple[Way, ...]
     defaults: Mapping[str, Any]
     max_retries: int = 0
+    cache_seconds: float | None = None
+    """How long a reply may be answered from the cache; None: it never is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,28 @@ class Prepared:
     max_retries: int
     wait_seconds: float | None
 
+    def part(self, number: int) -> KeyPart:
+        """What makes the reply of one way equal to another request's."""
+        way = self.route.ways[number]
+        traits = steps.reply_traits(self.asked, way.profile)
+        return KeyPart(way.target.base_url, way.model, self.bodies[number], traits, reading(way.profile))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller wants of a reply beyond what it says."""
+
+    reply_id: str
+    control: Control
+    scope: str
+    """Replies are shared among requests of one scope only."""
+    stays: bool
+    """The call goes on when the caller leaves."""
+    origin: Origin
+    """Settled by `Gateway.reply`."""
+    found: Callable[[Source], None]
+    """Told where the reply can be had again."""
+
 
 class Gateway:
     def __init__(
@@ -74,12 +101,14 @@ class Gateway:
         client: UpstreamClient,
         counter: Callable[[str | None], Counter],
         gatherer: Gatherer | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self._find = find
         self._default_model = default_model
         self._client = client
         self._counter = counter
         self._gatherer = gatherer
+        self._cache = cache
 
     def route(self, model: str | None) -> Route:
         """Raises BadRequest where no model is named and none is the default, UnknownModel."""
@@ -128,6 +157,25 @@ class Gateway:
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
         )
+
+    async def reply(self, prepared: Prepared, asked: Asked) -> Reply:
+        """From the cache, from a call that is under way, or from a new one. Raises CacheMiss, UpstreamFailed."""
+        control = asked.control
+        if control.only and not control.read:
+            raise CacheMiss("no reply is cached")
+        if self._cache is None or not control.keep:
+            return await self.open(prepared, asked.reply_id)
+        question = Question(
+            key=cache_key([*map(prepared.part, range(len(prepared.bodies)))], asked.scope) if control.write else "",
+            model=prepared.route.model,
+            control=control,
+            ttl_seconds=control.ttl_seconds or prepared.route.cache_seconds or 0.0,
+            retries=prepared.max_retries,
+            stays=asked.stays,
+            origin=asked.origin,
+            found=asked.found,
+        )
+        return await self._cache.reply(question, lambda: self.open(prepared, asked.reply_id))
 
     async def open(self, prepared: Prepared, reply_id: str) -> LiveReply:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.

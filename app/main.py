@@ -10,15 +10,23 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from app import __version__
+from app.api import admin
 from app.api.body import Receive, read_body
-from app.api.chat import ChatEndpoint, Desk
+from app.api.chat import ChatEndpoint
 from app.api.completions import read_completion
 from app.api.convert import convert
+from app.api.desk import Desk
 from app.api.edge import Edge
 from app.api.models import listing, one
 from app.api.openapi import describe
+from app.api.resume import CancelEndpoint, ResumeEndpoint
+from app.api.shelf import Shelf
+from app.cache import Cache, Rules
+from app.cache.addresses import RedisAt, parse_address
+from app.cache.stores import Limits, open_store
 from app.demo.runner import DemoServer
 from app.documents import DocumentLimits, Workshop
 from app.errors import MethodNotAllowed, NotFound, ParleyError
@@ -28,6 +36,7 @@ from app.gathering import Gatherer, GatherLimits
 from app.observe import logs
 from app.pulse import Pulse
 from app.routes import RouteTable
+from app.settings import Cache as CacheSettings
 from app.settings import Server, Settings, load
 from app.upstream.client import UpstreamClient
 
@@ -40,20 +49,29 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     app.state.settings = settings
     app.state.transport = transport
     app.state.desk = None
+    app.router.routes += [
+        Route("/v1/chat/{response_id}/events", _Direct(app, "resume")),
+        Route("/v1/chat/{response_id}", _Direct(app, "cancel")),
+    ]
     app.add_middleware(
-        Edge, direct={"/v1/chat": _direct(app, "chat"), "/v1/chat/completions": _direct(app, "completions")}
+        Edge, direct={"/v1/chat": _Direct(app, "chat"), "/v1/chat/completions": _Direct(app, "completions")}
     )
     _plain_routes(app)
+    admin.add_to(app)
     _error_handlers(app)
     describe(app)
     return app
 
 
-def _direct(app: FastAPI, name: str) -> Any:
-    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
-        await getattr(app.state, name)(scope, receive, send)
+class _Direct:
+    """An endpoint that is there once the application has started, without what the framework does around one."""
 
-    return endpoint
+    def __init__(self, app: FastAPI, name: str) -> None:
+        self._app = app
+        self._name = name
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await getattr(self._app.state, self._name)(scope, receive, send)
 
 
 @asynccontextmanager
@@ -66,11 +84,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     table = RouteTable(settings, demo.base_url if demo else None)
     beat = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     fetcher, workshop, gatherer = _media(settings)
-    gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer)
-    desk = Desk(gateway, settings.server, Pulse(max(beat, 0.01)))
+    pulse = Pulse(max(beat, 0.01))
+    cache = app.state.cache = _cache(settings.cache, pulse)
+    gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer, cache)
+    shelf = Shelf(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
+    desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
     app.state.client, app.state.table, app.state.desk = client, table, desk
     app.state.chat = ChatEndpoint(desk)
     app.state.completions = ChatEndpoint(desk, read_completion, "completions")
+    app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)
     try:
         yield
     finally:
@@ -78,11 +100,27 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for delivery in list(desk.active):
             delivery.leave()
         await asyncio.sleep(0)
+        shelf.close()
+        await cache.aclose()
         await client.aclose()
         await fetcher.aclose()
         await workshop.aclose()
         if demo is not None:
             await demo.stop()
+
+
+def _cache(settings: CacheSettings, beat: Pulse) -> Cache:
+    limits = Limits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
+    rules = Rules(settings.replay, settings.store_length)
+    address = parse_address(settings.url or "memory:")
+    if not isinstance(address, RedisAt):
+        return Cache(open_store(settings.url, limits), beat, rules)
+    from app.cache.commons import Commons
+    from app.cache.redis_link import RedisLink
+    from app.cache.stores.redis import RedisStore
+
+    link = RedisLink(address)
+    return Cache(RedisStore(link, limits), beat, rules, Commons(link, keep_seconds=settings.resume_seconds))
 
 
 def _media(settings: Settings) -> tuple[Fetcher, Workshop, Gatherer]:

@@ -1,7 +1,7 @@
 """Settings into routes: which names callers may ask for, and the ways each of them has."""
 
 from app.gateway import Route, Way
-from app.settings import DEMO, Settings, Upstream
+from app.settings import DEMO, Model, Settings, Upstream
 from app.tokens import Counters
 from app.upstream.client import Target, request_headers
 
@@ -13,11 +13,12 @@ class RouteTable:
 
     def __init__(self, settings: Settings, demo_url: str | None) -> None:
         self._settings = settings
+        self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
         self._targets = {name: _target(name, row) for name, row in settings.upstreams.items()}
         self._routes: dict[str, Route] = {}
         for name, row in settings.models.items():
             ways = tuple(self._way(name, upstream, row.name or name) for upstream in row.upstreams)
-            route = Route(name, ways, row.defaults.given(), row.max_retries)
+            route = Route(name, ways, row.defaults.given(), row.max_retries, self._seconds(row))
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
         files = {way.profile.tokenizer for route in self._routes.values() for way in route.ways}
@@ -25,7 +26,13 @@ class RouteTable:
         if demo_url is not None and DEMO not in self._routes:
             demo = Upstream(base_url=demo_url, kind="vllm")
             profile = settings.kind_profile("vllm")
-            self._routes[DEMO] = Route(DEMO, (Way(_target(DEMO, demo), DEMO_MODEL, profile),), {})
+            way = Way(_target(DEMO, demo), DEMO_MODEL, profile)
+            self._routes[DEMO] = Route(DEMO, (way,), {}, cache_seconds=self._cache_seconds)
+
+    def _seconds(self, row: Model) -> float | None:
+        if self._cache_seconds is None or not row.cache:
+            return None
+        return row.cache_ttl_seconds or self._cache_seconds
 
     def _way(self, model: str, upstream: str, name: str) -> Way:
         return Way(self._targets[upstream], name, self._settings.profile(model, upstream))
@@ -48,7 +55,8 @@ class RouteTable:
     def find(self, model: str) -> Route | None:
         route = self._routes.get(model)
         if route is None and self._settings.passthrough:
-            return Route(model, (self._way(model, self._settings.passthrough, model),), {})
+            way = self._way(model, self._settings.passthrough, model)
+            return Route(model, (way,), {}, cache_seconds=self._cache_seconds)
         return route
 
 

@@ -20,7 +20,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.supervisors import Multiprocess, multiprocess
 
-from app.api.chat import HANG_UP
+from app.api.desk import HANG_UP
 from app.errors import Draining
 from app.settings import Server, Settings
 

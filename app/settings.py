@@ -91,6 +91,7 @@ class Server(_Section):
     stall_seconds: Seconds = 120.0
     settle_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     drain_seconds: Seconds = 30.0
+    admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

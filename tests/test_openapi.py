@@ -47,6 +47,8 @@ def test_everything_that_is_served_is_described(gateway: Running, document: Any)
     served = {route.path_format for route in gateway.app.routes if getattr(route, "include_in_schema", False)} | {
         "/v1/chat",
         "/v1/chat/completions",
+        "/v1/chat/{response_id}",
+        "/v1/chat/{response_id}/events",
     }
     assert set(document["paths"]) == served
 

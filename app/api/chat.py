@@ -3,55 +3,24 @@
 A plain ASGI callable: what FastAPI does around an endpoint costs more than everything that happens here.
 """
 
-import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable
 
 from app.api.body import CallerGone, Receive, Scope, read_body
-from app.api.delivery import Delivery
-from app.api.envelope import Limits, Reading, read
+from app.api.delivery import Delivery, Send
+from app.api.desk import Desk, Opening
+from app.api.envelope import CacheControl, Limits, Reading, read
 from app.api.problems import send_error
+from app.api.shelf import Kept
+from app.cache import Control, Source, control
 from app.chat.messages import ChatRequest
-from app.errors import Busy, CacheMiss, ParleyError
+from app.chat.reply import Reply
+from app.errors import ParleyError
 from app.formats.base import ReplyInfo
-from app.gateway import Gateway, Route, new_reply_id
+from app.gateway import Asked, Gateway, Route, new_reply_id
 from app.observe.logs import RequestLog
-from app.pulse import Pulse
-from app.settings import Server
 from app.steps.media import Wanted
-from app.upstream.reply import LiveReply
-
-Send: TypeAlias = Callable[[dict[str, Any]], Any]
-Opening: TypeAlias = Coroutine[Any, Any, LiveReply]
-
-HANG_UP = "parley.hang_up"
-"""The ASGI extension by which our server lets a connection be dropped whose client reads nothing."""
-
-
-@dataclass(slots=True)
-class Desk:
-    """What all requests of one process share."""
-
-    gateway: Gateway
-    server: Server
-    pulse: Pulse
-    draining: bool = False
-    active: set[Delivery] = field(default_factory=set)
-    busy: int = 0
-
-    @contextmanager
-    def seat(self) -> Iterator[None]:
-        """A request that is served. Raises Busy where as many are as may be."""
-        if self.busy >= self.server.max_concurrent_requests:
-            raise Busy("this gateway serves as many requests as it may")
-        self.busy += 1
-        try:
-            yield
-        finally:
-            self.busy -= 1
 
 
 class ChatEndpoint:
@@ -85,37 +54,25 @@ class ChatEndpoint:
         with self._desk.seat():
             reading = self._read(raw, self._limits)
             del raw
-            hang_up = scope.get("extensions", {}).get(HANG_UP, {}).get("call")
             try:
-                delivery, opening = self._prepared(reading, send, hang_up, request_id, entry)
+                delivery, opening = self._prepared(reading, scope, send, request_id, entry)
             except ParleyError as error:
                 error.shape = reading.reply_format.error
                 raise
             del reading
-            await self._deliver(delivery, opening, receive)
+            await self._desk.deliver(delivery, opening, receive)
             entry.delivered(delivery)
 
     def _prepared(
-        self, reading: Reading, send: Send, hang_up: Callable[[], None] | None, request_id: str, entry: RequestLog
+        self, reading: Reading, scope: Scope, send: Send, request_id: str, entry: RequestLog
     ) -> tuple[Delivery, Opening]:
         """Everything that can be refused before a byte goes out."""
         gateway = self._desk.gateway
         envelope = reading.envelope
         route = gateway.route(envelope.model)
-        if envelope.cache is not None and envelope.cache.mode == "only":
-            raise CacheMiss("no reply is cached")
         warnings = list(reading.warnings)
-        reply_id = new_reply_id()
-        wanted = gateway.wanted(route, reading.request)
-        if wanted:
-            opening = _gathered(gateway, route, reading.request, wanted, warnings, reply_id)
-        else:
-            prepared = gateway.prepare(route, reading.request)
-            warnings += prepared.warnings
-            opening = gateway.open(prepared, reply_id)
-        entry.request(route.model, envelope.stream, envelope.metadata)
         info = ReplyInfo(
-            response_id=reply_id,
+            response_id=new_reply_id(),
             request_id=request_id,
             model=route.model,
             created=int(time.time()),
@@ -124,80 +81,50 @@ class ChatEndpoint:
             options=envelope.options,
             include_usage=envelope.include_usage,
         )
-        return self._delivery(send, hang_up, reading, info), opening
+        asked = self._asked(reading, scope, info, route)
+        wanted = gateway.wanted(route, reading.request)
+        if wanted:
+            opening = _gathered(gateway, route, reading.request, wanted, warnings, asked)
+        else:
+            prepared = gateway.prepare(route, reading.request)
+            warnings += prepared.warnings
+            opening = gateway.reply(prepared, asked)
+        entry.request(route.model, envelope.stream, envelope.metadata)
+        form = reading.reply_format
+        encoder = form.encoder(info, envelope.mode)
+        return self._desk.delivery(scope, send, encoder, info, form, stream=envelope.stream), opening
 
-    def _delivery(self, send: Send, hang_up: Callable[[], None] | None, reading: Reading, info: ReplyInfo) -> Delivery:
-        server = self._desk.server
-        return Delivery(
-            send,
-            reading.reply_format.encoder(info, reading.envelope.mode),
-            info.request_id,
-            stream=reading.envelope.stream,
-            heartbeat_seconds=server.heartbeat_seconds,
-            commit_seconds=server.commit_seconds,
-            stall_seconds=server.stall_seconds,
-            refusal=reading.reply_format.error,
-            hang_up=hang_up,
-        )
+    def _asked(self, reading: Reading, scope: Scope, info: ReplyInfo, route: Route) -> Asked:
+        envelope, desk, form = reading.envelope, self._desk, reading.reply_format
+        whose = caller(scope) if desk.callers_apart else ""
+        stays = not envelope.cancel_on_disconnect
 
-    async def _deliver(self, delivery: Delivery, opening: Opening, receive: Receive) -> None:
-        """Whoever opens closes: all of it ends here, on end, error, cancel and when the caller leaves."""
-        desk = self._desk
-        desk.pulse.add(delivery)
-        desk.active.add(delivery)
-        watcher = asyncio.get_running_loop().create_task(_left(receive))
-        watcher.add_done_callback(lambda _: delivery.leave())
-        try:
-            await _opened(delivery, opening)
-            await delivery.done
-        finally:
-            desk.pulse.discard(delivery)
-            desk.active.discard(delivery)
-            delivery.leave()
-            watcher.cancel()
+        def found(source: Source) -> None:
+            if envelope.stream:  # who waits for the whole does not know its id before it has it
+                desk.shelf.put(Kept(info, form, envelope.mode, whose, source, stays))
+
+        return Asked(info.response_id, _control(reading, scope, route), whose, stays, info.origin, found)
+
+
+def _control(reading: Reading, scope: Scope, route: Route) -> Control:
+    said = reading.envelope.cache or CacheControl()
+    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
+    enabled = route.cache_seconds is not None
+    return control(said.mode, said.ttl_seconds, headers, enabled=enabled)
+
+
+def caller(scope: Scope) -> str:
+    """Who asks, as far as it matters to whom a reply belongs: by the key that came with the request, unreadably."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
+    return "nobody"
 
 
 async def _gathered(
-    gateway: Gateway, route: Route, request: ChatRequest, wanted: list[Wanted], warnings: list[str], reply_id: str
-) -> LiveReply:
+    gateway: Gateway, route: Route, request: ChatRequest, wanted: list[Wanted], warnings: list[str], asked: Asked
+) -> Reply:
     """Media are gathered while the caller is watched and the stream may open; `warnings` grows by what follows."""
     prepared = gateway.prepare(route, request, await gateway.gather(wanted))
     warnings += prepared.warnings
-    return await gateway.open(prepared, reply_id)
-
-
-async def _opened(delivery: Delivery, opening: Opening) -> None:
-    """Start the delivery as soon as the reply is open. A delivery that is done before then cancels the wait."""
-    task = asyncio.current_task()
-    assert task is not None
-    waiting, given_up = True, False
-
-    def give_up(_: object) -> None:
-        nonlocal given_up
-        if waiting:
-            given_up = True
-            task.cancel()
-
-    delivery.done.add_done_callback(give_up)
-    try:
-        reply = await opening
-    except ParleyError as error:
-        waiting = False
-        delivery.fail(error)
-    except Exception as error:
-        waiting = False
-        delivery.on_crash(error)
-    except asyncio.CancelledError:
-        waiting = False
-        if not given_up or task.uncancel() > 0:
-            raise
-    else:
-        waiting = False
-        delivery.start(reply)
-    finally:
-        delivery.done.remove_done_callback(give_up)
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    return await gateway.reply(prepared, asked)

@@ -10,7 +10,7 @@ the stream is open (200, heartbeats) and an error is the last frame.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from app.chat.events import Event, Failed, Finish
 from app.chat.reply import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder
+from app.formats.base import Encoder, ReplyInfo
 
 Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
@@ -63,7 +63,7 @@ class Delivery:
         self,
         send: Send,
         encoder: Encoder,
-        request_id: str,
+        info: ReplyInfo,
         *,
         stream: bool,
         heartbeat_seconds: float,
@@ -76,7 +76,7 @@ class Delivery:
         self._loop = loop
         self._send = send
         self._encoder = encoder
-        self._request_id = request_id
+        self.info = info
         self._stream = stream
         self._heartbeat_seconds = heartbeat_seconds
         self._commit_seconds = commit_seconds
@@ -171,7 +171,7 @@ class Delivery:
 
     def on_crash(self, error: Exception) -> None:
         """A defect of ours ends this reply, and no other."""
-        log.error("request %s: defect while reading a reply", self._request_id, exc_info=error)
+        log.error("request %s: defect while reading a reply", self.info.request_id, exc_info=error)
         try:
             self.fail(Internal("the gateway failed while reading the reply"))
         except Exception:
@@ -191,7 +191,7 @@ class Delivery:
         if self.finished:
             return
         self.error = error
-        told = error.to_dict(self._request_id)
+        told = error.to_dict(self.info.request_id)
         if self.committed:
             self._end(200, self._encoder.fail(told))
         else:
@@ -227,8 +227,15 @@ class Delivery:
     def _head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self.committed = True
         self.status = status
-        start = {"type": "http.response.start", "status": status, "headers": [*headers]}
+        start = {"type": "http.response.start", "status": status, "headers": [*headers, *self._about()]}
         self._step(start)
+
+    def _about(self) -> Iterator[tuple[bytes, bytes]]:
+        origin = self.info.origin
+        yield b"x-parley-response-id", self.info.response_id.encode()
+        yield b"x-parley-cache", origin.label.encode()
+        if origin.age_seconds is not None:
+            yield b"age", b"%d" % origin.age_seconds
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
         if data or last:

@@ -45,6 +45,9 @@ class Envelope(BaseModel):
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
     include_usage: bool = Field(default=True, description="openai: a stream ends with a chunk of usage.")
     cache: CacheControl | None = None
+    cancel_on_disconnect: bool = Field(
+        default=True, description="False: the reply goes on without its caller, who can come back for the rest."
+    )
     metadata: dict[str, str] | None = None
 
     @model_validator(mode="after")

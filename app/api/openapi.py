@@ -105,6 +105,8 @@ def _add_chat(document: dict[str, Any]) -> None:
     document["paths"]["/v1/chat"] = {"post": _operation()}
     _add_convert(document, schemas)
     document["paths"]["/v1/chat/completions"] = {"post": _completions(schemas)}
+    document["paths"]["/v1/chat/{response_id}/events"] = {"get": _resume()}
+    document["paths"]["/v1/chat/{response_id}"] = {"delete": _cancel()}
 
 
 def _define_messages(schemas: dict[str, Any], row: Format) -> None:
@@ -170,6 +172,54 @@ def _completions(schemas: dict[str, Any]) -> dict[str, Any]:
             answer["description"] = "A `chat.completion`, or its chunks with `stream: true`"
             answer["content"] = {"text/event-stream": {}, "application/json": {"schema": {"type": "object"}}}
     return operation
+
+
+_RESPONSE_ID = {"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}
+_NO_REPLY = {"description": "No such reply, or it ended too long ago", "content": _json_of("Error")}
+
+
+def _resume() -> dict[str, Any]:
+    number = {"type": "string", "pattern": "^[0-9]{1,15}$"}
+    what = "How many frames were read: in `qwen`, the `seq` of the last one."
+    return {
+        "tags": ["chat"],
+        "summary": "The rest of a reply, for a caller who lost it",
+        "operationId": "resume",
+        "parameters": [
+            _RESPONSE_ID,
+            {"name": "after", "in": "query", "schema": number, "description": what},
+            {"name": "Last-Event-ID", "in": "header", "schema": number, "description": "The same; `after` wins."},
+        ],
+        "responses": {
+            "200": {
+                "description": "The frames that follow, as they come",
+                "content": {"text/event-stream": {"schema": {"$ref": _REF.format(model="Event")}}},
+            },
+            "404": _NO_REPLY,
+            "422": {"description": "No number", "content": _json_of("Error")},
+            "4XX": {"description": "The reply failed before anything was told of it", "content": _json_of("Error")},
+            "5XX": {"description": "The same, or no room", "content": _json_of("Error")},
+        },
+    }
+
+
+def _cancel() -> dict[str, Any]:
+    done = {
+        "type": "object",
+        "properties": {"response_id": {"type": "string"}, "cancelled": {"type": "boolean"}},
+        "required": ["response_id", "cancelled"],
+    }
+    what = "It is forgotten; `cancelled` is false where it had ended by itself"
+    return {
+        "tags": ["chat"],
+        "summary": "Stop a reply, and forget it",
+        "operationId": "cancel",
+        "parameters": [_RESPONSE_ID],
+        "responses": {
+            "200": {"description": what, "content": {"application/json": {"schema": done}}},
+            "404": _NO_REPLY,
+        },
+    }
 
 
 def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
@@ -250,5 +300,7 @@ class WholeReply(BaseModel):
     finish_reason: str
     usage: dict[str, Any] | None
     cached: bool
+    age: int | None = None
+    """Seconds since a cached reply was made."""
     warnings: list[str]
     extra: dict[str, Any] | None = None

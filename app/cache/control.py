@@ -29,6 +29,8 @@ class Control:
     """Seconds: a reply that was kept longer will not do."""
     ttl_seconds: int | None = None
     """How long the reply is to be kept; None: as long as is usual."""
+    keep: bool = True
+    """The reply may be held for a while, so that its caller can come back for it."""
     label: Literal["bypass", "refresh"] | None = None
     """What the caller is told of the cache where this alone decides it."""
 
@@ -45,11 +47,12 @@ def control(
     if enabled and said is None and ttl_seconds is None and not headers:
         return ON
     words, ages = _words(headers)
+    keep = "no-store" not in words
     if said is not None:
         words.add(said)
     only = "only-if-cached" in words
     if not enabled or "no-store" in words:
-        return replace(OFF, only=only)
+        return replace(OFF, only=only, keep=keep)
     if "no-cache" in words or 0 in ages:
         return Control(read=False, write=not only, share=False, only=only, ttl_seconds=ttl_seconds, label="refresh")
     return Control(write=not only, share=not only, only=only, max_age=min(ages, default=None), ttl_seconds=ttl_seconds)

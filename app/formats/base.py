@@ -1,11 +1,12 @@
 """What every client format has: a schema, a way in and a way out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from app.chat.events import Event
 from app.chat.messages import Message
+from app.chat.reply import Origin
 from app.errors import Violation
 
 Mode: TypeAlias = Literal["delta", "snapshot", "whole"]
@@ -31,7 +32,7 @@ class ReplyInfo:
     model: str
     created: int
     """Unix seconds."""
-    cached: bool = False
+    origin: Origin = field(default_factory=Origin)
     warnings: Sequence[str] = ()
     """What the caller must know; it may grow until the reply ends."""
     completed_bodies: bool = True
@@ -39,13 +40,18 @@ class ReplyInfo:
     """OpenAI: a stream ends with a chunk of usage."""
     options: Options = Options()
 
+    @property
+    def cached(self) -> bool:
+        return self.origin.cached
+
     def to_dict(self) -> dict[str, Any]:
-        return {
+        said = {
             "response_id": self.response_id,
             "model": self.model,
             "created": self.created,
             "cached": self.cached,
         }
+        return said if self.origin.age_seconds is None else said | {"age": self.origin.age_seconds}
 
 
 class Encoder(Protocol):

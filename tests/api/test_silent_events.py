@@ -21,7 +21,7 @@ async def _told(*events: Any) -> list[bytes]:
     delivery = Delivery(
         send,
         AUTOGEN.encoder(INFO, "delta"),
-        "req-1",
+        INFO,
         stream=True,
         heartbeat_seconds=2,
         commit_seconds=5,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
-from app.api.chat import Desk
+from app.api.desk import Desk
 from app.main import create_app
 from app.server import ParleyServer, config
 from app.settings import Settings
@@ -63,6 +63,7 @@ def settings(url: str, server: dict[str, Any], upstream: dict[str, Any]) -> Sett
     defaults = {"port": 0, "heartbeat_seconds": 5, "commit_seconds": 5, "log_level": "error"}
     row = {"base_url": f"{url}/v1", "first_token_seconds": 5, "idle_seconds": 5, "connect_seconds": 5}
     tree = {"server": defaults | server, "upstreams": {"local": row | upstream}, "passthrough": "local"}
+    tree["cache"] = {"url": "null:"}
     return Settings.model_validate(tree)
 
 

@@ -76,6 +76,7 @@ async def process(upstream: ScriptedServer | None, *, workers: int = 1, **server
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
     environ |= {f"PARLEY_SERVER__{name.upper()}": str(value) for name, value in server.items()}
     environ |= {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__WORKERS": str(workers)}
+    environ["PARLEY_CACHE__URL"] = "null:"
     if upstream is not None:
         environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
     running = await asyncio.create_subprocess_exec(

@@ -44,7 +44,7 @@ async def test_the_limit_of_one_upstream_is_not_that_of_another() -> None:
         url, quick = f"{upstream.url}/v1", {"connect_seconds": 0.1}
         rows = {"few": {"base_url": url, "max_connections": 1, **quick}, "many": {"base_url": url}}
         models = {name: {"upstreams": [name]} for name in rows}
-        tree = {"upstreams": rows, "models": models, "server": {"log_level": "error"}}
+        tree = {"upstreams": rows, "models": models, "server": {"log_level": "error"}, "cache": {"url": "null:"}}
         async with serving_with(Settings.model_validate(tree)) as gateway, calling(gateway.address) as first:
             await first.ask(model="few")
             await upstream.request()

@@ -1,0 +1,343 @@
+"""What answers a question: a stored reply, a call that is under way, or a new one.
+
+Equal questions at one time are one call. A reply is stored when it has ended well, whoever still listens by then.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from app.cache.control import Control
+from app.cache.entry import Batch, Damaged, Entry, Unstorable, dump, load, storable
+from app.cache.flight import Beat, Flight, Listener, Place, size
+from app.cache.replay import CachedReply, Pace
+from app.cache.stores import Stats, Store
+from app.chat.events import Finish
+from app.chat.reply import Origin, Reply
+from app.errors import CacheMiss, UpstreamFailed
+
+log = logging.getLogger("parley.cache")
+
+AFTERGLOW_SECONDS = 1.0
+"""How long a reply that is stored can still be had from memory: for whoever looked it up just before it was stored."""
+LARGE_ENTRY = 256 * 1024
+"""Entries of more bytes than this are packed in a thread."""
+
+Lead: TypeAlias = Callable[[], Awaitable[Reply]]
+"""Makes the call to the model. Raises UpstreamFailed."""
+
+
+class Source(Protocol):
+    """A reply that can be listened to from its first event, more than once."""
+
+    @property
+    def size(self) -> int:
+        """About the bytes that it takes."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def place(self) -> Place | None:
+        """Where other processes find it."""
+
+    @property
+    def whole(self) -> bool:
+        """Nothing of it is missing."""
+
+    async def again(self) -> Reply:
+        """From its first event on. Raises ParleyError where it never began."""
+
+    def release(self) -> None:
+        """A caller who might have come back will not."""
+
+
+class Commons(Protocol):
+    """One call at a time for all the gateways that share it."""
+
+    async def open(self, key: str, lead: Lead) -> tuple[Reply, bool, str]:
+        """(the reply, whether this process made the call, the call's id). Raises UpstreamFailed."""
+
+    async def lead_private(self, lead: Lead) -> tuple[Reply, bool, str]:
+        """The same for a call that nobody else may join."""
+
+    async def follow(self, flight_id: str) -> Reply | None:
+        """A call from its first event on."""
+
+    async def note(self, reply_id: str, data: bytes, ttl_seconds: float) -> None: ...
+
+    async def noted(self, reply_id: str) -> bytes | None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    pace: Pace = "fast"
+    store_length: bool = False
+    """Replies that were cut at max_tokens are stored too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    key: str
+    model: str
+    """As callers know it: by it entries are purged."""
+    control: Control
+    ttl_seconds: float
+    retries: int
+    """How often a caller whom somebody else's call failed asks again, beyond once."""
+    stays: bool
+    """The call goes on when this caller leaves."""
+    origin: Origin
+    """Settled here."""
+    found: Callable[[Source], None]
+    """Told where the reply can be had again, as soon as that is known."""
+
+
+class Cache:
+    def __init__(self, store: Store, beat: Beat, rules: Rules, commons: Commons | None = None) -> None:
+        self._store = store
+        self._beat = beat
+        self._rules = rules
+        self._commons = commons
+        self._flights: dict[str, Flight] = {}
+        self._all: set[Flight] = set()
+        self._storing: set[asyncio.Task[None]] = set()
+        self.counts: Counter[str] = Counter()
+        """Questions by where their reply came from."""
+
+    async def reply(self, question: Question, lead: Lead) -> Reply:
+        """Raises CacheMiss where only a stored reply was wanted, UpstreamFailed."""
+        control, origin = question.control, question.origin
+        stored = await self._stored(question) if control.read else None
+        if stored is None and control.only:
+            origin.label = "miss"
+            raise CacheMiss("no reply is cached")
+        if stored is not None:
+            origin.label = "hit"
+            question.found(stored)
+            reply: Reply = stored.listen(self._rules.pace)
+        elif control.share and control.read:
+            reply = await self._shared(question, lead)
+        else:
+            origin.label = "refresh" if control.write else "bypass"
+            reply = await self._joined(question, self._launch(question, lead))
+        self.counts[origin.label] += 1
+        return reply
+
+    # -- what is stored -----------------------------------------------------------------------------------------------
+
+    async def _stored(self, question: Question) -> "Recorded | None":
+        flight = self._flights.get(question.key)
+        if flight is not None and not flight.ended:
+            return None
+        if flight is not None and flight.finished_at is not None:
+            batches, at = flight.log, flight.finished_at
+        else:
+            entry = await self._entry(question.key)
+            if entry is None:
+                return None
+            batches, at = entry.batches, entry.created
+        age = max(0.0, time.time() - at)
+        if question.control.max_age is not None and age > question.control.max_age:
+            return None
+        question.origin.age_seconds = int(age)
+        return Recorded(question.key, batches)
+
+    async def _entry(self, key: str) -> Entry | None:
+        stored = await self._store.get(key)
+        if stored is None:
+            return None
+        try:
+            return load(stored.value)
+        except Damaged as error:
+            log.warning("a cached reply is not read: %s", error)
+            await self._store.delete(key)
+            return None
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def _shared(self, question: Question, lead: Lead) -> Reply:
+        """Join the call that is under way, or make it. Somebody else's failure is not the end of it."""
+        chances = 1 + question.retries
+        while True:
+            flight = self._flights.get(question.key)
+            if flight is not None and flight.ended:
+                question.origin.label, question.origin.age_seconds = "hit", 0
+                recorded = Recorded(question.key, flight.log)
+                question.found(recorded)
+                return recorded.listen(self._rules.pace)
+            led = flight is None
+            question.origin.label = "miss" if led else "shared"
+            try:
+                return await self._joined(question, flight or self._launch(question, lead))
+            except UpstreamFailed as error:
+                if led or not error.retryable or not chances:
+                    raise
+                chances -= 1
+
+    async def _joined(self, question: Question, flight: Flight) -> Listener:
+        if question.stays:
+            flight.hold()
+        question.found(flight)
+        listener = await flight.again()
+        if flight.followed:
+            question.origin.label = "shared"
+        return listener
+
+    def _launch(self, question: Question, lead: Lead) -> Flight:
+        """A new call, which equal questions may join from now on where this one shares."""
+
+        async def start() -> Reply:
+            return await self._begun(question, flight, lead)
+
+        flight = Flight(start, lambda flight: self._over(question, flight))
+        self._beat.add(flight)
+        self._all.add(flight)
+        if question.control.share:
+            self._flights[question.key] = flight
+        return flight
+
+    async def _begun(self, question: Question, flight: Flight, lead: Lead) -> Reply:
+        if self._commons is None:
+            return await lead()
+        if not (question.control.share and question.control.read):
+            reply, _, flight.id = await self._commons.lead_private(lead)
+            return reply
+        for chance in (True, False):
+            led = False
+
+            async def leading() -> Reply:
+                nonlocal led
+                led = True
+                return await lead()
+
+            try:
+                reply, led, flight.id = await self._commons.open(question.key, leading)
+            except UpstreamFailed as error:
+                if led or not error.retryable or not chance:
+                    raise
+            else:
+                flight.followed = not led
+                return reply
+        raise AssertionError("the second chance returns or raises")
+
+    def _landed(self, flight: Flight) -> None:
+        self._beat.discard(flight)
+        self._all.discard(flight)
+
+    def _over(self, question: Question, flight: Flight) -> None:
+        self._landed(flight)
+        good = flight.whole and storable(flight.log, length=self._rules.store_length)
+        if good and question.control.write:
+            task = asyncio.get_running_loop().create_task(self._keep(question, flight))
+            self._storing.add(task)
+            task.add_done_callback(self._storing.discard)
+        else:
+            self._forget(question.key, flight)
+
+    async def _keep(self, question: Question, flight: Flight) -> None:
+        try:
+            assert flight.finished_at is not None
+            entry = Entry(flight.finished_at, flight.log)
+            data = dump(entry) if flight.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
+            if not flight.followed:
+                await self._store.put(question.key, data, ttl_seconds=question.ttl_seconds, model=question.model)
+        except Unstorable as error:
+            log.warning("a reply is not stored: %s", error)
+        finally:
+            asyncio.get_running_loop().call_later(AFTERGLOW_SECONDS, self._forget, question.key, flight)
+
+    def _forget(self, key: str, flight: Flight) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+
+    # -- what was asked for before ------------------------------------------------------------------------------------
+
+    @property
+    def common(self) -> bool:
+        """Other processes can know of what happens here."""
+        return self._commons is not None
+
+    async def note(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
+        if self._commons is not None:
+            await self._commons.note(reply_id, data, ttl_seconds)
+
+    async def noted(self, reply_id: str) -> bytes | None:
+        return None if self._commons is None else await self._commons.noted(reply_id)
+
+    async def recalled(self, place: Place) -> Source | None:
+        """What another process told of, where it still is."""
+        kind, name = place
+        if kind == "entry":
+            entry = await self._entry(name)
+            return None if entry is None else Recorded(name, entry.batches)
+        followed = None if self._commons is None else await self._commons.follow(name)
+        if followed is None:
+            return None
+
+        async def start() -> Reply:
+            return followed
+
+        flight = Flight(start, self._landed)
+        self._beat.add(flight)
+        self._all.add(flight)
+        return flight
+
+    # -- looking after it ---------------------------------------------------------------------------------------------
+
+    async def purge(self, model: str | None = None) -> int:
+        """How many entries went. Raises StoreError."""
+        for key in [key for key, flight in self._flights.items() if flight.ended]:
+            del self._flights[key]
+        return await self._store.purge(model)
+
+    async def stats(self) -> Stats:
+        """Raises StoreError."""
+        return await self._store.stats()
+
+    async def aclose(self) -> None:
+        for flight in tuple(self._all):
+            flight.abort()
+        if self._storing:
+            await asyncio.wait(self._storing, timeout=5)
+        if self._commons is not None:
+            await self._commons.aclose()
+        await self._store.aclose()
+
+
+class Recorded:
+    """A reply from the cache."""
+
+    ended = whole = True
+
+    def __init__(self, key: str, batches: Sequence[Batch]) -> None:
+        self.place: Place = ("entry", key)
+        self._batches = _marked(batches)
+
+    @property
+    def size(self) -> int:
+        return sum(size(batch.events) for batch in self._batches)
+
+    def listen(self, pace: Pace) -> CachedReply:
+        return CachedReply(self._batches, pace)
+
+    async def again(self) -> CachedReply:
+        return self.listen("fast")
+
+    def release(self) -> None: ...
+
+
+def _marked(batches: Sequence[Batch]) -> list[Batch]:
+    """Usage says that nothing was used this time."""
+    last = batches[-1]
+    finish = last.events[-1]
+    if not isinstance(finish, Finish) or finish.usage is None:
+        return list(batches)
+    told = Finish(finish.reason, {**finish.usage, "cached": True}, finish.native_reason)
+    return [*batches[:-1], Batch(last.at, [*last.events[:-1], told])]
