@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,6 +115,14 @@ def running_redis(*options: str) -> Iterator[RedisServer]:
             yield server
         finally:
             server.kill()
+
+
+def clustered(server: RedisServer) -> None:
+    """Gives all slots to this server, and returns when it serves them, which it does after two seconds."""
+    with server.client() as client:
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+            time.sleep(0.01)
 
 
 @contextlib.contextmanager

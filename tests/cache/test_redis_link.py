@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from app.cache.redis_link import Away, Client, RedisLink, Refused
 
-from tests.redis_server import RedisServer, free_port, running_redis, running_sentinel
+from tests.redis_server import RedisServer, clustered, free_port, running_redis, running_sentinel
 
 TLS = Path(__file__).parent / "tls"
 
@@ -182,14 +182,6 @@ def test_a_cluster_is_reached_by_one_of_its_nodes() -> None:
     with running_redis("--cluster-enabled", "yes") as server:
         clustered(server)
         told(RedisLink(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")), story)
-
-
-def clustered(server: RedisServer) -> None:
-    """Gives all slots to this server, and returns when it serves them, which it does after two seconds."""
-    with server.client() as client:
-        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-            time.sleep(0.01)
 
 
 def test_the_master_that_sentinels_name_is_asked(own_redis: RedisServer) -> None:

@@ -40,7 +40,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._id: _FileId | None = None
         """Of the file that was opened last, or that could not be."""
-        self._rests_until = 0.0
+        self._rests_until, self._why = 0.0, ""
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns; it may be called again, with a new file. Raises StoreError."""
@@ -66,7 +66,7 @@ class Database:
             return self._connection
         self.close()
         if time.monotonic() < self._rests_until:
-            raise StoreError(f"{self._path}: could not be opened a moment ago")
+            raise StoreError(self._why)
         try:
             with _locked(self._path):
                 _touch(self._path)
@@ -77,9 +77,10 @@ class Database:
         return self._connection
 
     def _trouble(self, error: Exception) -> StoreError:
+        trouble = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
         if self._connection is None:
-            self._rests_until = time.monotonic() + _REST_SECONDS
-        return error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
+            self._rests_until, self._why = time.monotonic() + _REST_SECONDS, str(trouble)
+        return trouble
 
     def _set_aside(self, cause: sqlite3.Error) -> None:
         try:

@@ -1,0 +1,42 @@
+"""What tests of the SQLite store do with its file."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from app.cache.stores import Limits
+from app.cache.stores.sqlite import SqliteStore
+
+TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
+
+
+def told(path: Path, story: Callable[[SqliteStore], Awaitable[None]], **limits: int) -> None:
+    """Tells the story of a store, which is closed after it."""
+
+    async def run() -> None:
+        store = SqliteStore(str(path), Limits(**limits))
+        try:
+            await story(store)
+        finally:
+            await store.aclose()
+
+    asyncio.run(run())
+
+
+async def keeps(store: SqliteStore) -> None:
+    await store.put("new", b"value", **TTL)
+    found = await store.get("new")
+    assert found and found.value == b"value"
+
+
+def filled(path: Path, count: int = 200, size: int = 3000) -> None:
+    async def story(store: SqliteStore) -> None:
+        await asyncio.gather(*(store.put(f"{number}", bytes(size), **TTL) for number in range(count)))
+
+    told(path, story)
+
+
+def aside(path: Path) -> list[str]:
+    """What was moved aside: "" for the file itself, "-wal" and "-shm" for what stood beside it."""
+    return sorted(found.name.rpartition("corrupt-")[2].lstrip("0123456789") for found in path.parent.glob("*corrupt-*"))

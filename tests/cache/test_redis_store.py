@@ -1,0 +1,150 @@
+"""The Redis store when its server is paused, gone, full, a cluster, or shared with others."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+from app.cache.redis_link import RedisLink
+from app.cache.stores import Held, Stats, Store, StoreError, open_store
+from app.cache.stores.redis import RedisStore
+
+from tests.cache.sqlite_files import TTL
+from tests.redis_server import RedisServer, clustered, running_redis
+
+
+def told(store: Store, story: Callable[[Store], Awaitable[None]]) -> None:
+    async def run() -> None:
+        try:
+            await story(store)
+        finally:
+            await store.aclose()
+
+    asyncio.run(run())
+
+
+def quick(server: RedisServer) -> tuple[Store, RedisLink]:
+    """A store that soon notices that its server is back."""
+    link = RedisLink(server.url, rest_seconds=0.02)
+    return RedisStore(link), link
+
+
+async def kept(store: Store, key: str) -> bytes | None:
+    found = await store.get(key)
+    return found.value if found else None
+
+
+def test_a_paused_server_is_a_miss_within_150_ms_and_soon_costs_nothing(own_redis: RedisServer) -> None:
+    store, link = quick(own_redis)
+
+    async def story(store: Store) -> None:
+        await store.put("key", b"1", **TTL)
+        own_redis.pause()
+        for longest in (0.15, 0.15, 0.01, 0.01):
+            began = time.perf_counter()
+            assert await store.get("key") is None
+            assert time.perf_counter() - began < longest
+        await store.put("key", b"2", **TTL)
+        with pytest.raises(StoreError):
+            await store.stats()
+        own_redis.go_on()
+        while link.away:
+            await asyncio.sleep(0.005)
+        assert await kept(store, "key") == b"1"
+
+    told(store, story)
+
+
+def test_a_server_whose_clients_are_paused_is_a_miss(own_redis: RedisServer) -> None:
+    async def story(store: Store) -> None:
+        with own_redis.client() as client:
+            client.execute_command("CLIENT", "PAUSE", 300)
+        began = time.perf_counter()
+        assert await store.get("key") is None
+        assert time.perf_counter() - began < 0.15
+
+    told(open_store(own_redis.url), story)
+
+
+def test_a_killed_server_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
+    store, link = quick(own_redis)
+
+    async def story(store: Store) -> None:
+        await store.put("key", b"1", **TTL)
+        own_redis.kill()
+        for _ in range(3):
+            await store.put("key", b"2", **TTL)
+            assert await store.get("key") is None
+        own_redis.start()
+        while link.away:
+            await asyncio.sleep(0.005)
+        await store.put("key", b"3", **TTL)
+        assert await kept(store, "key") == b"3"
+
+    told(store, story)
+
+
+def test_an_outage_is_one_line_of_each_kind(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(store: Store) -> None:
+        for _ in range(20):
+            assert await store.get("key") is None
+
+    own_redis.kill()
+    told(open_store(own_redis.url), story)
+    assert [record.message.split(":")[0] for record in caplog.records] == [
+        "a cached reply was not read",
+        "redis is away",
+    ]
+
+
+def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(store: Store) -> None:
+        await store.put("first", b"1", **TTL)
+        for number in range(8):
+            await store.put(f"{number}", bytes(1_000_000), **TTL)
+        assert await kept(store, "7") is None
+        assert await kept(store, "first") == b"1"
+
+    with running_redis("--maxmemory", "4mb", "--maxmemory-policy", "noeviction") as server:
+        told(open_store(server.url), story)
+    assert caplog.text.count("a reply was not cached") == 1 and "redis is away" not in caplog.text
+
+
+def test_an_entry_that_another_wrote_is_a_miss(shared_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(store: Store) -> None:
+        with shared_redis.client() as client:
+            client.set("parley:cache:v1:short", b"x")
+            client.lpush("parley:cache:v1:list", b"x")
+        assert await store.get("short") is None
+        assert await store.get("list") is None
+
+    told(open_store(shared_redis.url), story)
+    assert "damaged" in caplog.text and "WRONGTYPE" in caplog.text
+
+
+def test_what_is_others_in_the_server_is_neither_counted_nor_purged(shared_redis: RedisServer) -> None:
+    async def story(store: Store) -> None:
+        with shared_redis.client() as client:
+            client.mset({f"theirs {number}": "x" for number in range(3000)})
+            await store.put("key", b"12", **TTL)
+            assert await store.stats() == Stats(1, 2, {"m": Held(1, 2)})
+            assert await store.purge() == 1
+            assert client.dbsize() == 3000
+
+    told(open_store(shared_redis.url), story)
+
+
+def test_a_cluster_keeps_counts_and_purges() -> None:
+    async def story(store: Store) -> None:
+        assert await store.get("warm") is None
+        for number in range(40):
+            await store.put(f"{number}", b"12", ttl_seconds=60, model=f"m{number % 2}")
+        assert await kept(store, "7") == b"12"
+        assert await store.stats() == Stats(40, 80, {"m0": Held(20, 40), "m1": Held(20, 40)})
+        assert await store.purge("m1") == 20
+        assert await kept(store, "7") is None
+        assert await kept(store, "8") == b"12"
+
+    with running_redis("--cluster-enabled", "yes") as server:
+        clustered(server)
+        told(open_store(f"redis+cluster://127.0.0.1:{server.port}"), story)
