@@ -1,9 +1,11 @@
-"""The command line: parley serve | chat | convert | check-config | openapi."""
+"""The command line: parley serve | chat | convert | cache | check-config | openapi."""
 
 import argparse
+import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,8 @@ from app.settings import Settings, SettingsError, load
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
-    handler = {"serve": _serve, "chat": _chat, "convert": _convert, "check-config": _check_config, "openapi": _openapi}[
-        arguments.command
-    ]
     try:
-        return handler(arguments)
+        return _COMMANDS[arguments.command](arguments)
     except SettingsError as error:
         for mistake in error.mistakes:
             print(f"parley: {mistake}", file=sys.stderr)
@@ -36,9 +35,7 @@ class _Unusable(Exception):
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="parley", description="An HTTP gateway that translates chat formats.")
     parser.add_argument("--version", action="version", version=f"parley {__version__}")
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="serve | chat | convert | check-config | openapi"
-    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar=" | ".join(_COMMANDS))
     serve = commands.add_parser("serve", help="serve HTTP")
     serve.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     serve.add_argument("--host", help="the address to listen at")
@@ -55,6 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     convert.add_argument("--from", dest="source", default="auto", help="qwen, openai, autogen, agentscope, agentscope2")
     convert.add_argument("--to", dest="target", required=True, help="one of the same")
     convert.add_argument("--strict", action="store_true", help="refuse what would be lost")
+    cache = commands.add_parser("cache", help="what the cache holds, or empty it")
+    cache.add_argument("action", choices=["stats", "purge"])
+    cache.add_argument("--model", help="only the replies of this model")
+    cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     check = commands.add_parser("check-config", help="name every mistake of a configuration")
     check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
     commands.add_parser("openapi", help="print the OpenAPI document")
@@ -136,6 +137,35 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _cache(arguments: argparse.Namespace) -> int:
+    from app.cache.addresses import InMemory, Nowhere, described, parse_address
+    from app.cache.stores import StoreError
+
+    url = load(path=arguments.config).cache.url or "memory:"
+    address = parse_address(url)
+    if isinstance(address, InMemory | Nowhere):
+        raise _Unusable(f"the cache is {address.kind}: there is nothing to see from outside the gateway")
+    try:
+        print(asyncio.run(_cache_answer(url, described(address), arguments.action, arguments.model)))
+    except StoreError as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _cache_answer(url: str, where: str, action: str, model: str | None) -> str:
+    from app.cache.report import report
+    from app.cache.stores import open_store
+
+    store = open_store(url)
+    try:
+        if action == "purge":
+            return f"{await store.purge(model)} replies deleted from the cache: {where}"
+        return report(where, await store.stats(), model)
+    finally:
+        await store.aclose()
+
+
 def _functions(file: Path) -> list[dict[str, Any]]:
     try:
         functions = json.loads(file.read_text(encoding="utf-8"))
@@ -160,6 +190,16 @@ def _openapi(arguments: argparse.Namespace) -> int:
     document = create_app(Settings(demo=True)).openapi()
     print(json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True))
     return 0
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "chat": _chat,
+    "convert": _convert,
+    "cache": _cache,
+    "check-config": _check_config,
+    "openapi": _openapi,
+}
 
 
 if __name__ == "__main__":

@@ -73,6 +73,18 @@ def parse_address(url: str) -> Address:
     raise ValueError(f"must begin with sqlite, redis, rediss, memory or null, {_EXAMPLES}")
 
 
+def described(address: Address) -> str:
+    """For people: where it is, without a login."""
+    match address:
+        case SqliteFile(path):
+            return path
+        case RedisAt():
+            hosts = ",".join(f"{host}:{port}" for host, port in address.hosts) or address.socket
+            return f"redis at {hosts}" + (f", master {address.service}" if address.service else "")
+        case _:
+            return address.kind
+
+
 def _sqlite(rest: str) -> SqliteFile:
     path = unquote(rest[3:])
     if not rest.startswith("///") or not path.strip("/") or path.endswith("/") or "?" in rest:

@@ -1,0 +1,80 @@
+"""parley cache: what it says, what it deletes, and what it ends with."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from app.cache.stores import open_store
+from app.cli import main
+
+from tests.inprocess import restored_logging
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(autouse=True)
+def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")})
+    monkeypatch.setitem(os.environ, "XDG_CACHE_HOME", str(tmp_path))
+    with restored_logging():
+        yield
+
+
+def filled(url: str) -> None:
+    async def fill() -> None:
+        store = open_store(url)
+        for number in range(5):
+            model = "qwen3" if number else "a"
+            await store.put(f"{number}", bytes(1000), ttl_seconds=60, model=model)
+        await store.aclose()
+
+    asyncio.run(fill())
+
+
+def test_stats_tell_what_is_there_of_each_model_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    filled("sqlite:///parley/cache.db")
+    assert main(["cache", "stats"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["cache:", str(Path("parley/cache.db").absolute())],
+        ["a", "1", "replies", "1,000", "bytes"],
+        ["qwen3", "4", "replies", "4,000", "bytes"],
+        ["all", "models", "5", "replies", "5,000", "bytes"],
+    ]
+
+
+@pytest.mark.parametrize(("model", "line"), [("qwen3", "qwen3 4 replies 4,000 bytes"), ("x", "x 0 replies 0 bytes")])
+def test_stats_of_one_model_tell_only_that(model: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    filled("sqlite:///parley/cache.db")
+    assert main(["cache", "stats", "--model", model]) == 0
+    assert [" ".join(one.split()) for one in capsys.readouterr().out.splitlines()[1:]] == [line]
+
+
+def test_purge_deletes_what_is_of_a_model_and_then_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    filled("sqlite:///parley/cache.db")
+    assert main(["cache", "purge", "--model", "qwen3"]) == 0
+    assert main(["cache", "purge"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["4", "1"]
+
+
+def test_the_cache_of_a_named_file_is_meant(shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(shared_redis.url)
+    Path("other.toml").write_text(f'[cache]\nurl = "{shared_redis.url}"')
+    assert main(["cache", "purge", "--config", "other.toml"]) == 0
+    assert capsys.readouterr().out == f"5 replies deleted from the cache: redis at 127.0.0.1:{shared_redis.port}\n"
+
+
+@pytest.mark.parametrize("url", ["memory:", "null:"])
+def test_a_cache_that_nobody_else_can_see_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("parley.toml").write_text(f'[cache]\nurl = "{url}"')
+    assert main(["cache", "stats"]) == 2
+    assert capsys.readouterr().err.startswith(f"parley: the cache is {url[:-1]}: there is nothing to see")
+
+
+def test_trouble_is_told_and_no_password(own_redis: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
+    own_redis.kill()
+    Path("parley.toml").write_text(f'[cache]\nurl = "redis://u:s3cret@127.0.0.1:{own_redis.port}"')
+    assert main(["cache", "stats"]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("parley: redis: ") and "s3cret" not in said.err + said.out
