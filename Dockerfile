@@ -22,7 +22,8 @@ COPY --from=builder /srv/parley/app app
 ENV PATH=/srv/parley/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    PARLEY_SERVER__HOST=0.0.0.0
+    PARLEY_SERVER__HOST=0.0.0.0 \
+    PARLEY_CACHE__URL=sqlite:////data/cache.db
 USER 10001:10001
 VOLUME ["/data"]
 EXPOSE 8000

@@ -116,6 +116,17 @@ def test_every_service_is_read_only_and_without_privileges(compose: dict[str, An
     assert all(hardened.items() <= service.items() for service in compose.values())
 
 
+def test_the_image_keeps_its_cache_in_the_volume() -> None:
+    assert "PARLEY_CACHE__URL=sqlite:////data/cache.db" in final_stage()["ENV"][-1].split()
+    assert json.loads(final_stage()["VOLUME"][-1]) == ["/data"]
+
+
+def test_gateways_of_the_scale_profile_share_one_redis(compose: dict[str, Any]) -> None:
+    shared = {compose[name]["environment"]["PARLEY_CACHE__URL"] for name in ("gateway-1", "gateway-2")}
+    assert shared == {"redis://redis:6379/0"}
+    assert "PARLEY_CACHE__URL" not in compose["gateway"]["environment"]
+
+
 def test_nginx_passes_streams_unbuffered() -> None:
     directives = {line.strip() for line in lines("deploy/nginx.conf")}
     assert {"proxy_buffering off;", "proxy_http_version 1.1;"} <= directives
