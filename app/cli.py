@@ -138,32 +138,21 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    from app.cache.addresses import InMemory, Nowhere, described, parse_address
+    from app.cache.addresses import InMemory, Nowhere, parse_address
+    from app.cache.report import purged, told
     from app.cache.stores import StoreError
 
     url = load(path=arguments.config).cache.url or "memory:"
     address = parse_address(url)
     if isinstance(address, InMemory | Nowhere):
         raise _Unusable(f"the cache is {address.kind}: there is nothing to see from outside the gateway")
+    answer = purged if arguments.action == "purge" else told
     try:
-        print(asyncio.run(_cache_answer(url, described(address), arguments.action, arguments.model)))
+        print(asyncio.run(answer(url, arguments.model)))
     except StoreError as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-async def _cache_answer(url: str, where: str, action: str, model: str | None) -> str:
-    from app.cache.report import report
-    from app.cache.stores import open_store
-
-    store = open_store(url)
-    try:
-        if action == "purge":
-            return f"{await store.purge(model)} replies deleted from the cache: {where}"
-        return report(where, await store.stats(), model)
-    finally:
-        await store.aclose()
 
 
 def _functions(file: Path) -> list[dict[str, Any]]:

@@ -1,10 +1,28 @@
-"""What a store holds, as lines for people."""
+"""What operators see and do of a cache, as lines for people."""
 
-from app.cache.stores import Held, Stats
+from app.cache.addresses import described, parse_address
+from app.cache.stores import Held, Stats, open_store
 
 
-def report(where: str, stats: Stats, model: str | None = None) -> str:
-    """One line for each model, and one for all of them; with `model`, that one's alone."""
+async def told(url: str, model: str | None = None) -> str:
+    """What is there, of each model and of all, or of one. Raises StoreError."""
+    store = open_store(url)
+    try:
+        return _report(described(parse_address(url)), await store.stats(), model)
+    finally:
+        await store.aclose()
+
+
+async def purged(url: str, model: str | None = None) -> str:
+    """How many replies were deleted: all, or those of one model. Raises StoreError."""
+    store = open_store(url)
+    try:
+        return f"{await store.purge(model)} replies deleted from the cache: {described(parse_address(url))}"
+    finally:
+        await store.aclose()
+
+
+def _report(where: str, stats: Stats, model: str | None) -> str:
     rows = [(name, held) for name, held in stats.by_model.items() if model in (None, name)]
     if model is None:
         rows.append(("all models", Held(stats.entries, stats.bytes)))
