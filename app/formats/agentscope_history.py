@@ -4,19 +4,19 @@ Pieces are put together into one `Msg` each turn. Ids that nobody gave are made 
 conversations give equal messages.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app.chat.messages import Media, Message, Part, ToolCall, ToolResult
 from app.errors import Violation
+from app.formats.agentscope_ids import call_id, digest, unique
 from app.formats.agentscope_kept import replayed
+from app.formats.agentscope_made import made_id
 from app.formats.agentscope_media import placeholder
 from app.formats.agentscope_notes import BAG, Json, Tongue, notes
 from app.formats.base import Options
-from app.formats.pieces import pieces
+from app.formats.pieces import bare, pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,24 @@ def _made(given: Sequence[Message], shown: Sequence[Message], options: Options, 
     key = way.tongue.key
     given = [replace(one, extra={name: value for name, value in one.extra.items() if name != key}) for one in given]
     blocks = [block for piece in shown for block in way.tongue.blocks(piece)]
+    plain = _nameless(given, blocks, options, way, ids)
+    if plain is not None:
+        return plain
     head = _head(given, blocks, options, way, ids)
     bag = notes(given, shown, head, way.tongue)
     return way.msg(head, blocks, {} if bag is None else {BAG: bag})
+
+
+def _nameless(given: Sequence[Message], blocks: list[Json], options: Options, way: Way, ids: set[str]) -> Json | None:
+    """A message that needs no notes, since its id says that nobody gave it a name or an id; None where it would."""
+    if any(one.extra or one.turn or one.name for one in given if one.role != "tool"):
+        return None
+    item = way.msg(_head(given, blocks, options, way, set()), blocks, {})
+    item["id"] = unique(made_id(item), used := set(ids))
+    if list(map(bare, way.reread(item) or ())) != list(map(bare, given)):
+        return None
+    ids |= used
+    return item
 
 
 def _head(given: Sequence[Message], blocks: list[Json], options: Options, way: Way, ids: set[str]) -> Message:
@@ -78,7 +93,7 @@ def _head(given: Sequence[Message], blocks: list[Json], options: Options, way: W
     name = (speaker.name if speaker else None) or (options.agent_name if role == "assistant" else role)
     id_ = first.extra.get("message_id")
     if not isinstance(id_, str) or not id_:
-        id_ = first.turn or _digest(role, name, blocks)
+        id_ = first.turn or digest(role, name, blocks)
     id_ = unique(id_, ids)
     created = first.extra.get("created_at")
     extra = {"message_id": id_} | ({"created_at": created} if isinstance(created, str) else {})
@@ -90,20 +105,6 @@ def head(role: Any, name: str, id: str, path: str, extra: Json) -> Message:
     return Message(role, (), name, id if role == "assistant" else None, path, extra)
 
 
-def unique(id: str, used: set[str]) -> str:
-    found, count = id, 1
-    while found in used:
-        count += 1
-        found = f"{id}_{count}"
-    used.add(found)
-    return found
-
-
-def _digest(*what: Any) -> str:
-    data = json.dumps(what, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(data).hexdigest()[:22]
-
-
 def identified(given: Sequence[Message]) -> list[Message]:
     """The pieces with an id on every call, and the id and name of its call on every result."""
     calls: list[ToolCall] = []
@@ -112,22 +113,17 @@ def identified(given: Sequence[Message]) -> list[Message]:
     for number, piece in enumerate(given):
         part: Part | None = piece.parts[0] if piece.parts else None
         if isinstance(part, ToolCall):
-            part = part if part.id else replace(part, id=_call_id(number, part))
+            part = part if part.id else replace(part, id=call_id(number, part))
             calls.append(part)
             open_.append(part)
             piece = replace(piece, parts=(part,))
         elif isinstance(part, ToolResult):
             call = _answered(part, calls, open_)
             open_ = [one for one in open_ if one is not call]
-            id_ = part.id or (call.id if call else _call_id(number, ToolCall(part.name or "tool", "")))
+            id_ = part.id or (call.id if call else call_id(number, ToolCall(part.name or "tool", "")))
             piece = replace(piece, parts=(replace(part, id=id_, name=part.name or (call.name if call else "tool")),))
         shown.append(piece)
     return shown
-
-
-def _call_id(number: int, call: ToolCall) -> str:
-    seed = f"{number}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
-    return "call_" + hashlib.sha256(seed).hexdigest()[:24]
 
 
 def _answered(result: ToolResult, calls: Sequence[ToolCall], open_: Sequence[ToolCall]) -> ToolCall | None:

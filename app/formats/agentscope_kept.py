@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.chat.messages import Message
+from app.formats.agentscope_made import pieces_made, untouched
 from app.formats.agentscope_notes import BAG, Json, Tongue, noted
 from app.formats.pieces import spoken
 
@@ -15,9 +16,13 @@ from app.formats.pieces import spoken
 def read_item(item: Json, blocks: Sequence[Json], head: Message, tongue: Tongue) -> list[Message]:
     """The pieces of a message that was checked, with the message itself where they do not say all of it."""
     metadata = item.get("metadata") or {}
-    pieces = noted(metadata[BAG], blocks, head, tongue) if BAG in metadata else None
-    if pieces is not None and _ours(item, metadata, pieces[0], tongue):
+    pieces = pieces_made(item, blocks, head, tongue)
+    if pieces is not None and untouched(item):
         return pieces
+    if pieces is None:
+        pieces = noted(metadata[BAG], blocks, head, tongue) if BAG in metadata else None
+        if pieces is not None and _ours(item, metadata, pieces[0], tongue):
+            return pieces
     pieces = pieces or list(tongue.read(blocks, head)) or [head]
     marks: list[Json] = [{"raw": item, "k": 0}, *({"k": number} for number in range(1, len(pieces)))]
     return [replace(piece, extra={**piece.extra, tongue.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]

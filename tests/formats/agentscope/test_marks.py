@@ -67,10 +67,10 @@ def test_a_message_ends_where_a_raw_item_begins(form: Format) -> None:
 def test_what_a_client_adds_to_our_message_stays_with_it(form: Format) -> None:
     (item,) = encoded(form, [Message("user", (Text("hi"),))])
     time = "timestamp" if form is AGENTSCOPE else "created_at"
-    for added in ({time: "now"}, {"metadata": {**item["metadata"], "k": 1}}, {"id": "mine"}):
+    for added, name in (({time: "now"}, None), ({"metadata": {"k": 1}}, None), ({"id": "mine"}, "user")):
         changed = {**item, **added}
         (found,) = decoded(form, changed)
-        assert found.name is None
+        assert found.name == name
         assert encoded(form, [found]) == [changed]
 
 
