@@ -93,7 +93,8 @@ def _head(given: Sequence[Message], blocks: list[Json], options: Options, way: W
     name = (speaker.name if speaker else None) or (options.agent_name if role == "assistant" else role)
     id_ = first.extra.get("message_id")
     if not isinstance(id_, str) or not id_:
-        id_ = first.turn or digest(role, name, blocks)
+        # A turn of OpenAI's messages is only a place in one list.
+        id_ = first.turn if first.turn and not first.turn.startswith("messages[") else digest(role, name, blocks)
     id_ = unique(id_, ids)
     created = first.extra.get("created_at")
     extra = {"message_id": id_} | ({"created_at": created} if isinstance(created, str) else {})

@@ -29,6 +29,8 @@ OWN_KEYS = ("autogen", "autogen_before", "autogen_after")
 """Of `Message.extra`: what keeps AutoGen's items beside the messages that were read from them."""
 ID_HEAD = "parley-"
 """Ids that a history is given here; they name no message of anybody else."""
+_NAMELESS = "n"
+"""Behind it in the id of an item whose source nobody named: Qwen-Agent's and OpenAI's messages often have no sender."""
 
 
 class _Change(TypedDict, total=False):
@@ -54,9 +56,15 @@ def seal(raw: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def item_id(number: int, raw: Mapping[str, Any]) -> str:
+def item_id(number: int, raw: Mapping[str, Any], *, nameless: bool) -> str:
     """The id of the item at this place of a history; equal histories get equal ids."""
-    return f"{ID_HEAD}{number}-{seal(raw)}"
+    return f"{ID_HEAD}{_NAMELESS if nameless else ''}{number}-{seal(raw)}"
+
+
+def _is_nameless(raw: Mapping[str, Any]) -> bool:
+    """Somebody who edited what the item says, or its source, named it."""
+    id_ = raw.get("id")
+    return isinstance(id_, str) and id_.startswith(ID_HEAD + _NAMELESS) and id_.endswith("-" + seal(raw))
 
 
 def told(item: AutogenItem, raw: Mapping[str, Any], verdict: Verdict, path: str = "") -> list[Message]:
@@ -64,6 +72,8 @@ def told(item: AutogenItem, raw: Mapping[str, Any], verdict: Verdict, path: str 
     if verdict.how == "kept":
         return restored(item, raw, path) or []
     messages = pieces(item, verdict, path)
+    if _is_nameless(raw):
+        messages = [message if message.role == "tool" else replace(message, name=None) for message in messages]
     origin = _origin(raw)
     usage = raw.get("models_usage")
     for place, message in enumerate(messages):

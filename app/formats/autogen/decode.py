@@ -169,7 +169,9 @@ def _ours(item: AutogenItem, raw: Mapping[str, Any], number: int) -> bool:
     metadata = raw.get("metadata")
     if isinstance(item, SystemMessage):
         return set(raw) <= {"content", "type", "metadata"} and (metadata is None or set(metadata) == {KEY})
-    if not isinstance(item, Spoken) or not (item.id or "").startswith(ID_HEAD) or item.id != item_id(number, raw):
+    if not isinstance(item, Spoken) or not (item.id or "").startswith(ID_HEAD):
+        return False
+    if item.id not in (item_id(number, raw, nameless=False), item_id(number, raw, nameless=True)):
         return False
     known = {"id", "source", "models_usage", "metadata", "content", "type"}
     return set(raw) == known and raw["models_usage"] is None and set(metadata or {}) <= {"kind", KEY}

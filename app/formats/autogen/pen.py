@@ -166,7 +166,8 @@ def models_usage(usage: Any) -> dict[str, int] | None:
 
 def _id(raw: dict[str, Any], run: Sequence[Message], number: int) -> str:
     id_ = run[0].extra.get("message_id")
-    return id_ if isinstance(id_, str) and id_ else item_id(number, raw)
+    nameless = run[0].role != "tool" and not any(one.name for one in run)
+    return id_ if isinstance(id_, str) and id_ else item_id(number, raw, nameless=nameless)
 
 
 def _image(media: Media) -> str | None:

@@ -137,12 +137,18 @@ def test_what_messages_say_of_themselves_has_its_own_place() -> None:
     assert item == text("user", "q", id="m", created_at=extra["created_at"], metadata={"k": "v"}, models_usage=usage)
 
 
-def test_an_edited_item_says_what_it_says() -> None:
-    (item,) = written((says("user", Text("q")),))
-    assert "parley" in item["metadata"]
-    assert read([item])[0].name is None
+@pytest.mark.parametrize(("turn", "notes"), [(None, set()), ("t", {"parley"})])
+def test_an_edited_item_says_what_it_says(turn: str | None, notes: set[str]) -> None:
+    (item,) = written((says("user", Text("q"), turn=turn),))
+    assert set(item["metadata"]) == notes
+    assert (read([item])[0].name, read([item])[0].turn) == (None, turn)
     (message,) = read([item | {"content": "edited"}])
-    assert (message.name, message.parts) == ("user", (Text("edited"),))
+    assert (message.name, message.turn, message.parts) == ("user", None, (Text("edited"),))
+
+
+def test_an_item_with_another_source_is_of_that_source() -> None:
+    (item,) = written((says("user", Text("q")),))
+    assert read([item | {"source": "Bob"}])[0].name == "Bob"
 
 
 def test_an_item_that_autogen_stored_again_keeps_what_it_carries() -> None:
@@ -188,7 +194,7 @@ def test_asides_between_results_keep_their_place() -> None:
 
 def test_metadata_hold_json_that_other_readers_can_read() -> None:
     (item,) = written((says("user", Text("q"), extra={"k": "é"}),))
-    assert json.loads(item["metadata"]["parley"])["messages"] == [{"name": None, "extra": {"k": "é"}}]
+    assert json.loads(item["metadata"]["parley"])["messages"] == [{"extra": {"k": "é"}}]
 
 
 QUERY = text("user", "q")
