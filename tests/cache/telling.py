@@ -48,7 +48,7 @@ async def told(reply: Live | CachedReply, form: Format, mode: Mode) -> tuple[dic
     delivery = Delivery(
         send,
         form.encoder(INFO, mode),
-        INFO.request_id,
+        INFO,
         stream=mode != "whole",
         heartbeat_seconds=15,
         commit_seconds=5,
