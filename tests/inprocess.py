@@ -79,12 +79,13 @@ def restored_logging() -> Iterator[None]:
 
 
 class Running:
-    """`with Running({...}) as gateway: gateway.post("/v1/chat", {...})`."""
+    """`with Running({...}) as gateway: gateway.post("/v1/chat", {...})`. Without a cache, if the settings name none."""
 
     def __init__(self, settings: dict[str, Any] | None = None, server: httpx.AsyncBaseTransport | None = None) -> None:
         self._logging = restored_logging()
         self._logging.__enter__()
-        self.app = create_app(Settings.model_validate(SERVER if settings is None else settings), server)
+        tree = {"cache": {"url": "null:"}} | (SERVER if settings is None else settings)
+        self.app = create_app(Settings.model_validate(tree), server)
         self.loop = asyncio.new_event_loop()
         self.unread = 0
         """How many pieces of the last request were never asked for."""

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import uvicorn
 from app.main import create_app
-from app.settings import Settings
+from app.settings import Cache, Settings
 from typing_extensions import override
 
 from tests.scripted import Reply, Request, ScriptedServer
@@ -51,7 +51,9 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway that runs while the context is open."""
+    """A client of a gateway that runs while the context is open; without a cache, if the settings name none."""
+    if settings.cache.url is None:
+        settings = settings.model_copy(update={"cache": Cache(url="null:")})
     config = uvicorn.Config(create_app(settings), port=0, http="httptools", ws="none", log_config=None)
     server = _Server(config)
     running = asyncio.create_task(server.serve())
