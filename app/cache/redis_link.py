@@ -1,7 +1,7 @@
 """The way to Redis: an operation takes a tenth of a second at most, and none is tried while Redis is known to be away.
 
-After a few failures in a row every call is refused at once, and a task of the link's own asks, once a second, whether
-the server is back; so an outage delays the few requests that discover it, and no other.
+After the first failure every call is refused at once, those that wait for their turn too, and a task of the link's own
+asks whether the server is back: soon, and then once a second. So an outage delays only who was under way when it began.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ Client: TypeAlias = Redis | RedisCluster
 TIMEOUT_SECONDS = 0.1
 _LOG = logging.getLogger("parley.cache")
 _PROBE_SECONDS = 1.0
+_FIRST_REST_SECONDS = 0.1
 _LATE = 1.5
 _TROUBLE = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
 
@@ -42,16 +43,17 @@ class RedisLink:
         self,
         address: RedisAt | str,
         *,
-        max_connections: int = 64,
-        failures: int = 2,
+        max_connections: int = 256,
+        at_once: int = 16,
+        timeout_seconds: float = TIMEOUT_SECONDS,
         rest_seconds: float = 1.0,
     ) -> None:
-        """`address` may be the URL. Raises ValueError when that is of no Redis."""
+        """`address` may be the URL. Of calls that are not patient, `at_once` are under way. Raises ValueError."""
         self._address = _redis_at(address)
         self._max_connections = max_connections
-        self._allowed, self._rest_seconds = failures, rest_seconds
+        self._timeout_seconds, self._rest_seconds = timeout_seconds, rest_seconds
+        self._turns = asyncio.Semaphore(at_once)
         self._client: Client | None = None
-        self._failed = 0
         self._probing: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -60,23 +62,34 @@ class RedisLink:
         """Whether a call would be refused at once."""
         return self._closed or self._probing is not None
 
-    async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float = TIMEOUT_SECONDS) -> T:  # noqa: ASYNC109
-        """What `op` returns. `timeout` is in seconds, for the whole of it. Raises Away, and nothing else of Redis's."""
+    async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        """What `op` returns. Raises Away, and nothing else of Redis's.
+
+        `timeout` is in seconds, from the time that it is this call's turn. A patient call, which has more time than is
+        usual, takes no turn from others and waits for none.
+        """
+        if timeout is not None and timeout > self._timeout_seconds:
+            return await self._tried(op, timeout)
+        if self.away:
+            raise Away("redis is away")
+        # Of many at once, each would have to wait for all: with nothing wrong but a busy process, all would be late.
+        async with self._turns:
+            return await self._tried(op, timeout or self._timeout_seconds)
+
+    async def _tried(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         if self.away:
             raise Away("redis is away")
         began = time.monotonic()
         try:
-            result = await self._bounded(op, timeout)
+            return await self._bounded(op, seconds)
         except Refused:
-            self._failed = 0
             raise
         except Away as error:
             # Much later than it was to be: then this process was busy, and who knows of Redis.
-            if time.monotonic() - began < _LATE * timeout:
-                self._count(error)
+            if not self.away and time.monotonic() - began < _LATE * seconds:
+                _LOG.warning("redis is away: %s", error)
+                self._probing = asyncio.get_running_loop().create_task(self._probe())
             raise
-        self._failed = 0
-        return result
 
     async def _bounded(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         try:
@@ -94,20 +107,18 @@ class RedisLink:
             self._client = make_client(self._address, self._max_connections)
         return self._client
 
-    def _count(self, error: Away) -> None:
-        self._failed += 1
-        if self._failed >= self._allowed and not self.away:
-            _LOG.warning("redis is away: %s", error)
-            self._probing = asyncio.get_running_loop().create_task(self._probe())
-
     async def _probe(self) -> None:
+        rest_seconds = min(_FIRST_REST_SECONDS, self._rest_seconds)
         while True:
-            await asyncio.sleep(self._rest_seconds)
+            await asyncio.sleep(rest_seconds)
+            rest_seconds = min(2 * rest_seconds, self._rest_seconds)
             try:
                 await self._bounded(_ping, _PROBE_SECONDS)
+            except Refused:
+                pass
             except Away:
                 continue
-            self._failed, self._probing = 0, None
+            self._probing = None
             _LOG.info("redis is back")
             return
 

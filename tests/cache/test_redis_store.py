@@ -1,7 +1,6 @@
 """The Redis store when its server is paused, gone, full, a cluster, or shared with others."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,6 +9,8 @@ from app.cache.stores import Held, Stats, Store, StoreError, open_store
 from app.cache.stores.redis import RedisStore
 
 from tests.cache.sqlite_files import TTL
+from tests.cache.stores import patient_store
+from tests.cache.timing import within
 from tests.redis_server import RedisServer, clustered, running_redis
 
 
@@ -40,10 +41,9 @@ def test_a_paused_server_is_a_miss_within_150_ms_and_soon_costs_nothing(own_redi
     async def story(store: Store) -> None:
         await store.put("key", b"1", **TTL)
         own_redis.pause()
-        for longest in (0.15, 0.15, 0.01, 0.01):
-            began = time.perf_counter()
-            assert await store.get("key") is None
-            assert time.perf_counter() - began < longest
+        for longest in (0.1, 0, 0):
+            async with within(longest):
+                assert await store.get("key") is None
         await store.put("key", b"2", **TTL)
         with pytest.raises(StoreError):
             await store.stats()
@@ -59,9 +59,8 @@ def test_a_server_whose_clients_are_paused_is_a_miss(own_redis: RedisServer) -> 
     async def story(store: Store) -> None:
         with own_redis.client() as client:
             client.execute_command("CLIENT", "PAUSE", 300)
-        began = time.perf_counter()
-        assert await store.get("key") is None
-        assert time.perf_counter() - began < 0.15
+        async with within(0.1):
+            assert await store.get("key") is None
 
     told(open_store(own_redis.url), story)
 
@@ -91,10 +90,8 @@ def test_an_outage_is_one_line_of_each_kind(own_redis: RedisServer, caplog: pyte
 
     own_redis.kill()
     told(open_store(own_redis.url), story)
-    assert [record.message.split(":")[0] for record in caplog.records] == [
-        "a cached reply was not read",
-        "redis is away",
-    ]
+    said = {record.message.split(":")[0] for record in caplog.records}
+    assert (said, len(caplog.records)) == ({"a cached reply was not read", "redis is away"}, 2)
 
 
 def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +103,7 @@ def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureF
         assert await kept(store, "first") == b"1"
 
     with running_redis("--maxmemory", "4mb", "--maxmemory-policy", "noeviction") as server:
-        told(open_store(server.url), story)
+        told(patient_store(server.url), story)
     assert caplog.text.count("a reply was not cached") == 1 and "redis is away" not in caplog.text
 
 
@@ -118,7 +115,7 @@ def test_an_entry_that_another_wrote_is_a_miss(shared_redis: RedisServer, caplog
         assert await store.get("short") is None
         assert await store.get("list") is None
 
-    told(open_store(shared_redis.url), story)
+    told(patient_store(shared_redis.url), story)
     assert "damaged" in caplog.text and "WRONGTYPE" in caplog.text
 
 
@@ -131,12 +128,11 @@ def test_what_is_others_in_the_server_is_neither_counted_nor_purged(shared_redis
             assert await store.purge() == 1
             assert client.dbsize() == 3000
 
-    told(open_store(shared_redis.url), story)
+    told(patient_store(shared_redis.url), story)
 
 
 def test_a_cluster_keeps_counts_and_purges() -> None:
     async def story(store: Store) -> None:
-        assert await store.get("warm") is None
         for number in range(40):
             await store.put(f"{number}", b"12", ttl_seconds=60, model=f"m{number % 2}")
         assert await kept(store, "7") == b"12"
@@ -147,4 +143,4 @@ def test_a_cluster_keeps_counts_and_purges() -> None:
 
     with running_redis("--cluster-enabled", "yes") as server:
         clustered(server)
-        told(open_store(f"redis+cluster://127.0.0.1:{server.port}"), story)
+        told(patient_store(f"redis+cluster://127.0.0.1:{server.port}"), story)

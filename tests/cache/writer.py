@@ -4,13 +4,13 @@ import asyncio
 import random
 import sys
 
-from app.cache.stores import Store, open_store
+from app.cache.stores import Store
 
-from tests.cache.stores import is_whole, sealed
+from tests.cache.stores import is_whole, patient_store, sealed
 
 
 async def main(url: str, name: str, count: int) -> None:
-    store, chance = open_store(url), random.Random(name)
+    store, chance = patient_store(url), random.Random(name)
     try:
         for number in range(0, count, 5):
             await asyncio.gather(*(_write(store, chance, name, number + more) for more in range(5)))
