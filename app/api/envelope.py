@@ -1,13 +1,14 @@
 """What a caller of `POST /v1/chat` may say, and what it is told."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from app.chat.messages import ChatRequest, Tool
+from app.api.tools import read_tools
+from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Mode, Options
@@ -103,7 +104,7 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
     decoded = form.decode(envelope.messages, envelope.options)
     found += mixed
     field = "functions" if envelope.functions is not None else "tools"
-    tools, wrong = _tools(field, envelope.functions or envelope.tools or ())
+    tools, wrong = read_tools(field, envelope.functions or envelope.tools or ())
     found += [*decoded.violations, *wrong]
     _refuse(found, reply)
     request = ChatRequest(
@@ -148,7 +149,7 @@ def _inside(body: dict[str, Any]) -> Iterator[Violation]:
         yield from form.decode(messages, Options()).violations
     for field in ("functions", "tools"):
         if isinstance(body.get(field), list):
-            yield from _tools(field, body[field])[1]
+            yield from read_tools(field, body[field])[1]
 
 
 def _too_many(body: dict[str, Any], limits: Limits) -> Iterator[Violation]:
@@ -168,41 +169,6 @@ def _items(message: Any) -> int:
     """The entries of a message's lists, and of the lists in them (results, the frames of a video)."""
     lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
     return sum(len(entries) + sum(map(_items, entries)) for entries in lists)
-
-
-def _tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
-    tools: list[Tool] = []
-    wrong: list[Violation] = []
-    names: set[str] = set()
-    for place, item in enumerate(items):
-        path = f"{field}[{place}]"
-        wrapped = isinstance(item, dict) and item.get("type") == "function" and isinstance(item.get("function"), dict)
-        schema = item["function"] if wrapped else item
-        path += ".function" if wrapped else ""
-        problem = _tool_problem(schema, names)
-        if problem is None:
-            names.add(schema["name"])
-            tools.append(Tool(schema["name"], schema))
-        else:
-            wrong.append(Violation(path + problem[0], problem[1]))
-    return tuple(tools), wrong
-
-
-def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
-    if not isinstance(schema, dict):
-        return "", "must be a function object with a name"
-    if "name" not in schema:
-        return ".name", "is required"
-    name = schema["name"]
-    if not isinstance(name, str) or not name.strip():
-        return ".name", "must be a string that is not blank"
-    if name in names:
-        return ".name", f"there are two functions {name!r}"
-    if not isinstance(schema.get("description", ""), str | None):
-        return ".description", "must be a string"
-    if not isinstance(schema.get("parameters", {}), dict | list | None):
-        return ".parameters", "must be a JSON schema"
-    return None
 
 
 def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:

@@ -8,70 +8,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from app.api.convert import Conversion, Converted
 from app.api.envelope import Envelope
+from app.api.schemas import AUTOGEN_ERROR, COMPLETION_REQUEST, EVENT, FUNCTION, OPENAI_ERROR, OTHER_REPLY, REF, TOOL
 from app.formats import FORMATS
 from app.formats.base import Format
-
-_REF = "#/components/schemas/{model}"
-_FUNCTION: dict[str, Any] = {
-    "title": "Function",
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "pattern": r"\S"},
-        "description": {"type": ["string", "null"]},
-        "parameters": {"type": ["object", "array", "null"], "description": "A JSON schema."},
-    },
-    "required": ["name"],
-}
-_EVENTS = [
-    "response.started",
-    "message.started",
-    "message.delta",
-    "message.completed",
-    "messages",
-    "response.completed",
-    "response.failed",
-]
-_EVENT: dict[str, Any] = {
-    "title": "Event",
-    "description": "One frame of a stream: of `qwen`, an event; the other formats have frames of their own.",
-    "anyOf": [
-        {
-            "type": "object",
-            "properties": {
-                "id": {"type": "string", "pattern": "^[0-9]+$"},
-                "event": {"enum": _EVENTS},
-                "data": {
-                    "type": "string",
-                    "contentMediaType": "application/json",
-                    "contentSchema": {
-                        "type": "object",
-                        "properties": {"type": {"enum": _EVENTS}, "seq": {"type": "integer"}},
-                        "required": ["type", "seq"],
-                    },
-                },
-            },
-            "required": ["id", "event", "data"],
-        },
-        {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]},
-    ],
-}
-_AUTOGEN_ERROR = {
-    "type": "object",
-    "description": "The form in which AutoGen's own service says errors (`autogen`).",
-    "properties": {"type": {"const": "error"}, "content": {"type": "string"}, "code": {"type": "string"}},
-    "required": ["type", "content", "code"],
-}
-_OTHER_REPLY = {"type": "object", "description": "A reply in another format than `qwen`."}
-_TOOL = {
-    "anyOf": [
-        {"$ref": _REF.format(model="Function")},
-        {
-            "type": "object",
-            "properties": {"type": {"const": "function"}, "function": {"$ref": _REF.format(model="Function")}},
-            "required": ["type", "function"],
-        },
-    ]
-}
 
 
 def describe(app: FastAPI) -> None:
@@ -91,17 +30,17 @@ def _add_chat(document: dict[str, Any]) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for row in FORMATS.values():
         _define_messages(schemas, row)
-    _define(schemas, "ChatRequest", Envelope.model_json_schema(ref_template=_REF))
+    _define(schemas, "ChatRequest", Envelope.model_json_schema(ref_template=REF))
     schemas["ChatRequest"]["properties"]["messages"] = {
-        "anyOf": [{"$ref": _REF.format(model=f"Messages_{name}")} for name in FORMATS],
+        "anyOf": [{"$ref": REF.format(model=f"Messages_{name}")} for name in FORMATS],
         "minItems": 1,
         "description": "In the form that `format` names.",
     }
-    schemas |= {"Function": _FUNCTION, "Event": _EVENT}
+    schemas |= {"Function": FUNCTION, "Event": EVENT}
     for field in ("functions", "tools"):
-        schemas["ChatRequest"]["properties"][field]["anyOf"][0]["items"] = _TOOL
-    _define(schemas, "Error", ErrorBody.model_json_schema(ref_template=_REF))
-    _define(schemas, "ChatReply", WholeReply.model_json_schema(ref_template=_REF))
+        schemas["ChatRequest"]["properties"][field]["anyOf"][0]["items"] = TOOL
+    _define(schemas, "Error", ErrorBody.model_json_schema(ref_template=REF))
+    _define(schemas, "ChatReply", WholeReply.model_json_schema(ref_template=REF))
     document["paths"]["/v1/chat"] = {"post": _operation()}
     _add_convert(document, schemas)
     document["paths"]["/v1/chat/completions"] = {"post": _completions(schemas)}
@@ -118,8 +57,8 @@ def _define_messages(schemas: dict[str, Any], row: Format) -> None:
 
 
 def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
-    _define(schemas, "Conversion", Conversion.model_json_schema(ref_template=_REF))
-    _define(schemas, "Converted", Converted.model_json_schema(ref_template=_REF))
+    _define(schemas, "Conversion", Conversion.model_json_schema(ref_template=REF))
+    _define(schemas, "Converted", Converted.model_json_schema(ref_template=REF))
     operation = document["paths"]["/v1/convert"]["post"]
     operation["requestBody"] = {"required": True, "content": _json_of("Conversion")}
     operation["responses"] = {
@@ -131,38 +70,11 @@ def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 
 def _json_of(model: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": _REF.format(model=model)}}}
-
-
-_COMPLETION_REQUEST: dict[str, Any] = {
-    "title": "CompletionRequest",
-    "description": "OpenAI's own form; fields that are not known here go on to the model's server.",
-    "type": "object",
-    "properties": {
-        "model": {"type": "string"},
-        "messages": {"$ref": _REF.format(model="Messages_openai")},
-        "stream": {"type": "boolean", "default": False},
-        "n": {"const": 1},
-    },
-    "required": ["messages"],
-    "additionalProperties": True,
-}
-_OPENAI_ERROR: dict[str, Any] = {
-    "title": "OpenAIError",
-    "type": "object",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "code": {"type": "string"}},
-            "required": ["message", "type", "code"],
-        }
-    },
-    "required": ["error"],
-}
+    return {"application/json": {"schema": {"$ref": REF.format(model=model)}}}
 
 
 def _completions(schemas: dict[str, Any]) -> dict[str, Any]:
-    schemas |= {"CompletionRequest": _COMPLETION_REQUEST, "OpenAIError": _OPENAI_ERROR}
+    schemas |= {"CompletionRequest": COMPLETION_REQUEST, "OpenAIError": OPENAI_ERROR}
     operation = _operation()
     operation |= {"summary": "The same for clients of OpenAI's SDKs", "operationId": "completions"}
     operation["requestBody"] = {"required": True, "content": _json_of("CompletionRequest")}
@@ -229,7 +141,7 @@ def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
 
 def _operation() -> dict[str, Any]:
     example = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
-    problem = {"application/json": {"schema": {"anyOf": [{"$ref": _REF.format(model="Error")}, _AUTOGEN_ERROR]}}}
+    problem = {"application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="Error")}, AUTOGEN_ERROR]}}}
     statuses = {
         "400": "No JSON, or the model server refused the request",
         "404": "Unknown model",
@@ -248,14 +160,14 @@ def _operation() -> dict[str, Any]:
         "operationId": "chat",
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": {"$ref": _REF.format(model="ChatRequest")}, "example": example}},
+            "content": {"application/json": {"schema": {"$ref": REF.format(model="ChatRequest")}, "example": example}},
         },
         "responses": {
             "200": {
                 "description": "The reply: frames of a stream, or whole with `stream: false`",
                 "content": {
-                    "text/event-stream": {"schema": {"$ref": _REF.format(model="Event")}},
-                    "application/json": {"schema": {"anyOf": [{"$ref": _REF.format(model="ChatReply")}, _OTHER_REPLY]}},
+                    "text/event-stream": {"schema": {"$ref": REF.format(model="Event")}},
+                    "application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="ChatReply")}, OTHER_REPLY]}},
                 },
             },
             **{status: {"description": text, "content": problem} for status, text in statuses.items()},
