@@ -14,8 +14,8 @@ from collections.abc import Callable
 import msgspec
 
 from app.chat.events import CallDelta, Event, Extra, TextDelta
-from app.upstream.chunks import Call
 from app.upstream.opencall import OpenCall
+from app.upstream.wire import Call
 
 
 class CallTable:

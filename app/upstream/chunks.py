@@ -1,4 +1,4 @@
-"""One JSON value of a reply into a typed chunk that holds only what is read (rule 11: anything else is skipped).
+"""One JSON value of a reply into a typed chunk that holds only what is read.
 
 The strict decoder knows what nearly all servers send and takes about a microsecond. What it refuses (a list of
 content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is read again, leniently, into the
@@ -6,59 +6,12 @@ same chunk.
 """
 
 import json
-from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from app.upstream.lenient import lenient
 from app.upstream.nesting import MAX_NESTING, too_deep
-
-
-class Function(Struct, gc=False):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class Call(Struct, gc=False):
-    index: int | None = None
-    id: str | None = None
-    function: Function | None = None
-    extra_content: Any = None
-
-
-class Delta(Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_text: str | None = None
-    reasoning_details: list[Any] | None = None
-    tool_calls: list[Call] | None = None
-    function_call: Function | None = None
-    refusal: str | None = None
-
-
-class Choice(Struct, gc=False):
-    index: int | None = 0
-    delta: Delta | None = None
-    message: Delta | None = None
-    finish_reason: str | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-
-
-class Chunk(Struct, gc=False):
-    choices: list[Choice] | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-    x_groq: dict[str, Any] | None = None
-    base_resp: dict[str, Any] | None = None
-    object: str | None = None
-    message: Any = None
-    code: Any = None
-    detail: Any = None
-    ragged: bool = False
-    """Some text begins or ends with half a surrogate pair: the other half may come with a neighbouring chunk."""
-
+from app.upstream.wire import Chunk
 
 _strict = msgspec.json.Decoder(Chunk).decode
 
@@ -82,142 +35,3 @@ def decode(data: bytes) -> Chunk | None:
 
 def _integer(digits: str) -> int:
     return int(digits) if len(digits) < 20 else 0
-
-
-def lenient(value: Any) -> Chunk | None:
-    """A chunk from any JSON value. Fields of an unusual type are converted where that loses nothing."""
-    if isinstance(value, list):
-        value = next((item for item in value if isinstance(item, dict)), None)
-    if not isinstance(value, dict):
-        return None
-    choices = value.get("choices")
-    return Chunk(
-        choices=[_choice(item) for item in choices if isinstance(item, dict)] if isinstance(choices, list) else None,
-        usage=_mapping(value.get("usage")),
-        error=_sendable(value.get("error")),
-        x_groq=_mapping(value.get("x_groq")),
-        base_resp=_mapping(value.get("base_resp")),
-        object=value.get("object") if isinstance(value.get("object"), str) else None,
-        message=_sendable(value.get("message")),
-        code=_sendable(value.get("code")),
-        detail=_sendable(value.get("detail")),
-    )
-
-
-def _choice(value: dict[str, Any]) -> Choice:
-    reason = value.get("finish_reason")
-    return Choice(
-        index=_index(value.get("index")) or 0,
-        delta=_delta(value.get("delta")),
-        message=_delta(value.get("message")),
-        finish_reason=paired(reason) if isinstance(reason, str) else None,
-        usage=_mapping(value.get("usage")),
-        error=_sendable(value.get("error")),
-    )
-
-
-def _delta(value: Any) -> Delta | None:
-    if isinstance(value, str):
-        return Delta(content=value)
-    if not isinstance(value, dict):
-        return None
-    thought, content = _content(value.get("content"))
-    calls = value.get("tool_calls")
-    details = value.get("reasoning_details")
-    calls = [calls] if isinstance(calls, dict) else calls
-    return Delta(
-        content=content,
-        reasoning_content=_text(value.get("reasoning_content")) or thought or None,
-        reasoning=_text(value.get("reasoning")),
-        reasoning_text=_text(value.get("reasoning_text")),
-        reasoning_details=[_detail(item) for item in details] if isinstance(details, list) else None,
-        tool_calls=[_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
-        function_call=_function(value.get("function_call")),
-        refusal=_text(value.get("refusal")),
-    )
-
-
-def _content(value: Any) -> tuple[str, str]:
-    """(thinking, text) of a content that may be a list of typed parts (Mistral)."""
-    if not isinstance(value, list):
-        return "", _text(value) or ""
-    thought = content = ""
-    for part in value:
-        if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
-            thought += _text(part.get("thinking")) or _text(part) or ""
-        else:
-            content += _text(part) or ""
-    return thought, content
-
-
-def _text(value: Any) -> str | None:
-    """The text in a string, in an object that holds one, or in a list of either."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(_text(item) or "" for item in value)
-    if isinstance(value, dict):
-        return next((_text(value[key]) for key in ("text", "content") if isinstance(value.get(key), str | list)), None)
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def paired(text: str) -> str:
-    """Escaped surrogates joined to characters; half a pair becomes U+FFFD, since it cannot be sent."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _call(value: dict[str, Any]) -> Call:
-    function = value.get("function") if "function" in value else value
-    id_ = value.get("id")
-    return Call(
-        index=_index(value.get("index")),
-        id=paired(id_) if isinstance(id_, str) else str(id_) if isinstance(id_, int) else None,
-        function=_function(function),
-        extra_content=_sendable(value.get("extra_content")),
-    )
-
-
-def _function(value: Any) -> Function | None:
-    if not isinstance(value, dict):
-        return None
-    name, arguments = value.get("name"), value.get("arguments")
-    if arguments is not None and not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    return Function(name=paired(name) if isinstance(name, str) else None, arguments=arguments)
-
-
-def _index(value: Any) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
-        return int(value)
-    return None
-
-
-def _mapping(value: Any) -> dict[str, Any] | None:
-    return _sendable(value) if isinstance(value, dict) else None
-
-
-def _detail(value: Any) -> Any:
-    """An item of `reasoning_details`; halves of pairs stay in its text, as in any other text."""
-    if not isinstance(value, dict):
-        return _sendable(value)
-    text = {key: value[key] for key in ("text", "summary") if isinstance(value.get(key), str)}
-    return {**_sendable(value), **text}
-
-
-def _sendable(value: Any) -> Any:
-    """What is passed on as it came, without halves of surrogate pairs, which have no UTF-8."""
-    if isinstance(value, str):
-        return value if value.isascii() else paired(value)
-    if isinstance(value, list):
-        return [_sendable(item) for item in value]
-    if isinstance(value, dict):
-        return {_sendable(key): _sendable(item) for key, item in value.items()}
-    return value

@@ -5,7 +5,7 @@ callers in one jar and read proxies from the environment, none of which a gatewa
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,9 +18,10 @@ from app import __version__
 from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.upstream import faults
-from app.upstream.encoding import Inflater, inflater
+from app.upstream.body import Body
+from app.upstream.encoding import inflater
 from app.upstream.pool import Share
-from app.upstream.transport import Payload, PushStream, PushTransport
+from app.upstream.transport import Payload, PushTransport
 
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
@@ -76,61 +77,6 @@ def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, st
     if api_key:
         base["authorization"] = f"Bearer {api_key}"
     return httpx.Headers(base | {name.lower(): value for name, value in headers.items()})
-
-
-class Body:
-    """The body of a reply: pushed where the transport can, pulled by a task of its own where it cannot (mocks)."""
-
-    def __init__(self, response: httpx.Response, inflate: Inflater) -> None:
-        self.inflate = inflate
-        self._response = response
-        stream = response.stream
-        self._connection = stream.connection if isinstance(stream, PushStream) else None
-        self._puller: asyncio.Task[None] | None = None
-        self.asked_at = self._connection.asked_at if self._connection else asyncio.get_running_loop().time()
-        """The loop's time when the request went out."""
-
-    def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
-        if self._connection is not None:
-            self._connection.push(on_data, on_end)
-        else:
-            self._puller = asyncio.get_running_loop().create_task(self._pull(on_data, on_end))
-
-    async def _pull(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
-        try:
-            if self._response.is_stream_consumed:
-                on_data(self._response.content)
-            else:
-                async for data in self._response.aiter_raw():
-                    on_data(data)
-        except Exception as error:
-            on_end(error)
-        else:
-            on_end(None)
-        finally:
-            await self._response.aclose()
-
-    def pause(self) -> None:
-        if self._connection is not None:
-            self._connection.pause()
-
-    def resume(self) -> None:
-        if self._connection is not None:
-            self._connection.resume()
-
-    def release(self) -> None:
-        """The reply is whole; the connection may serve another."""
-        if self._connection is not None:
-            self._connection.release()
-        else:
-            self.abort()
-
-    def abort(self) -> None:
-        """Nobody listens any more: close the connection at once."""
-        if self._connection is not None:
-            self._connection.abort()
-        elif self._puller is not None:
-            self._puller.cancel()
 
 
 class UpstreamClient:

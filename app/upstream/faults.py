@@ -7,91 +7,15 @@ an empty account, a 403 a quota, a 200 an error. HTML never reaches a caller, no
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any
 
 from app.chat.events import Fault
+from app.upstream.kinds import MAX_WORDS, TRANSIENT, by_number, by_status, by_words, http_status
 from app.upstream.nesting import too_deep
-
-TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "upstream_incomplete", "tool_use_failed"})
-"""The kinds after which the same request may work later."""
+from app.upstream.retry import retry_after
 
 MAX_MESSAGE = 2000
-MAX_WORDS = 8192
-"""Of an error, how many characters are searched: the cause stands at the beginning or at the end."""
-MAX_RETRY_AFTER = 120.0
-"""Seconds; what servers ask beyond is cut to it."""
-
-_BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        ("tool_use_failed", r"tool_use_failed|failed to call a function"),
-        (
-            "context_length_exceeded",
-            r"context_length_exceeded|exceed_context_size|maximum context length|context (length|window|size) "
-            r"(limit|exceeded)|longer than the model'?s context|exceeds? the (available |model'?s )?context|"
-            r"exceeded model token limit|`inputs` tokens \+ `max_new_tokens`|maximum (input|prompt) length|"
-            r"(prompt|input|request)[^.]{0,40} (is )?too (long|many tokens)|range of input length should be|"
-            r"max_prompt_tokens|string_above_max_length|context_window",
-        ),
-        (
-            "insufficient_quota",
-            r"insufficient[_ ](quota|balance|credits?|funds)|exceeded_current_quota|exceeded your current quota|"
-            r"usage limit|balance is insufficient|billing_hard_limit|account balance|arrearage|"
-            r"billing_not_active|out of credits|quota (has been )?exhausted|payment required",
-        ),
-        (
-            "content_filter",
-            r"content_filter|data_inspection_failed|datainspectionfailed|responsibleaipolicyviolation|"
-            r"content management policy|inappropriate content|content_policy|moderation|sensitive content|"
-            r"output new_sensitive|input new_sensitive",
-        ),
-        (
-            "overloaded",
-            r"overloaded|engine_overloaded|loading model|model is (still |currently )?loading|"
-            r"no (available|healthy) (worker|server|instance)|at capacity|server is busy|over capacity",
-        ),
-        (
-            "invalid_request",
-            r"jinja|chat template|template error|roles must alternate|only user(, | and )assistant|"
-            r"must be passed back|unsupported_(parameter|value)|is not supported with this model",
-        ),
-        ("rate_limit", r"rate[_ -]?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)"),
-        ("authentication", r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed"),
-        ("not_found", r"model_not_found|notfounderror|model [^ ]{1,200} (does not exist|not found)|no such model"),
-        (
-            "timeout",
-            r"(request|upstream|gateway|generation|idle) ?(has )?timed? ?out$|a timeout occurred|deadline exceeded",
-        ),
-    )
-)
-
-_BY_STATUS = {
-    400: "invalid_request",
-    401: "authentication",
-    402: "insufficient_quota",
-    403: "permission",
-    404: "not_found",
-    408: "timeout",
-    424: "server_error",
-    425: "overloaded",
-    429: "rate_limit",
-    503: "overloaded",
-    504: "timeout",
-    522: "timeout",
-    524: "timeout",
-    529: "overloaded",
-}
-
-_BASE_RESP = {1002: "rate_limit", 1004: "authentication", 1008: "insufficient_quota", 1026: "content_filter"}
-_BASE_RESP |= {
-    1027: "content_filter",
-    1039: "rate_limit",
-    1041: "rate_limit",
-    2013: "invalid_request",
-    2049: "authentication",
-}
 
 _SECRET = re.compile(
     r"\b(?:sk|pk|gsk|xai|nvapi|hf|csk|fw|r8|pplx|tgp)[-_][\w*.\-]+|\bbearer\s+[\w*.\-+/=]{4,}|"
@@ -155,7 +79,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         message or "the model server gave no reason",
         status,
         retry_after_seconds,
-        code=_http_status(code) or _http_status(source.get("status")) or _http_status(source.get("status_code")),
+        code=http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code")),
         type_=str(type_ or ""),
         detail=_detail(source),
     )
@@ -164,7 +88,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
 def _base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> Fault:
     message = str(base.get("status_msg") or "the model server gave no reason")
     code = base.get("status_code")
-    kind = (_BASE_RESP.get(code) if isinstance(code, int) else None) or _by_words(message) or "server_error"
+    kind = by_number(code) or by_words(message) or "server_error"
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait)
 
 
@@ -235,32 +159,10 @@ def _fault(
     type_: str = "",
     detail: Any = None,
 ) -> Fault:
-    kind = _by_words(words) or _by_status(status, code, type_)
+    kind = by_words(words) or by_status(status, code, type_)
     if kind == "permission" and "quota" in words.lower():
         kind = "insufficient_quota"
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait, detail)
-
-
-def _by_words(words: str) -> str | None:
-    if len(words) > MAX_WORDS:
-        words = f"{words[: MAX_WORDS // 2]} {words[-MAX_WORDS // 2 :]}"
-    return next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
-
-
-def _by_status(status: int | None, code: int | None, type_: str) -> str:
-    """An error inside a reply of 200 says its status in `code`."""
-    effective = status if status is not None and status >= 400 else code
-    if effective is None:
-        return "invalid_request" if "invalid_request" in type_ or "badrequest" in type_.lower() else "server_error"
-    if effective in _BY_STATUS:
-        return _BY_STATUS[effective]
-    return "invalid_request" if 400 <= effective < 500 else "server_error"
-
-
-def _http_status(value: Any) -> int | None:
-    if isinstance(value, str) and re.fullmatch("[45][0-9]{2}", value):
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None
 
 
 def _detail(source: dict[str, Any]) -> Any:
@@ -278,30 +180,3 @@ def _clean(message: str) -> str:
     message = _SECRET.sub("[redacted]", message[: MAX_MESSAGE * 2])
     message = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in message)
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
-
-
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait: `retry-after-ms`, then `retry-after` as a number or a date; None when absent or past."""
-    try:
-        if "retry-after-ms" in headers:
-            return _bounded(float(headers["retry-after-ms"]) / 1000)
-    except ValueError:
-        pass
-    value = headers.get("retry-after", "")
-    try:
-        return _bounded(float(value))
-    except ValueError:
-        return _until(value, now)
-
-
-def _until(date: str, now: datetime) -> float | None:
-    try:
-        when = parsedate_to_datetime(date)
-    except (TypeError, ValueError):
-        return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return _bounded((when - now).total_seconds())
-
-
-def _bounded(seconds: float) -> float | None:
-    return min(seconds, MAX_RETRY_AFTER) if seconds > 0 else None

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from app.upstream.chunks import Call
+from app.upstream.wire import Call
 
 _MARKS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
 

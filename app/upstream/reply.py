@@ -8,7 +8,8 @@ from app.chat.reply import Receiver
 from app.chat.stage import Pipe, Stage
 from app.upstream import chunks, faults
 from app.upstream.assembly import Assembler
-from app.upstream.client import Body, Target, transport_fault
+from app.upstream.body import Body
+from app.upstream.client import Target, transport_fault
 from app.upstream.sse import EventReader, Garbage
 
 GRACE_SECONDS = 2.0

@@ -3,18 +3,19 @@
 One reader takes server-sent events, newline-delimited JSON and a single JSON document, since servers send each of them
 in place of the others; what it is shows in the bytes, never in the Content-Type.
 
-Lines end with LF, CRLF or CR and with nothing else: U+2028 and its like are text (WHATWG HTML, 9.2). Beyond the
-standard, a data line that is a whole JSON value counts at once (servers forget the blank line), an `error:` field is an
-error (llama.cpp), and an event that the end of a cleanly closed body cut off counts (servers forget its blank line).
+Beyond the standard (WHATWG HTML, 9.2), a data line that is a whole JSON value counts at once (servers forget the blank
+line), an `error:` field is an error (llama.cpp), and an event that the end of a cleanly closed body cut off counts
+(servers forget its blank line).
 """
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from app.upstream.lines import LineSplitter
+
 T = TypeVar("T")
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-_BOM = b"\xef\xbb\xbf"
 
 
 class Done:
@@ -42,54 +43,6 @@ class Garbage:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-
-
-class LineSplitter:
-    """Bytes into lines; holds the line that has not ended."""
-
-    __slots__ = ("_after_cr", "_held", "_held_bytes", "_start")
-
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._after_cr = False
-        self._start = True
-
-    def feed(self, data: bytes) -> list[bytes]:
-        if self._after_cr or b"\r" in data:
-            data = self._normal(data)
-        lines = data.split(b"\n")
-        rest = lines.pop()
-        if lines and self._held:
-            lines[0] = b"".join((*self._held, lines[0]))
-            self._held.clear()
-            self._held_bytes = 0
-        if rest:
-            self._held.append(rest)
-            self._held_bytes += len(rest)
-        if lines and self._start:
-            self._start = False
-            lines[0] = lines[0].removeprefix(_BOM)
-        return lines
-
-    def _normal(self, data: bytes) -> bytes:
-        if self._after_cr and data.startswith(b"\n"):
-            data = data[1:]
-            self._after_cr = False
-        if data:
-            self._after_cr = data.endswith(b"\r")
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-    @property
-    def held_bytes(self) -> int:
-        return self._held_bytes
-
-    def close(self) -> list[bytes]:
-        rest = b"".join(self._held)
-        self._held.clear()
-        if self._start:
-            rest = rest.removeprefix(_BOM)
-        return [rest] if rest else []
 
 
 class EventReader(Generic[T]):

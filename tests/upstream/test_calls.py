@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from app.chat.events import CallDelta, Event, TextDelta
 from app.upstream.calls import CallTable
-from app.upstream.chunks import Call, Function
 from app.upstream.opencall import OpenCall
+from app.upstream.wire import Call, Function
 
 from tests.linear import linear
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from app.chat.events import Fault
 from app.upstream import faults
+from app.upstream.kinds import TRANSIENT
 from app.upstream.nesting import MAX_NESTING, too_deep
 
 from tests.linear import linear
@@ -116,7 +117,7 @@ def test_json_inside_a_message_is_unfolded() -> None:
 )
 def test_words_decide_before_the_status(status: int, words: str, kind: str) -> None:
     found = fault({"error": {"message": words}}, status)
-    assert (found.code, found.status, found.transient) == (kind, status, kind in faults.TRANSIENT)
+    assert (found.code, found.status, found.transient) == (kind, status, kind in TRANSIENT)
 
 
 @pytest.mark.parametrize("field", ["code", "type"])
