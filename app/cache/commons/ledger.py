@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from app.cache.commons import lua, records
 from app.cache.commons.records import Record
+from app.cache.entry import VERSION
 from app.cache.redis_link import RedisLink
 
 Arguments: TypeAlias = Sequence[str | bytes | int]
@@ -15,6 +16,8 @@ State: TypeAlias = Literal["gone", "led", "unled", "ended", "given up"]
 After: TypeAlias = Literal["", "ended", "leave", "left"]
 """What becomes of a flight: it goes on, has ended, is given up unless others listen, or is free to be led."""
 
+PREFIX = f"parley:{{commons-{VERSION}}}"
+"""Gateways that say events in another way share nothing."""
 LEASE_SECONDS = 3.0
 KEEP_SECONDS = 300.0
 MAX_AT_ONCE = 8
@@ -47,7 +50,7 @@ class Names:
 
     @property
     def pointer(self) -> str:
-        return f"parley:{{commons}}:{self.question}"
+        return f"{PREFIX}:{self.question}"
 
     @property
     def listen(self) -> str:

@@ -1,12 +1,13 @@
 """What Redis does for the commons, each in one step that nobody can come between.
 
-All keys of all flights share one hash tag, so that they live on one node of a cluster: one XREAD can follow them all.
+All keys of all flights share one hash tag, so that they live on one node of a cluster and one XREAD can follow them
+all. The number in the tag is the version of the events.
 
-    parley:{commons}:<question>                  the id of the flight that equal questions join; lives as its lease does
-    parley:{commons}:<question>:listen           somebody follows elsewhere
-    parley:{commons}:<question>:<number>         fence, state (live, ended, given up), whether it is to be cancelled
-    parley:{commons}:<question>:<number>:lease   somebody leads
-    parley:{commons}:<question>:<number>:stream  records, numbered from 1 without gaps
+    parley:{commons-1}:<question>                  the number of the flight to join; lives as long as its lease
+    parley:{commons-1}:<question>:listen           somebody follows elsewhere
+    parley:{commons-1}:<question>:<number>         fence, state (live, ended, given up), whether it is to be cancelled
+    parley:{commons-1}:<question>:<number>:lease   somebody leads
+    parley:{commons-1}:<question>:<number>:stream  records, numbered from 1 without gaps
 """
 
 import hashlib

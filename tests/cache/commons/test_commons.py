@@ -10,7 +10,8 @@ from app.errors import UpstreamFailed
 
 from tests.cache.commons.replies import DONE, flat
 from tests.cache.commons.scenes import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
-from tests.redis_server import RedisServer
+from tests.cache.test_redis_link import clustered
+from tests.redis_server import RedisServer, running_redis
 
 WHOLE = flat(REPLY)
 
@@ -371,3 +372,26 @@ def test_notes_are_read_at_every_gateway_until_they_expire(shared_redis: RedisSe
                 assert 0 < client.pttl("parley:note:chat-1") <= 60000
 
     play(scene())
+
+
+def test_gateways_share_a_cluster_as_they_share_a_server() -> None:
+    async def scene(url: str) -> None:
+        async with gateway(url) as two:
+            model, other = Model(), Model(own=True)
+            async with gateway(url) as one:
+                heard = listen((await one.open("q", model.lead))[0])
+                late = listen((await two.open("q", other.lead))[0])
+                more, led, _ = await two.open("another", model.lead)
+                listen(more)
+                assert led
+                model.calls[0].push(3)
+                await late.reach(len(flat(REPLY[:3])))
+            model.calls[0].push()
+            assert await late.end() == await heard.end() == WHOLE
+            assert len(other.calls) == 1
+            await two.note("chat-1", b"x", 60)
+            assert await two.noted("chat-1") == b"x"
+
+    with running_redis("--cluster-enabled", "yes") as server:
+        clustered(server)
+        play(scene(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")))

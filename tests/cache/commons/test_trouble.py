@@ -8,6 +8,7 @@ import time
 
 import pytest
 from app.cache.commons import Commons
+from app.cache.commons.followed import Followed
 from app.cache.commons.ledger import Ledger, Names, Parcel
 from app.cache.commons.tenure import MAX_WAITING_BYTES
 from app.cache.redis_link import RedisLink
@@ -161,6 +162,70 @@ def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: Redis
             assert heard.batches == REPLY
             assert await late.end() == WHOLE
             assert len(other.calls) == 1
+
+    play(scene())
+
+
+def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model, other = Model(), Model(own=True)
+            reply, _, id = await one.open("q", model.lead)
+            listen(reply)
+            for at in range(1, 4):
+                model.calls[0].push(1)
+                with shared_redis.client() as client:
+                    await until(lambda at=at: client.xlen(Names.of(id).stream) > at)
+            with shared_redis.client() as client:
+                client.xdel(Names.of(id).stream, "2-0")
+            late = listen((await two.open("q", other.lead))[0])
+            assert await late.end() == WHOLE
+            assert len(other.calls) == 1
+
+    play(scene())
+
+
+def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two, gateway(shared_redis.url) as six:
+            model, other = Model(), Model(own=True)
+            reply, _, id = await one.open("q", model.lead)
+            listen(reply)
+            slow, _, _ = await two.open("q", other.lead)
+            assert isinstance(slow, Followed)
+            heard = listen(slow)
+            slow.pause()
+            third = listen((await six.open("q", model.lead))[0])
+            model.calls[0].push(4)
+            await third.reach(len(flat(REPLY[:4])))
+            await die(one)
+            with shared_redis.client() as client:
+                client.delete(Names.of(id).lease)
+            slow.resume()
+            slow.on_state("unled")
+            assert await heard.end() == await third.end() == WHOLE
+            assert (len(model.calls), len(other.calls)) == (1, 1)
+
+    play(scene())
+
+
+def test_nobody_takes_over_what_has_come_to_its_end(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model, other = Model(), Model(own=True)
+            heard = listen((await one.open("q", model.lead))[0])
+            slow, _, _ = await two.open("q", other.lead)
+            assert isinstance(slow, Followed)
+            late = listen(slow)
+            slow.pause()
+            model.calls[0].push()
+            await heard.end()
+            await until(lambda: not len(one._press))
+            slow.resume()
+            slow.on_state("unled")
+            assert await late.end() == WHOLE
+            await until(lambda: slow._rescuing is None or slow._rescuing.done())
+            assert not other.calls
 
     play(scene())
 
