@@ -114,7 +114,9 @@ class Commons:
 
     async def _catch_up(self, followed: Followed) -> None:
         with suppress(Away):
-            followed.on_records(await self._ledger.history(followed.names, followed.place))
+            found = await self._ledger.history(followed.names, followed.place)
+            if followed.hungry:  # By now it may go on by itself.
+                followed.on_records(found)
 
     async def _rescue(self, followed: Followed, lead: Lead, *, shared: bool) -> Reply | None:
         fence = -1

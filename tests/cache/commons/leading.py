@@ -13,7 +13,7 @@ from app.chat.events import CallDelta, Event, ReasoningDelta, TextDelta
 from tests.cache.commons.replies import DONE
 from tests.cache.commons.scenes import QUICK, Model, gateway, listen
 
-STEP_SECONDS = 0.03
+STEP_SECONDS = 0.08
 
 
 def long_reply(seed: int) -> list[list[Event]]:

@@ -43,7 +43,7 @@ class Scripted:
     """A model server's reply: `push` brings its next batches."""
 
     def __init__(self, batches: Sequence[list[Event]] = REPLY) -> None:
-        self._batches = list(batches)
+        self.left = list(batches)
         self._receiver: Receiver | None = None
         self.paused = self.started = False
         self.closed = asyncio.Event()
@@ -57,9 +57,9 @@ class Scripted:
         self.changed.set()
 
     def push(self, count: int = 1000) -> None:
-        for _ in range(min(count, len(self._batches))):
+        for _ in range(min(count, len(self.left))):
             if self._receiver is not None and not self.closed.is_set():
-                self._receiver.on_events(self._batches.pop(0))
+                self._receiver.on_events(self.left.pop(0))
 
     def crash(self, error: Exception) -> None:
         assert self._receiver

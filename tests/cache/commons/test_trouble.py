@@ -10,6 +10,7 @@ import pytest
 from app.cache.commons import Commons
 from app.cache.commons.followed import Followed
 from app.cache.commons.ledger import Ledger, Names, Parcel
+from app.cache.commons.records import Record
 from app.cache.commons.tenure import MAX_WAITING_BYTES
 from app.cache.redis_link import RedisLink
 from app.chat.events import Event, TextDelta
@@ -205,6 +206,37 @@ def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: 
             slow.on_state("unled")
             assert await heard.end() == await third.end() == WHOLE
             assert (len(model.calls), len(other.calls)) == (1, 1)
+
+    play(scene())
+
+
+def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as two:
+            model, other = Model(), Model()
+            asked = asyncio.Event()
+            history = two._ledger.history
+
+            async def late_once(names: Names, after: int) -> list[tuple[int, Record | None]]:
+                two._ledger.history = history  # type: ignore[method-assign]
+                await asked.wait()
+                return await history(names, after)
+
+            two._ledger.history = late_once  # type: ignore[method-assign]
+            async with gateway(shared_redis.url) as one:
+                await one.open("q", model.lead)
+                joining = asyncio.create_task(two.open("q", other.lead))
+                await until(lambda: len(two._reader))
+            await until(lambda: other.calls and other.calls[0].started)
+            (own,) = two._press._tenures
+            await until(lambda: not own.urgent)
+            place = own.parcel().place
+            other.calls[0].push(2)
+            await until(lambda: own.parcel().place > place)
+            asked.set()
+            heard = listen((await joining)[0])
+            other.calls[0].push()
+            assert await heard.end() == WHOLE
 
     play(scene())
 
