@@ -36,6 +36,8 @@ class Gateway:
     app: Any
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
+    hits: int = 0
+    """Replies that came from the cache."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -50,6 +52,7 @@ class Gateway:
         async def told(message: Any) -> None:
             if message["type"] == "http.response.start":
                 self.asked.append(_asked(scope, b"".join(raw), message["status"]))
+                self.hits += (b"x-parley-cache", b"hit") in message["headers"]
             await send(message)
 
         return await self.app(scope, heard, told)
@@ -62,9 +65,9 @@ def _asked(scope: Any, body: bytes, status: int) -> Asked:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Gateway]:
+async def serving(cache: str) -> AsyncIterator[Gateway]:
     async with Misbehaving() as server:
-        what = Settings.model_validate(settings(server.url))
+        what = Settings.model_validate({**settings(server.url), "cache": {"url": cache}})
         gateway = Gateway(create_app(what))
         listener = socket.create_server(("127.0.0.1", 0))
         gateway.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

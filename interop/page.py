@@ -15,7 +15,8 @@ HEAD = """\
 
 Written by `make interop` (`scripts/interop`). Each package stands in a virtual environment of its own, at the version
 named here, and talks over HTTP to a running gateway with the demo model and a few model servers that misbehave on
-purpose. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`.
+purpose: once without the cache, and once with it, so that equal questions are answered from it; a check holds when it
+holds both times. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`.
 
 - **pass**: the check holds.
 - **client**: it does not hold, and the reason lies in the client; the reason stands beside it.

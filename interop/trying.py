@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interop.gateway import Asked, Gateway
@@ -75,6 +75,17 @@ async def tried(client: Client, gateway: Gateway) -> list[Outcome]:
         version = outcomes[0].version if outcomes else ""
         outcomes.append(Outcome(client, version, "the program runs to its end", False, why))
     return outcomes
+
+
+def together(live: list[Outcome], kept: list[Outcome]) -> list[Outcome]:
+    """A check holds when it holds with and without the cache."""
+    failed = {outcome.check: outcome for outcome in kept if not outcome.ok}
+    found = [_worse(outcome, failed.pop(outcome.check, outcome)) for outcome in live]
+    return [*found, *failed.values()]
+
+
+def _worse(live: Outcome, kept: Outcome) -> Outcome:
+    return live if kept.ok or not live.ok else replace(kept, detail=f"with the cache: {kept.detail}")
 
 
 def _environment(url: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 from interop.page import PAGE, kept, with_section
 from interop.rooms import HERE, Client, clients
-from interop.trying import Outcome
+from interop.trying import Outcome, together
 
 
 def outcome(check: str, ok: bool) -> Outcome:
@@ -32,6 +32,17 @@ def test_only_a_fault_that_is_listed_is_the_clients_and_only_while_it_lasts(
     check: str, ok: bool, expected: bool
 ) -> None:
     assert outcome(check, ok).as_expected == expected
+
+
+def test_a_check_holds_only_with_and_without_the_cache() -> None:
+    live = [outcome("a", True), outcome("b", True), outcome("c", False)]
+    kept = [outcome("a", True), outcome("b", False), outcome("c", True), outcome("d", False)]
+    assert [(one.check, one.ok) for one in together(live, kept)] == [
+        ("a", True),
+        ("b", False),
+        ("c", False),
+        ("d", False),
+    ]
 
 
 def test_every_listed_fault_is_a_check_that_there_is() -> None:
