@@ -105,7 +105,7 @@ def _resume() -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "The frames that follow, as they come",
-                "content": {"text/event-stream": {"schema": {"$ref": _REF.format(model="Event")}}},
+                "content": {"text/event-stream": {"schema": {"$ref": REF.format(model="Event")}}},
             },
             "404": _NO_REPLY,
             "422": {"description": "No number", "content": _json_of("Error")},
