@@ -27,7 +27,7 @@ Codes are the kinds of faults (`chat.events.Fault`) and the gateway's own. The b
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from app.chat.events import Fault
 
@@ -59,12 +59,16 @@ class Violation:
     message: str
 
 
+Shape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""The body of an error in some format, from `to_dict`."""
+
+
 class ParleyError(Exception):
     code: ClassVar[str] = "internal_error"
     status: int = 500
     retryable: bool = False
 
-    shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    shape: Shape | None = None
     """How the caller's own format says an error; None: in the gateway's form."""
 
     def __init__(self, message: str, param: str | None = None) -> None:

@@ -16,7 +16,7 @@ from app import __version__
 from app.api import admin
 from app.api.body import Receive, read_body
 from app.api.chat import ChatEndpoint
-from app.api.completions import read_completion
+from app.api.completions import COMPLETIONS, read_completion
 from app.api.convert import convert
 from app.api.desk import Desk
 from app.api.edge import Edge
@@ -91,7 +91,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
     app.state.client, app.state.table, app.state.desk = client, table, desk
     app.state.chat = ChatEndpoint(desk)
-    app.state.completions = ChatEndpoint(desk, read_completion, "completions")
+    app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error)
     app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)
     try:
         yield

@@ -6,9 +6,22 @@ A key that is not here is an error that names it; `extra_body` takes anything.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _choice(value: Any) -> Any:
+    """`any` is AgentScope's old word for `required`."""
+    if not isinstance(value, dict):
+        return "required" if value == "any" else value
+    function = value.get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise ValueError('must be a word, a name, or an object that says {"function": {"name": …}}')
+    return value
+
+
+Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_choice)]
 
 
 class GenerateCfg(BaseModel):
@@ -29,9 +42,9 @@ class GenerateCfg(BaseModel):
     """One reply a request: only 1 is allowed."""
     stop: str | list[str] | None = None
 
-    function_choice: str | dict[str, Any] | None = None
+    function_choice: Choice = None
     """`auto`, `none`, `required` or the name of a function."""
-    tool_choice: str | dict[str, Any] | None = None
+    tool_choice: Choice = None
     parallel_function_calls: bool | None = None
     parallel_tool_calls: bool | None = None
 

@@ -16,7 +16,7 @@ from app.api.shelf import Kept
 from app.cache import Control, Source, control
 from app.chat.messages import ChatRequest
 from app.chat.reply import Reply
-from app.errors import ParleyError
+from app.errors import ParleyError, Shape
 from app.formats.base import ReplyInfo
 from app.gateway import Asked, Gateway, Route, new_reply_id
 from app.observe.logs import RequestLog
@@ -24,14 +24,19 @@ from app.steps.media import Wanted
 
 
 class ChatEndpoint:
-    """`read` makes a request of a body; `face` is its name in the logs."""
+    """`read` makes a request of a body; `face` is its name in the logs; `shape` says errors known before it is read."""
 
     def __init__(
-        self, desk: Desk, read: Callable[[bytes | bytearray, Limits], Reading] = read, face: str = "chat"
+        self,
+        desk: Desk,
+        read: Callable[[bytes | bytearray, Limits], Reading] = read,
+        face: str = "chat",
+        shape: Shape | None = None,
     ) -> None:
         self._desk = desk
         self._read = read
         self._face = face
+        self._shape = shape
         self._limits = Limits(**desk.server.model_dump(include=set(Limits.model_fields)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,6 +48,7 @@ class ChatEndpoint:
             entry.gone()
         except ParleyError as error:
             entry.failed(error)
+            error.shape = error.shape or self._shape
             await send_error(send, error, request_id)
         finally:
             entry.write()

@@ -1,69 +1,115 @@
 """`POST /v1/chat/completions`: the same journey for clients of OpenAI's SDKs.
 
 What the gateway knows by a name of its own is translated; everything else a caller says is passed on as it is, as
-`extra_body` is, except what would need more than one reply or a reply that is not told.
+`extra_body` is, except what would need more than one reply or a reply that is not told. Violations are named as this
+caller said them: what `POST /v1/chat` has in `generate_cfg` stands at the top here.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import Envelope, Limits, Reading, understood
+from app.api.envelope import Envelope, Limits, Reading, in_lists, understood
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.formats.base import Format
 from app.formats.openai import OPENAI
-from app.formats.violations import violations
-from app.params import UNSENT, GenerateCfg
+from app.formats.violations import json_path, violations
+from app.params import GenerateCfg
 
-_ENVELOPE = {"model", "messages", "tools", "functions", "stream", "metadata"}
-_KNOWN = set(GenerateCfg.model_fields) - UNSENT - {"extra_body"}
+_ENVELOPE = {"model", "messages", "tools", "functions", "stream", "metadata", "cache"}
+_KNOWN = set(GenerateCfg.model_fields) - {"extra_body"}
+_ELSEWHERE = "is a field of POST /v1/chat"
 _REFUSED = {
     "logprobs": "the gateway does not tell log probabilities",
     "top_logprobs": "the gateway does not tell log probabilities",
     "audio": "the gateway tells replies as text",
     "modalities": "the gateway tells replies as text",
     "prediction": "is not known here",
+    "extra_body": "its fields stand at the top of the body",
+    "generate_cfg": f"{_ELSEWHERE}; here its keys stand at the top of the body",
+    "include_usage": "stands in stream_options",
+    **dict.fromkeys(set(Envelope.model_fields) - _ENVELOPE - {"generate_cfg", "include_usage"}, _ELSEWHERE),
 }
-_IGNORED = {"stream_options", "function_call"}
+_OPTIONS = {"include_usage", "include_obfuscation"}
+"""Of `stream_options`. Padding against listeners is never sent, and nobody can rely on it."""
+_TRANSLATED = {"stream_options", "function_call"}
+_PLACES = ("generate_cfg.extra_body.", "generate_cfg.")
 
 
 def read_completion(raw: bytes | bytearray, limits: Limits) -> Reading:
     """The request in a body of OpenAI's form. Raises BadRequest, InvalidInput, both in OpenAI's shape."""
+    face = COMPLETIONS
     try:
-        return understood(_envelope(raw), limits)
+        body = _object(raw)
+        face = _OF_OLD if _chooses_as_of_old(body) else COMPLETIONS
+        return _reading(body, limits).model_copy(update={"reply_format": face})
     except ParleyError as error:
-        error.shape = OPENAI.error
+        error.shape = face.error
         raise
 
 
-def _envelope(raw: bytes | bytearray) -> Envelope:
+def _object(raw: bytes | bytearray) -> dict[str, Any]:
     try:
         body = from_json(bytes(raw))
     except ValueError as error:
         raise BadRequest(f"the body is no JSON: {error}") from None
     if not isinstance(body, dict):
         raise BadRequest("the body must be an object")
-    refused = [Violation(key, _REFUSED[key]) for key in _REFUSED if body.get(key) not in (None, False, [], ["text"])]
+    return body
+
+
+def _reading(body: dict[str, Any], limits: Limits) -> Reading:
     options = body.get("stream_options")
-    if options is not None and not isinstance(options, dict):
-        refused.append(Violation("stream_options", "must be an object"))
+    refused = [Violation(key, _REFUSED[key]) for key in _REFUSED if body.get(key) not in (None, False, [], ["text"])]
+    refused += [*_choice_problems(body.get("function_call")), *_option_problems(options)]
     try:
         envelope = Envelope.model_validate(_translated(body, options if isinstance(options, dict) else {}))
+        reading = understood(envelope, limits)
     except ValidationError as error:
-        found = violations(error, body)
-        refused += (Violation(item.path.removeprefix("generate_cfg."), item.message) for item in found)
+        refused += [*violations(error, _as_chat(body)), *in_lists(body | {"format": "openai"}, limits)]
+    except InvalidInput as error:
+        refused += error.violations
     if refused:
         raise InvalidInput(refused)
-    return envelope
+    return reading
+
+
+def _as_chat(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with places for both ways of saying an option."""
+    return body | {"generate_cfg": body}
+
+
+def _chooses_as_of_old(body: dict[str, Any]) -> bool:
+    return body.get("function_call") is not None and body.get("tool_choice") is None
+
+
+def _choice_problems(choice: Any) -> list[Violation]:
+    if isinstance(choice, dict):
+        return [] if isinstance(choice.get("name"), str) else [Violation("function_call.name", "must be a string")]
+    return [] if isinstance(choice, str | None) else [Violation("function_call", "must be a string or an object")]
+
+
+def _option_problems(options: Any) -> list[Violation]:
+    if options is None:
+        return []
+    if not isinstance(options, dict):
+        return [Violation("stream_options", "must be an object")]
+    unknown = [key for key in options if key not in _OPTIONS and options[key] not in (None, False)]
+    wrong = [key for key in _OPTIONS if not isinstance(options.get(key), bool | None)]
+    return [
+        *(Violation(json_path([key], "stream_options"), "is not known here") for key in unknown),
+        *(Violation(f"stream_options.{key}", "must be true or false") for key in sorted(wrong)),
+    ]
 
 
 def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in body.items() if value is not None}
     params = {key: value for key, value in given.items() if key in _KNOWN}
-    choice = given.get("function_call")
-    if choice is not None and "tool_choice" not in params:
-        params["function_choice"] = choice.get("name") if isinstance(choice, dict) else choice
-    rest = given.keys() - _ENVELOPE - _KNOWN - _IGNORED - _REFUSED.keys()
+    if _chooses_as_of_old(body) and not _choice_problems(choice := given["function_call"]):
+        params["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
+    rest = given.keys() - _ENVELOPE - _KNOWN - _TRANSLATED - _REFUSED.keys()
     if rest:
         params["extra_body"] = {key: given[key] for key in given if key in rest}
     return {
@@ -73,3 +119,32 @@ def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
         "generate_cfg": params,
         "include_usage": options.get("include_usage") is True,
     }
+
+
+def _told(error: dict[str, Any]) -> dict[str, Any]:
+    """An error of this face: its places are those of the caller's body."""
+    at_the_top = {**error, "message": _at_the_top(error["message"])}
+    if error["param"]:
+        at_the_top["param"] = _at_the_top(error["param"])
+    if "violations" in error:
+        found = error["violations"]
+        at_the_top["violations"] = [one | {"param": one["param"] and _at_the_top(one["param"])} for one in found]
+    return OPENAI.error(at_the_top)
+
+
+def _at_the_top(place: str) -> str:
+    return next((place.removeprefix(prefix) for prefix in _PLACES if place.startswith(prefix)), place)
+
+
+def _told_as_of_old(error: dict[str, Any]) -> dict[str, Any]:
+    told = _told(error)
+    inner = told["error"]
+    if inner["param"] and inner["param"].startswith("function_choice"):
+        inner["param"] = inner["param"].replace("function_choice", "function_call", 1)
+        inner["message"] = inner["message"].replace("function_choice", "function_call", 1)
+    return told
+
+
+COMPLETIONS: Format = replace(OPENAI, error=_told)
+_OF_OLD = replace(OPENAI, error=_told_as_of_old)
+"""For callers that choose by `function_call`."""

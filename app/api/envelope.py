@@ -135,14 +135,18 @@ def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> 
     found = violations(error, body)
     if not isinstance(body, dict):
         return InvalidInput(found)
-    refusal = InvalidInput([*found, *(list(_too_many(body, limits)) or _inside(body))])
+    refusal = InvalidInput([*found, *in_lists(body, limits)])
     name = body.get("reply_format") or body.get("format")
     refusal.shape = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
     return refusal
 
 
-def _inside(body: dict[str, Any]) -> Iterator[Violation]:
+def in_lists(body: dict[str, Any], limits: Limits) -> list[Violation]:
     """The envelope is wrong: look at what is in it all the same, so that everything is reported at once."""
+    return list(_too_many(body, limits)) or list(_inside(body))
+
+
+def _inside(body: dict[str, Any]) -> Iterator[Violation]:
     name, messages = body.get("format", "qwen"), body.get("messages")
     form = FORMATS.get(name) if isinstance(name, str) else None
     if form is not None and isinstance(messages, list) and messages:

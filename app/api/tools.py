@@ -28,6 +28,8 @@ def read_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list
 def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
         return "", "must be a function object with a name"
+    if isinstance(schema.get("type"), str) and schema["type"] != "function":
+        return ".type", "must be function: other tools are not known here"
     if "name" not in schema:
         return ".name", "is required"
     name = schema["name"]

@@ -19,21 +19,21 @@ class Choice:
 def choice(request: ChatRequest) -> Choice:
     """Raises InvalidInput for a function that was not given. Without functions there is nothing to choose."""
     params = request.params
-    said = params.get("function_choice")
-    said = params.get("tool_choice") if said is None else said
+    field = "tool_choice" if params.get("function_choice") is None else "function_choice"
+    said = params.get(field)
     names = [tool.name for tool in request.tools]
     name = _name(said)
     if name is None:
         word = "auto" if said is None else str(said)
         if word == "required" and not names:
-            raise _invalid("there are no functions to choose from")
+            raise _invalid(field, "there are no functions to choose from")
         if word == "required" and len(names) == 1:
             return Choice("named", names[0])
         return Choice(word if names else "none")
     if not names:
-        raise _invalid("there are no functions to choose from")
+        raise _invalid(field, "there are no functions to choose from")
     if name not in names:
-        raise _invalid(f"{name!r} is none of the functions ({', '.join(sorted(names))}), auto, none or required")
+        raise _invalid(field, f"{name!r} is none of the functions ({', '.join(sorted(names))}), auto, none or required")
     return Choice("named", name)
 
 
@@ -44,8 +44,8 @@ def _name(said: Any) -> str | None:
     return None if said is None or said in _WORDS else str(said)
 
 
-def _invalid(text: str) -> InvalidInput:
-    return InvalidInput([Violation("generate_cfg.function_choice", text)])
+def _invalid(field: str, text: str) -> InvalidInput:
+    return InvalidInput([Violation(f"generate_cfg.{field}", text)])
 
 
 def parallel(request: ChatRequest) -> bool:

@@ -1,0 +1,267 @@
+"""What `POST /v1/chat/completions` takes, passes on and refuses, and how it says so."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.asking import QUESTION, TOOL, Json, ask, profiled, refusing, sent
+from tests.inprocess import SERVER, ModelServer, Running
+
+NAMED = {"type": "function", "function": {"name": "f"}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {"type": "object"}}}
+LISTED = {"functions": [TOOL["function"]]}
+
+
+def refused(**body: Any) -> Json:
+    """The error; nothing was sent to the model server."""
+    server = ModelServer()
+    answer = ask(server, **body)
+    error: Json = answer.json["error"]
+    assert not server.requests
+    assert answer.json.keys() == {"error"}
+    assert error.keys() >= {"message", "type", "param", "code"}
+    assert (answer.status, error["status"], error["type"]) == (error["status"], answer.status, "invalid_request_error")
+    return error
+
+
+# -- what is sent ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"max_completion_tokens": 5}, {"max_tokens": 5}),
+        ({"max_tokens": 5}, {"max_tokens": 5}),
+        ({"n": 1}, {"n": 1}),
+        ({"n": None, "stop": None, "tools": None, "user": None}, {}),
+        ({"stop": "x"}, {"stop": "x"}),
+        ({"stop": ["x", "y"]}, {"stop": ["x", "y"]}),
+        ({"response_format": {"type": "json_object"}}, {"response_format": {"type": "json_object"}}),
+        ({"response_format": SCHEMA}, {"response_format": SCHEMA}),
+        ({"temperature": 0, "top_p": 0.5, "seed": 7}, {"temperature": 0, "top_p": 0.5, "seed": 7}),
+        ({"logit_bias": {"5": -100}}, {"logit_bias": {"5": -100}}),
+        ({"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ({"logprobs": False, "top_logprobs": 0, "modalities": ["text"]}, {}),
+        ({"metadata": {"k": "v"}}, {}),
+        ({"cache": {"mode": "off"}}, {}),
+        ({"tool_choice": "none"}, {}),
+        ({"parallel_tool_calls": False}, {}),
+        ({"tools": []}, {}),
+    ],
+)
+def test_an_option_is_sent_under_the_servers_name(body: Json, told: Json) -> None:
+    assert sent(**body) == told
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"user": "u", "store": True, "service_tier": "auto", "safety_identifier": "s", "prompt_cache_key": "p"},
+        {"chat_template_kwargs": {"enable_thinking": False}, "guided_json": {"type": "object"}},
+        {"verbosity": "low", "web_search_options": {"a": [1, None, {}]}},
+    ],
+)
+def test_what_the_gateway_does_not_know_is_passed_on(body: Json) -> None:
+    assert sent(**body) == body
+
+
+@pytest.mark.parametrize("field", ["lang", "request_timeout", "max_retries", "max_input_tokens", "fncall_prompt_type"])
+def test_what_is_the_gateways_own_business_is_not_sent(field: str) -> None:
+    value = {
+        "lang": "zh",
+        "request_timeout": 5,
+        "max_retries": 1,
+        "max_input_tokens": 900,
+        "fncall_prompt_type": "qwen",
+    }
+    assert sent(**{field: value[field]}) == {}
+
+
+def test_the_gateways_own_options_work_here_too() -> None:
+    messages = [{"role": "user", "content": "word " * 500}, {"role": "assistant", "content": "so"}, *QUESTION]
+    told = sent(messages=messages, max_input_tokens=100)
+    assert len(json.dumps(told["messages"])) < 1000
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        ("any", "required"),
+        ("f", NAMED),
+        (NAMED, NAMED),
+    ],
+)
+def test_a_choice_of_tools_may_be_said_in_every_form(choice: Any, told: Any) -> None:
+    assert sent(tools=[TOOL], tool_choice=choice) == {"tools": [TOOL], "tool_choice": told}
+
+
+@pytest.mark.parametrize(("choice", "told"), [("auto", "auto"), ("none", "none"), ({"name": "f"}, NAMED)])
+def test_functions_of_old_are_tools(choice: Any, told: Any) -> None:
+    assert sent(**LISTED, function_call=choice) == {"tools": [TOOL], "tool_choice": told}
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_whether_calls_may_be_parallel_is_passed_on(parallel: bool) -> None:
+    assert sent(tools=[TOOL], parallel_tool_calls=parallel)["parallel_tool_calls"] is parallel
+
+
+def test_a_strict_tool_stays_strict() -> None:
+    strict = {"type": "function", "function": {**TOOL["function"], "strict": True}}
+    assert sent(tools=[strict])["tools"] == [strict]
+
+
+# -- what is refused ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"n": "1"}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 5}, "top_logprobs"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"audio": {"voice": "a", "format": "wav"}}, "audio"),
+        ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": True}, "stream_options"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_p": 2}, "top_p"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"stop": 5}, "stop"),
+        ({"logit_bias": {"5": "x"}}, 'logit_bias["5"]'),
+        ({"response_format": "json"}, "response_format"),
+        ({"metadata": {"k": 1}}, "metadata.k"),
+        ({"model": 5}, "model"),
+        ({"messages": []}, "messages"),
+        ({"messages": "Hi"}, "messages"),
+        ({"messages": ["Hi"]}, "messages[0]"),
+        ({"messages": None}, "messages"),
+        ({"tools": "x"}, "tools"),
+        ({"tools": [5]}, "tools[0]"),
+        ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [TOOL], **LISTED}, None),
+        ({"tools": [TOOL], "tool_choice": "g"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": 5}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "allowed_tools": {}}}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({**LISTED, "function_call": "g"}, "function_call"),
+        ({**LISTED, "function_call": {"name": "g"}}, "function_call"),
+        ({**LISTED, "function_call": {}}, "function_call.name"),
+        ({**LISTED, "function_call": 5}, "function_call"),
+        ({"extra_body": {"top_k": 1}}, "extra_body"),
+        ({"generate_cfg": {"top_k": 1}}, "generate_cfg"),
+        ({"format": "qwen"}, "format"),
+        ({"reply_format": "autogen"}, "reply_format"),
+        ({"include_usage": True}, "include_usage"),
+        ({"cache": {"mode": "sometimes"}}, "cache.mode"),
+        ({"response_format": {"x": float("inf")}}, "response_format.x"),
+        ({"odd": {"x": [float("nan")]}}, "odd.x[0]"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_the_callers_name_for_it(body: Json, param: str | None) -> None:
+    error = refused(**body)
+    assert (error["param"], error["code"], error["status"]) == (param, "invalid_request", 422)
+    assert error["message"].startswith(f"{param or 'body'}: ")
+    assert "generate_cfg." not in error["message"]
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    error = refused(n=2, logprobs=True, stream_options={"x": 1}, messages=[{"role": "user"}], tools=[5])
+    assert [one["param"] for one in error["violations"]] == [
+        "logprobs",
+        "stream_options.x",
+        "n",
+        "messages[0]",
+        "tools[0]",
+    ]
+    error = refused(logprobs=True, messages=[{"role": "user"}], tools=[5])
+    assert [one["param"] for one in error["violations"]] == ["logprobs", "messages[0]", "tools[0]"]
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"\xff", b"null", b"[" * 100_000])
+def test_what_is_no_json_object_is_told_in_openais_shape(raw: bytes) -> None:
+    with Running() as gateway:
+        answer = gateway.post("/v1/chat/completions", raw)
+    assert (answer.status, answer.json["error"]["type"]) == (400, "invalid_request_error")
+
+
+def test_a_body_that_is_too_long_is_told_in_openais_shape() -> None:
+    answer = ask(settings={**SERVER, "server": {"max_body_bytes": 1024}}, user="u" * 1024)
+    assert (answer.status, answer.json["error"]["type"]) == (413, "invalid_request_error")
+
+
+def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
+    with Running() as gateway:
+        gateway.app.state.desk.busy = gateway.app.state.settings.server.max_concurrent_requests
+        answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
+    assert (answer.status, answer.json["error"]["type"]) == (503, "overloaded_error")
+
+
+# -- what the model server refuses ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("status", "error", "told", "kind"),
+    [
+        (400, {"message": "bad", "type": "invalid_request_error"}, 400, "invalid_request_error"),
+        (401, {"message": "no", "code": "invalid_api_key"}, 502, "authentication_error"),
+        (403, {"message": "no"}, 502, "permission_error"),
+        (404, {"message": "no", "code": "model_not_found"}, 404, "invalid_request_error"),
+        (429, {"message": "slow down", "code": "rate_limit_exceeded"}, 429, "rate_limit_error"),
+        (429, {"message": "pay", "code": "insufficient_quota"}, 429, "insufficient_quota"),
+        (500, {"message": "oops"}, 502, "server_error"),
+        (503, {"message": "busy"}, 503, "overloaded_error"),
+    ],
+)
+def test_what_the_model_server_refuses_is_told_in_openais_shape(
+    status: int, error: Json, told: int, kind: str, stream: bool
+) -> None:
+    answer = ask(refusing(status, error), stream=stream, max_retries=0)
+    assert (answer.status, answer.json["error"]["type"]) == (told, kind)
+    assert answer.json["error"]["upstream"]["status"] == status
+
+
+def test_how_long_to_wait_is_told_as_openai_does() -> None:
+    answer = ask(refusing(429, {"message": "slow down"}, {"retry-after": "7"}), max_retries=0)
+    assert (answer.headers["retry-after"], answer.headers["retry-after-ms"]) == ("7", "7000")
+
+
+# -- who asks ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [None, "Bearer sk-x", "bearer sk-x", "Bearer ", "Basic eDp5", "sk-x", "Bearer \xe9"])
+def test_a_callers_key_is_never_sent_on(key: str | None) -> None:
+    server = ModelServer()
+    settings = {"upstreams": {"local": {**SERVER["upstreams"]["local"], "api_key": "ours"}}, "models": SERVER["models"]}
+    body = json.dumps({"model": "m", "messages": QUESTION}).encode()
+    with Running(settings, server) as gateway:
+        answer = gateway.post("/v1/chat/completions", body, {"authorization": key} if key else None)
+    (request,) = server.requests
+    assert (answer.status, request.headers["authorization"]) == (200, "Bearer ours")
+
+
+# -- profiles ----------------------------------------------------------
+
+
+def test_prompted_tools_are_explained_and_not_sent() -> None:
+    told = sent(profiled(native_tools=False), tools=[TOOL], messages=QUESTION)
+    assert "tools" not in told
+    assert '"name": "f"' in json.dumps(told["messages"][0]["content"]).replace('\\"', '"')
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(native: bool) -> None:
+    answer = ask(settings=profiled(native_tools=native), tools=[TOOL], tool_choice="g")
+    assert (answer.status, answer.json["error"]["param"]) == (422, "tool_choice")
