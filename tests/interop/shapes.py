@@ -14,7 +14,13 @@ def an_object(required: dict[str, Any], optional: dict[str, Any] | None = None) 
 USAGE = an_object({"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT})
 FUNCTION = an_object({"name": {"type": "string", "minLength": 1}, "arguments": {"type": "string"}})
 CALL = an_object({"id": {"type": "string", "minLength": 1}, "type": {"const": "function"}, "function": FUNCTION})
-SPOKEN = {"content": TEXT, "refusal": TEXT, "reasoning_content": {"type": "string", "minLength": 1}}
+DETAILS = {"type": "array", "minItems": 1}
+SPOKEN = {
+    "content": TEXT,
+    "refusal": TEXT,
+    "reasoning_content": {"type": "string", "minLength": 1},
+    "reasoning_details": DETAILS,
+}
 HEAD = {"id": {"type": "string", "minLength": 1}, "created": {"type": "integer"}, "model": {"type": "string"}}
 
 COMPLETION = an_object(

@@ -2,6 +2,7 @@
 
 Reasoning is `delta.reasoning_content`, calls are proper deltas with an index of their own, the usage chunk comes where
 the caller asked for it, `[DONE]` closes, and an error is a data event with an `error` object, as the SDKs expect.
+What the caller must know stands in `warnings` beside the choices of the last chunk that has any.
 """
 
 from typing import Any
@@ -63,8 +64,8 @@ class ChunkEncoder:
                 out.append(self._completed(step.segment))
         return b"".join(out)
 
-    def _delta(self, delta: bytes, finish: bytes = b"null") -> bytes:
-        return b'%b{"index":0,"delta":%b,"finish_reason":%b}]}\n\n' % (self._head, delta, finish)
+    def _delta(self, delta: bytes, finish: bytes = b"null", beside: bytes = b"") -> bytes:
+        return b'%b{"index":0,"delta":%b,"finish_reason":%b}]%b}\n\n' % (self._head, delta, finish, beside)
 
     def _started(self, segment: Segment) -> bytes:
         if segment.kind != "function_call":
@@ -94,7 +95,7 @@ class ChunkEncoder:
         out = self._details(segment.extra)
         late = _opaque(segment.extra) if segment.kind == "function_call" and segment.index not in self._marked else {}
         if late:
-            out += self._delta(_json({"tool_calls": [{"index": self._calls[segment.index], **late}]}))
+            out += self._delta(escaped(_json({"tool_calls": [{"index": self._calls[segment.index], **late}]})))
         return out
 
     def _details(self, extra: dict[str, Any]) -> bytes:
@@ -102,7 +103,9 @@ class ChunkEncoder:
         return self._delta(escaped(_json({"reasoning_details": details}))) if details else b""
 
     def _finish(self, finish: Finish) -> bytes:
-        out = self._details(self._segmenter.loose_extra) + self._delta(b"{}", _json(finish.reason))
+        warnings = list(self._info.warnings)
+        beside = b',"warnings":%b' % escaped(_json(warnings)) if warnings else b""
+        out = self._details(self._segmenter.loose_extra) + self._delta(b"{}", _json(finish.reason), beside)
         if self._info.include_usage:
             out += b'%b],"usage":%b}\n\n' % (self._head, _json(finish.usage))
         return out + b"data: [DONE]\n\n"
@@ -141,6 +144,7 @@ class CompletionEncoder:
                 {"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish.reason},
             ],
             "usage": finish.usage,
+            **({"warnings": list(info.warnings)} if info.warnings else {}),
         }
 
     def _message(self) -> dict[str, Any]:
