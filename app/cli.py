@@ -12,6 +12,9 @@ from typing import Any
 from app import __version__
 from app.settings import Settings, SettingsError, load
 
+FORMAT_NAMES = ("qwen", "openai", "autogen", "agentscope", "agentscope2")
+"""Those of FORMATS, which takes too long to load for a command line that is wrong."""
+
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
@@ -49,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--json", action="store_true", help="print every event as a line of JSON")
     convert = commands.add_parser("convert", help="a conversation of one format in another")
     convert.add_argument("file", type=Path, help="a JSON file with a list of messages; - for standard input")
-    convert.add_argument("--from", dest="source", default="auto", help="qwen, openai, autogen, agentscope, agentscope2")
-    convert.add_argument("--to", dest="target", required=True, help="one of the same")
+    convert.add_argument("--from", dest="source", default="auto", choices=["auto", *FORMAT_NAMES], help="its format")
+    convert.add_argument("--to", dest="target", required=True, choices=FORMAT_NAMES, help="the format to write")
     convert.add_argument("--strict", action="store_true", help="refuse what would be lost")
     cache = commands.add_parser("cache", help="what the cache holds, or empty it")
     cache.add_argument("action", choices=["stats", "purge"])
@@ -123,9 +126,10 @@ def _convert(arguments: argparse.Namespace) -> int:
         text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
         asked = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
         answer = convert(json.dumps(asked | {"messages": json.loads(text)}).encode())
-    except (OSError, ValueError) as error:
-        print(f"parley: {arguments.file}: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        raise _Unusable(f"{arguments.file}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise _Unusable(f"{arguments.file}: is no JSON ({error})") from None
     except ParleyError as error:
         found = error.violations if isinstance(error, InvalidInput) else ()
         for line in [f"{one.path}: {one.message}" for one in found] or [error.message]:

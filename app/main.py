@@ -20,6 +20,7 @@ from app.api.completions import COMPLETIONS, read_completion
 from app.api.convert import convert
 from app.api.desk import Desk
 from app.api.edge import Edge
+from app.api.limits import limits
 from app.api.models import listing, one
 from app.api.openapi import describe
 from app.api.resume import CancelEndpoint, ResumeEndpoint
@@ -151,7 +152,7 @@ def _plain_routes(app: FastAPI) -> None:
         server: Server = request.app.state.settings.server
         receive = cast(Receive, request.receive)
         body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds)
-        return JSONResponse(await asyncio.to_thread(convert, body))
+        return JSONResponse(await asyncio.to_thread(convert, body, limits(server)))
 
     @app.get("/healthz", tags=["health"], summary="The process lives")
     async def healthz() -> dict[str, str]:

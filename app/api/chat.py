@@ -10,7 +10,8 @@ from collections.abc import Callable
 from app.api.body import CallerGone, Receive, Scope, read_body
 from app.api.delivery import Delivery, Send
 from app.api.desk import Desk, Opening
-from app.api.envelope import CacheControl, Limits, Reading, read
+from app.api.envelope import CacheControl, Reading, read
+from app.api.limits import Limits, limits
 from app.api.problems import send_error
 from app.api.shelf import Kept
 from app.cache import Control, Source, control
@@ -37,7 +38,7 @@ class ChatEndpoint:
         self._read = read
         self._face = face
         self._shape = shape
-        self._limits = Limits(**desk.server.model_dump(include=set(Limits.model_fields)))
+        self._limits = limits(desk.server)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]

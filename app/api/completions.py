@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import Envelope, Limits, Reading, in_lists, understood
+from app.api.envelope import Envelope, Reading, in_lists, understood
+from app.api.limits import Limits
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats.base import Format
 from app.formats.openai import OPENAI

@@ -9,12 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from app.api.envelope import FormatName
+from app.api.limits import Limits, odd_values, too_many
 from app.chat.messages import Message, Text
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect
 from app.formats.violations import violations
+
+_MOST_NESTING = 200
+"""Deeper than any JSON that is read."""
 
 
 class Conversion(BaseModel):
@@ -35,7 +39,7 @@ class Converted(BaseModel):
     warnings: list[str]
 
 
-def convert(raw: bytes | bytearray) -> dict[str, Any]:
+def convert(raw: bytes | bytearray, limits: Limits | None = None) -> dict[str, Any]:
     """The answer to such a body. Raises BadRequest, InvalidInput."""
     try:
         asked = Conversion.model_validate_json(raw)
@@ -44,6 +48,10 @@ def convert(raw: bytes | bytearray) -> dict[str, Any]:
         if first["type"] == "json_invalid":
             raise BadRequest(f"the body is no JSON: {first['msg']}") from None
         raise InvalidInput(violations(error, from_json(bytes(raw)))) from None
+    found = list(too_many({"messages": asked.messages}, limits)) if limits else []
+    found = found or list(odd_values(asked.messages, "messages", limits.max_nesting if limits else _MOST_NESTING))
+    if found:
+        raise InvalidInput(found)
     return converted(asked)
 
 

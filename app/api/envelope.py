@@ -1,19 +1,19 @@
 """What a caller of `POST /v1/chat` may say, and what it is told."""
 
-import math
 from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
+from app.api.limits import Limits, odd_values, too_many
 from app.api.tools import read_tools
 from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Mode, Options
 from app.formats.detect import detect
-from app.formats.violations import json_path, violations
+from app.formats.violations import violations
 from app.params import GenerateCfg
 
 FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
@@ -66,15 +66,6 @@ class Envelope(BaseModel):
         return self.stream_mode if self.stream else "whole"
 
 
-class Limits(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    max_messages: int
-    max_content_items: int
-    max_functions: int
-    max_nesting: int
-
-
 class Reading(BaseModel):
     """A request that was understood."""
 
@@ -99,7 +90,7 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
     """Raises InvalidInput with every violation, in the form of the reply's format."""
     name, mixed = (envelope.format, []) if envelope.format != "auto" else detect(envelope.messages)
     form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]
-    _refuse(list(_too_many(dict(envelope), limits)), reply)
+    _refuse(list(too_many(dict(envelope), limits)), reply)
     found = list(_beyond(envelope, limits))
     decoded = form.decode(envelope.messages, envelope.options)
     found += mixed
@@ -143,7 +134,7 @@ def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> 
 
 def in_lists(body: dict[str, Any], limits: Limits) -> list[Violation]:
     """The envelope is wrong: look at what is in it all the same, so that everything is reported at once."""
-    return list(_too_many(body, limits)) or list(_inside(body))
+    return list(too_many(body, limits)) or list(_inside(body))
 
 
 def _inside(body: dict[str, Any]) -> Iterator[Violation]:
@@ -156,45 +147,10 @@ def _inside(body: dict[str, Any]) -> Iterator[Violation]:
             yield from read_tools(field, body[field])[1]
 
 
-def _too_many(body: dict[str, Any], limits: Limits) -> Iterator[Violation]:
-    """Lists that are too long to be looked at one by one."""
-    messages = body.get("messages")
-    if isinstance(messages, list):
-        if len(messages) > limits.max_messages:
-            yield Violation("messages", f"more than {limits.max_messages} messages")
-        elif sum(map(_items, messages)) > limits.max_content_items:
-            yield Violation("messages", f"more than {limits.max_content_items} content items")
-    for field in ("functions", "tools"):
-        if isinstance(body.get(field), list) and len(body[field]) > limits.max_functions:
-            yield Violation(field, f"more than {limits.max_functions} functions")
-
-
-def _items(message: Any) -> int:
-    """The entries of a message's lists, and of the lists in them (results, the frames of a video)."""
-    lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
-    return sum(len(entries) + sum(map(_items, entries)) for entries in lists)
-
-
 def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
     """Limits that types cannot say: how deep, and no number that JSON lacks."""
     for field in ("messages", "functions", "tools"):
-        yield from _odd(getattr(envelope, field), field, limits.max_nesting)
+        yield from odd_values(getattr(envelope, field), field, limits.max_nesting)
     if envelope.generate_cfg is not None:
         for field in ("extra_body", "response_format", "function_choice", "tool_choice"):
-            yield from _odd(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)
-
-
-def _odd(value: Any, path: str, room: int) -> Iterator[Violation]:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            yield Violation(path, "must be a finite number")
-        return
-    if not isinstance(value, dict | list) or not value:
-        return
-    if room == 0:
-        yield Violation(path, "is nested too deeply")
-        return
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        if isinstance(item, dict | list | float):
-            yield from _odd(item, json_path([key], path), room - 1)
+            yield from odd_values(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)

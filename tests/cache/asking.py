@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx
 from app.api.completions import read_completion
-from app.api.envelope import Limits, Reading, read
+from app.api.envelope import Reading, read
+from app.api.limits import Limits
 from app.cache.key import KeyPart, cache_key
 from app.gateway import Gateway, Prepared, Route, Way
 from app.profiles import Profile, reading

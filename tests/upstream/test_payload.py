@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.api.envelope import Limits, read
+from app.api.envelope import read
+from app.api.limits import Limits
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput
 from app.params import UNSENT, GenerateCfg

@@ -1,6 +1,6 @@
 """A conversation of the vocabulary as Qwen-Agent messages: one payload a message."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
@@ -17,7 +17,7 @@ def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Vio
     for message in messages:
         names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall) and part.id}
         out += _split(message, names)
-    return out, _misplaced(messages)
+    return out, [*_misplaced(messages), *_nameless(messages, names)]
 
 
 def _misplaced(messages: Sequence[Message]) -> list[Violation]:
@@ -28,6 +28,13 @@ def _misplaced(messages: Sequence[Message]) -> list[Violation]:
     if first is not None and first.role != "user":
         found.append(Violation(first.path, "Qwen-Agent takes no list in which the user does not speak first"))
     return found
+
+
+def _nameless(messages: Sequence[Message], names: Mapping[str | None, str]) -> Iterator[Violation]:
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolResult) and not (part.name or names.get(part.id)):
+                yield Violation(message.path, "Qwen-Agent takes no result of a function without a name")
 
 
 def _split(message: Message, names: Mapping[str | None, str]) -> list[dict[str, Any]]:
@@ -70,7 +77,9 @@ def _result(message: Message, part: ToolResult, names: Mapping[str | None, str])
     extra: dict[str, Any] = ({"function_id": part.id} if part.id else {}) | notes(part.content)
     if part.is_error is not None:
         extra["is_error"] = part.is_error
-    return _message(message, _content(part.content), name=part.name or names.get(part.id), extra=extra)
+    name = part.name or names.get(part.id)
+    body = _message(message, _content(part.content), name=name, extra=extra)
+    return body if name else {key: value for key, value in body.items() if key != "name"}
 
 
 def _content(said: Sequence[Text | Media]) -> str | list[dict[str, Any]]:
