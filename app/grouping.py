@@ -39,8 +39,12 @@ class Group:
     phase: int = -1
     details: list[Any] = field(default_factory=list)
     place: int = 0
+    marks: set[str] = field(default_factory=set)
+    """Those of _MARKS that its messages have."""
 
 
+_MARKS = ("developer", "refusal")
+"""Keys of `extra`: a system message in OpenAI's newer word, and that what was said last is a refusal."""
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
@@ -86,6 +90,8 @@ class _Builder:
             self._position += 1
         if said:
             group.texts.append(tuple(said))
+        if message.extra:
+            group.marks.update(mark for mark in _MARKS if message.extra.get(mark) is True)
         details = message.extra.get("reasoning_details")
         if isinstance(details, list):
             group.details += details

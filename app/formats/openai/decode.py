@@ -36,7 +36,7 @@ class _Decoding:
         self.warnings += (
             f"{path}.{key} is not a field of an OpenAI message and was ignored"
             for key, value in (item.model_extra or {}).items()
-            if value is not None
+            if value not in (None, [], {}, "")
         )
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the rest are their own names
         said = _said(item, path)
@@ -50,7 +50,11 @@ class _Decoding:
             self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
         parts += said
         parts += self._calls(item)
-        extra = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
+        extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
+        if item.role == "developer":
+            extra["developer"] = True
+        if _refuses(item):
+            extra["refusal"] = True
         own = path if turn and role == "assistant" else None
         return Message(role, tuple(parts), item.name, own, path, extra)
 
@@ -62,6 +66,11 @@ class _Decoding:
         if item.function_call is not None:
             calls.append(ToolCall(item.function_call.name, item.function_call.arguments))
         return calls
+
+
+def _refuses(item: wire.OpenAIMessage) -> bool:
+    parts = item.content if isinstance(item.content, list) else []
+    return bool(item.refusal) or (bool(parts) and isinstance(parts[-1], wire.RefusalPart))
 
 
 def _opaque(call: wire.ToolCallWire) -> dict[str, Any]:
@@ -93,6 +102,8 @@ def _part(part: Any, path: str) -> Text | Media:
         case wire.AudioPart():
             audio = part.input_audio
             return Media("audio", (audio.data,), format=audio.format, path=f"{path}.input_audio")
+        case wire.AudioUrlPart():
+            return Media("audio", (part.audio_url.url,), path=f"{path}.audio_url")
         case wire.FilePart():
             return Media("file", (part.file.file_data or "",), name=part.file.filename, path=f"{path}.file")
     raise AssertionError(part)

@@ -18,13 +18,17 @@ def history(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Vio
 
 
 def _messages(one: Group) -> list[dict[str, Any]]:
-    message: dict[str, Any] = {"role": one.role}
+    message: dict[str, Any] = {"role": "developer" if "developer" in one.marks and one.role == "system" else one.role}
     if one.name:
         message["name"] = one.name
-    content = _content([part for said in one.texts for part in said])
-    if one.role == "assistant" and one.calls and not content:
+    said = [part for parts in one.texts for part in parts]
+    refusal = said.pop() if "refusal" in one.marks and said and isinstance(said[-1], Text) else None
+    content = _content(said)
+    if one.role == "assistant" and (one.calls or refusal) and not content:
         content = None
     message["content"] = content
+    if isinstance(refusal, Text):
+        message["refusal"] = refusal.text
     if one.reasonings:
         message["reasoning_content"] = "\n".join(one.reasonings)
     if one.details:

@@ -3,9 +3,11 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]+")
 _REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
 
 
@@ -49,13 +51,20 @@ class ImagePart(_Wire):
         return value
 
 
-class VideoUrl(_Wire):
+class Remote(_Wire):
     url: Url
 
 
 class VideoPart(_Wire):
     type: Literal["video_url"]
-    video_url: VideoUrl
+    video_url: Remote
+
+
+class AudioUrlPart(_Wire):
+    """vLLM's way of naming sound."""
+
+    type: Literal["audio_url"]
+    audio_url: Remote
 
 
 class FramesPart(_Wire):
@@ -63,8 +72,14 @@ class FramesPart(_Wire):
     video: list[Url] = Field(min_length=1)
 
 
+def _sound(value: str) -> str:
+    if not _REMOTE.match(value) and not _BASE64.fullmatch(value, 0, 64):
+        raise ValueError("must be base64, an http(s) URL or a data URI")
+    return value
+
+
 class InputAudio(_Wire):
-    data: str = Field(min_length=1)
+    data: Annotated[str, AfterValidator(_sound)] = Field(min_length=1)
     format: str | None = None
 
 
@@ -103,6 +118,7 @@ _PARTS = {
     "video_url": "<video>",
     "video": "<frames>",
     "input_audio": "<audio>",
+    "audio_url": "<audio_url>",
     "file": "<file>",
 }
 
@@ -113,6 +129,7 @@ ContentPart = Annotated[
     | Annotated[VideoPart, Tag("<video>")]
     | Annotated[FramesPart, Tag("<frames>")]
     | Annotated[AudioPart, Tag("<audio>")]
+    | Annotated[AudioUrlPart, Tag("<audio_url>")]
     | Annotated[FilePart, Tag("<file>")],
     Discriminator(
         _part_type,
@@ -178,13 +195,25 @@ class OpenAIMessage(BaseModel):
 
     @model_validator(mode="after")
     def _each_role_its_own(self) -> "OpenAIMessage":
-        if self.role != "assistant" and (self.tool_calls or self.function_call):
-            raise ValueError("only an assistant message can have tool_calls")
+        wrong: list[InitErrorDetails] = []
+        if self.role != "assistant":
+            calls = [field for field in ("tool_calls", "function_call") if getattr(self, field)]
+            wrong += (_wrong(field, "only an assistant message can have it") for field in calls)
         if self.role == "tool" and not self.tool_call_id:
-            raise ValueError("a tool message must name its call in tool_call_id")
+            wrong.append(_wrong("tool_call_id"))
+        if self.role == "function" and not self.name:
+            wrong.append(_wrong("name"))
         if self.role in ("system", "developer", "user") and self.content is None:
-            raise ValueError("content is required")
+            wrong.append(_wrong("content"))
+        if wrong:
+            raise ValidationError.from_exception_data("message", wrong)
         return self
+
+
+def _wrong(field: str, text: str | None = None) -> InitErrorDetails:
+    """Without a text, the field is missing."""
+    kind = PydanticCustomError("not_of_role", "{text}", {"text": text}) if text else "missing"
+    return InitErrorDetails(type=kind, loc=(field,), input=None)
 
 
 OpenAIMessages = Annotated[list[OpenAIMessage], Field(min_length=1)]

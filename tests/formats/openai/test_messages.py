@@ -62,21 +62,21 @@ def test_a_part_is_read_as_what_it_says(part: Any, said: Text | Media) -> None:
     ("message", "place"),
     [
         ({"role": "nobody", "content": "x"}, "messages[1].role"),
-        ({"role": "user"}, "messages[1]"),
-        ({"role": "user", "content": None}, "messages[1]"),
+        ({"role": "user"}, "messages[1].content"),
+        ({"role": "user", "content": None}, "messages[1].content"),
         (
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "/etc/passwd"}}]},
             "messages[1].content[0].image_url.url",
         ),
         ({"role": "user", "content": [{"type": "thing"}]}, "messages[1].content[0]"),
         ({"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}, "messages[1].content[0].file"),
-        ({"role": "user", "content": "x", "tool_calls": [CALL]}, "messages[1]"),
+        ({"role": "user", "content": "x", "tool_calls": [CALL]}, "messages[1].tool_calls"),
         ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "messages[1].tool_calls[0].type"),
         (
             {"role": "assistant", "tool_calls": [{**CALL, "function": {"name": " "}}]},
             "messages[1].tool_calls[0].function.name",
         ),
-        ({"role": "tool", "content": "x"}, "messages[1]"),
+        ({"role": "tool", "content": "x"}, "messages[1].tool_call_id"),
         ("hello", "messages[1]"),
     ],
 )
