@@ -10,7 +10,7 @@ _AUTOGEN_TYPE = re.compile(r"[A-Z]\w*(Message|Event|Result)(\[\w*\])?$")
 _AUTOGEN_ALONE = frozenset({"SystemMessage", "FunctionExecutionResultMessage"})
 _SCOPE_2 = frozenset({"tool_call", "data", "hint"})
 _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
-_OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "video_url", "refusal"})
+_OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal", "input_text"})
 _QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
 _FAINT = ("agentscope2", "agentscope", "openai")
 """In this order, where nothing is decisive."""
@@ -47,6 +47,7 @@ def _sign(item: dict[str, Any]) -> str:
         item.get("role") in ("tool", "developer")
         or item.keys() & {"tool_calls", "tool_call_id"}
         or kinds & _OPENAI_PARTS
+        or any(block.get("type") == "video" and "video" in block for block in blocks)
     ):
         return "openai"
     if item.get("role") == "function" or item.keys() & {"function_call", "reasoning_content"}:

@@ -1,0 +1,145 @@
+"""Which format a list is in: by its first decisive item, and never by guessing between two."""
+
+from typing import Any
+
+import pytest
+from app.formats import FORMATS
+from app.formats.base import Options
+from app.formats.detect import detect
+
+from tests.inprocess import ModelServer, Running
+
+Json = dict[str, Any]
+PLAIN = {"role": "user", "content": "Hi"}
+URL = {"type": "url", "url": "https://h/a"}
+
+
+def said(*blocks: Json, role: str = "assistant", **fields: Any) -> Json:
+    return {"name": "a", "role": role, "content": list(blocks), **fields}
+
+
+AUTOGEN = [
+    {"type": "TextMessage", "source": "user", "content": "x"},
+    {"type": "MultiModalMessage", "source": "user", "content": ["x"]},
+    {"type": "StopMessage", "source": "a", "content": "x"},
+    {"type": "HandoffMessage", "source": "a", "target": "b", "content": "x"},
+    {"type": "ToolCallSummaryMessage", "source": "a", "content": "x"},
+    {"type": "StructuredMessage[Answer]", "source": "a", "content": {}},
+    {"type": "ToolCallRequestEvent", "source": "a", "content": []},
+    {"type": "ToolCallExecutionEvent", "source": "a", "content": []},
+    {"type": "ThoughtEvent", "source": "a", "content": "x"},
+    {"type": "ModelClientStreamingChunkEvent", "source": "a", "content": "x"},
+    {"type": "UserInputRequestedEvent", "source": "a", "request_id": "1", "content": ""},
+    {"type": "UserMessage", "source": "user", "content": "x"},
+    {"type": "AssistantMessage", "source": "a", "content": "x"},
+    {"type": "SystemMessage", "content": "x"},
+    {"type": "FunctionExecutionResultMessage", "content": []},
+]
+AGENTSCOPE2 = [
+    said({"type": "tool_call", "id": "1", "name": "f", "input": "{}"}),
+    said({"type": "data", "source": URL | {"media_type": "image/png"}}, role="user"),
+    said({"type": "hint", "hint": "x"}),
+    said({"type": "text", "text": "x"}, created_at="2026-01-01T00:00:00", finished_at=None),
+    said({"type": "text", "text": "x"}, structured_output=None),
+]
+AGENTSCOPE = [
+    said({"type": "tool_use", "id": "1", "name": "f", "input": {}}),
+    said({"type": "thinking", "thinking": "x"}),
+    said({"type": "tool_result", "id": "1", "name": "f", "output": "x"}, role="system"),
+    *(said({"type": kind, "source": URL}, role="user") for kind in ("image", "audio", "video")),
+    {"name": "u", "role": "user", "content": "x", "timestamp": "2026-01-01 00:00:00.000"},
+    {"__module__": "agentscope.message", "__name__": "Msg", "name": "u", "role": "user", "content": "x"},
+]
+OPENAI = [
+    {"role": "assistant", "content": None, "tool_calls": []},
+    {"role": "tool", "tool_call_id": "1", "content": "x"},
+    {"role": "developer", "content": "x"},
+    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://h/a"}}]},
+    {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AAAA"}}]},
+    {"role": "user", "content": [{"type": "file", "file": {"file_data": "data:a/b,x"}}]},
+    {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "https://h/a"}}]},
+    {"role": "user", "content": [{"type": "video", "video": ["https://h/1"]}]},
+    {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
+    {"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "https://h/a"}}]},
+]
+QWEN = [
+    {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "{}"}},
+    {"role": "function", "name": "f", "content": "x"},
+    {"role": "assistant", "content": "", "reasoning_content": "x"},
+    *({"role": "user", "content": [{kind: "https://h/a"}]} for kind in ("text", "image", "file", "audio", "video")),
+]
+SIGNS = {"autogen": AUTOGEN, "agentscope2": AGENTSCOPE2, "agentscope": AGENTSCOPE, "openai": OPENAI, "qwen": QWEN}
+EACH = [(form, sign) for form, signs in SIGNS.items() for sign in signs]
+MIXED = [(one, other) for one in SIGNS for other in SIGNS if one != other]
+
+
+@pytest.mark.parametrize(("form", "sign"), EACH)
+def test_one_sign_decides(form: str, sign: Json) -> None:
+    assert detect([sign]) == (form, [])
+
+
+@pytest.mark.parametrize(("form", "sign"), EACH)
+def test_words_alone_around_a_sign_decide_nothing(form: str, sign: Json) -> None:
+    assert detect([PLAIN, sign, PLAIN]) == (form, [])
+
+
+def test_every_format_has_signs() -> None:
+    assert SIGNS.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize(("one", "other"), MIXED)
+def test_two_formats_in_one_list_are_refused_at_the_second(one: str, other: str) -> None:
+    name, found = detect([PLAIN, SIGNS[one][0], PLAIN, SIGNS[other][0]])
+    assert name == one
+    assert [violation.path for violation in found] == ["messages[3]"]
+    assert one in found[0].message
+    assert other in found[0].message
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [PLAIN],
+        [{"role": "system", "content": "s"}, PLAIN, {"role": "assistant", "content": "x", "name": "a"}],
+        [{"role": "user", "content": []}],
+        [{"type": "TextMessage", "content": "x"}],
+        [{"type": "note", "source": "user", "content": "x"}],
+        [{"role": "user", "content": "x", "metadata": None}],
+        [5],
+        ["Hi"],
+        [None],
+        [{}],
+        [[]],
+    ],
+)
+def test_what_says_nothing_of_its_format_is_qwens(messages: list[Any]) -> None:
+    assert detect(messages) == ("qwen", [])
+
+
+@pytest.mark.parametrize(
+    ("message", "form"),
+    [
+        ({"role": "user", "content": [{"type": "text", "text": "x"}]}, "openai"),
+        ({"name": "u", "role": "user", "content": "x", "metadata": {}}, "agentscope"),
+        (said({"type": "text", "text": "x"}, metadata={}, created_at="2026-01-01T00:00:00"), "agentscope2"),
+    ],
+)
+def test_a_faint_sign_counts_where_nothing_is_decisive(message: Json, form: str) -> None:
+    assert detect([PLAIN, message]) == (form, [])
+    assert not FORMATS[form].decode([message], Options()).violations
+
+
+@pytest.mark.parametrize("reply", [None, *FORMATS])
+def test_a_mixed_list_is_refused_by_the_gateway(reply: str | None) -> None:
+    messages = [QWEN[0], OPENAI[1]]
+    body = {"model": "m", "format": "auto", "messages": messages}
+    with Running(server=ModelServer()) as gateway:
+        answer = gateway.post("/v1/chat", body | ({"reply_format": reply} if reply else {}))
+    assert answer.status == 422
+    assert b"messages[1]" in answer.body
+
+
+def test_auto_is_no_format_to_reply_in() -> None:
+    with Running(server=ModelServer()) as gateway:
+        answer = gateway.post("/v1/chat", {"model": "m", "messages": [PLAIN], "reply_format": "auto"})
+    assert (answer.status, answer.json["error"]["param"]) == (422, "reply_format")
