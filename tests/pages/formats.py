@@ -18,6 +18,7 @@ from app.upstream import payload
 from tests.conversations.features import FEATURES, verdict
 from tests.conversations.reading import golden, read
 from tests.formats.autogen.test_documents import ACCEPTED, REFUSED
+from tests.formats.qwen_documents import EXAMPLES, PYTHON, Example
 from tests.pages.shown import shown
 
 PROSE = Path(__file__).with_suffix(".md")
@@ -180,8 +181,32 @@ def autogen_documents() -> str:
     return _table(["Change (a pattern)", "The gateway", "Why"], rows)
 
 
+def qwen_examples() -> str:
+    rows = [[one.document, one.name, _verdict(one), one.why] for one in EXAMPLES]
+    return _table(["Document", "Example", "The gateway", "Why not as the document says"], rows)
+
+
+def qwen_python() -> str:
+    return _table(["Example", "Here"], [list(row) for row in PYTHON.items()])
+
+
+def _verdict(example: Example) -> str:
+    return "taken" if example.refused_at is None else f"refused at `{example.refused_at}`"
+
+
 PARTS: dict[str, Callable[[], str]] = {
-    one.__name__: one for one in (conversation, sent, kept, signs, reply, autogen_versions, autogen_documents)
+    one.__name__: one
+    for one in (
+        conversation,
+        sent,
+        kept,
+        signs,
+        reply,
+        autogen_versions,
+        autogen_documents,
+        qwen_examples,
+        qwen_python,
+    )
 }
 
 
