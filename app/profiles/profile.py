@@ -113,6 +113,9 @@ class Profile(BaseModel):
     """Parameters that the server calls otherwise (`repetition_penalty` → `repeat_penalty`)."""
     lacks: tuple[str, ...] = ()
     """Parameters that the server has not: they are not sent, and the caller is warned."""
+    extra_fields: tuple[str, ...] | None = None
+    """Fields that the gateway does not know and this server takes: any other is refused by its name. None: whatever is
+    said goes on to the server."""
     tool_choice_required: str | None = "required"
     """The word for "call some tool"; None: the server has none."""
     named_tool_choice: bool = True

@@ -176,6 +176,8 @@ class _Building:
         for name in sorted(extra):
             if name in _OURS:
                 self._refuse(f"extra_body.{name}", "is decided by the gateway")
+            elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
+                self._refuse(f"extra_body.{name}", "is no field that this model's server takes")
             else:
                 self._body[name] = _laid_over(self._body.get(name), extra[name])
 

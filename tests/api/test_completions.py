@@ -261,6 +261,13 @@ def test_prompted_tools_are_explained_and_not_sent() -> None:
     assert '"name": "f"' in json.dumps(told["messages"][0]["content"]).replace('\\"', '"')
 
 
+def test_a_server_that_takes_few_fields_is_sent_no_other() -> None:
+    few = profiled(extra_fields=["user"])
+    assert sent(few, user="u", temperature=1) == {"user": "u", "temperature": 1}
+    answer = ask(settings=few, user="u", mood="good")
+    assert (answer.status, answer.json["error"]["param"]) == (422, "mood")
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(native: bool) -> None:
     answer = ask(settings=profiled(native_tools=native), tools=[TOOL], tool_choice="g")
