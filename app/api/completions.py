@@ -88,7 +88,8 @@ def _chooses_as_of_old(body: dict[str, Any]) -> bool:
 
 def _choice_problems(choice: Any) -> list[Violation]:
     if isinstance(choice, dict):
-        return [] if isinstance(choice.get("name"), str) else [Violation("function_call.name", "must be a string")]
+        text = "must be a string" if "name" in choice else "is required"
+        return [] if isinstance(choice.get("name"), str) else [Violation("function_call.name", text)]
     return [] if isinstance(choice, str | None) else [Violation("function_call", "must be a string or an object")]
 
 

@@ -182,11 +182,11 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "logprobs",
         "stream_options.x",
         "n",
-        "messages[0]",
+        "messages[0].content",
         "tools[0]",
     ]
     error = refused(logprobs=True, messages=[{"role": "user"}], tools=[5])
-    assert [one["param"] for one in error["violations"]] == ["logprobs", "messages[0]", "tools[0]"]
+    assert [one["param"] for one in error["violations"]] == ["logprobs", "messages[0].content", "tools[0]"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"\xff", b"null", b"[" * 100_000])

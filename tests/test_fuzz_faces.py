@@ -1,0 +1,118 @@
+"""Whatever comes to the OpenAI face, and to translation, something sensible comes out."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from app.formats import FORMATS
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.inprocess import SERVER, Answer, ModelServer, Running
+from tests.test_fuzz import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, effort, record, usually
+
+PART = record(
+    {
+        "type": st.sampled_from(
+            ["text", "image_url", "input_audio", "file", "video_url", "video", "refusal", "tool_use"]
+        ),
+        **dict.fromkeys(("text", "refusal", "thinking"), TEXTS),
+        **dict.fromkeys(("image_url", "video_url"), TEXTS | record({"url": TEXTS | st.just("https://h/a")})),
+        "input_audio": record({"data": TEXTS | st.just("AAAA"), "format": TEXTS}),
+        "file": record({"file_data": TEXTS, "filename": TEXTS, "file_id": TEXTS}),
+        "source": record({"type": st.sampled_from(["url", "base64"]), "url": TEXTS, "data": TEXTS}),
+        **dict.fromkeys(("id", "name"), st.sampled_from(["1", "f"])),
+        **dict.fromkeys(("input", "output"), JSON),
+    }
+)
+CALL = record(
+    {
+        "id": st.sampled_from(["1", "2", ""]),
+        "type": st.just("function"),
+        "function": record({"name": st.sampled_from(["f", ""]), "arguments": st.sampled_from(["{}", "", "{"])}),
+        "extra_content": JSON,
+    }
+)
+MESSAGE = record(
+    {
+        "role": st.sampled_from(["user", "assistant", "tool", "function", "system", "developer"]),
+        "content": st.one_of(st.none(), TEXTS, st.lists(usually(PART), max_size=3)),
+        "tool_calls": st.lists(usually(CALL), max_size=2),
+        "function_call": record({"name": TEXTS, "arguments": TEXTS}),
+        "tool_call_id": st.sampled_from(["1", "2", ""]),
+        **dict.fromkeys(("name", "refusal", "reasoning_content", "reasoning"), TEXTS),
+        "reasoning_details": JSON,
+        "type": st.sampled_from(["TextMessage", "ToolCallRequestEvent", "SystemMessage"]),
+        "source": TEXTS,
+        "metadata": JSON,
+        "timestamp": TEXTS,
+    }
+).map(lambda message: {"role": "user", "content": "x", **message})
+TALK = st.lists(usually(MESSAGE), max_size=4).map(lambda given: [{"role": "user", "content": "x"}, *given])
+COMPLETION = record(
+    {
+        "model": st.just("m"),
+        **dict.fromkeys(("stream", "logprobs", "parallel_tool_calls", "store"), st.booleans()),
+        "stream_options": record({"include_usage": st.booleans(), "include_obfuscation": st.booleans()}),
+        **dict.fromkeys(("tools", "functions"), st.lists(usually(TOOL), max_size=2)),
+        **dict.fromkeys(("tool_choice", "function_call"), st.sampled_from([*CHOICES, "any", {"name": "f"}])),
+        **dict.fromkeys(("n", "max_tokens", "max_completion_tokens", "seed", "top_logprobs"), st.integers(0, 9)),
+        **dict.fromkeys(("response_format", "modalities", "audio", "metadata", "cache", "extra_body", "odd"), JSON),
+        "stop": TEXTS | st.lists(TEXTS),
+    }
+).flatmap(lambda body: TALK.map(lambda talk: {"messages": talk, **body}))
+CONVERSION = record(
+    {
+        "from": st.sampled_from(["auto", *FORMATS]),
+        "strict": st.booleans(),
+        **dict.fromkeys(("agent", "agent_name"), TEXTS),
+    }
+).flatmap(
+    lambda body: st.tuples(TALK, st.sampled_from([*FORMATS])).map(
+        lambda pair: {"messages": pair[0], "to": pair[1], **body}
+    )
+)
+
+
+def bodies(whole: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    return st.one_of(whole.map(dumped), whole.map(dumped), damaged(whole.map(dumped)), JSON.map(dumped))
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Running]:
+    with Running({**SERVER, "server": {"log_level": "error"}}, ModelServer()) as running:
+        yield running
+
+
+def checked(answer: Answer, raw: bytes) -> None:
+    assert answer.status < 500, answer.body
+    if answer.status >= 400:
+        error = {key: value for key, value in answer.json["error"].items() if key != "type"}
+        check_error(error, answer.status, raw)
+
+
+@effort(400)
+@given(bodies(COMPLETION))
+@example(b'{"messages":[{"role":"user","content":"x"}],"seed":%b}' % (b"9" * 400))
+@example(b'{"messages":[{"role":"user","content":"x"}],"odd":%b}' % (b"9" * 400))
+@example(b'{"messages":[{"role":"user","content":"x"}],"odd":%b1%b}' % (b"[" * 150, b"]" * 150))
+@example(b'{"messages":[{"role":"user","content":"x"}],"model":null,"n":NaN,"\\ud800":1}')
+def test_no_request_makes_the_openai_face_fail(gateway: Running, raw: bytes) -> None:
+    answer = gateway.post("/v1/chat/completions", raw)
+    checked(answer, raw)
+    if answer.status >= 400:
+        assert answer.json["error"]["type"] == "invalid_request_error"
+    elif "text/event-stream" in answer.headers["content-type"]:
+        assert answer.body.endswith(b"data: [DONE]\n\n")
+    else:
+        assert answer.json["choices"][0]["finish_reason"] == "stop"
+
+
+@effort(400)
+@given(bodies(CONVERSION))
+def test_no_list_makes_translation_fail(gateway: Running, raw: bytes) -> None:
+    answer = gateway.post("/v1/convert", raw)
+    checked(answer, raw)
+    if answer.status == 200:
+        assert json.dumps(answer.json, allow_nan=False)
