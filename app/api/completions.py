@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from app.api.envelope import Envelope, Reading, in_lists, understood
 from app.api.limits import Limits
-from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.errors import BadRequest, InvalidInput, ParleyError, Shape, Violation
 from app.formats.base import Format
 from app.formats.openai import OPENAI
 from app.formats.violations import json_path, violations
@@ -123,30 +123,21 @@ def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _told(error: dict[str, Any]) -> dict[str, Any]:
-    """An error of this face: its places are those of the caller's body."""
-    at_the_top = {**error, "message": _at_the_top(error["message"])}
-    if error["param"]:
-        at_the_top["param"] = _at_the_top(error["param"])
-    if "violations" in error:
-        found = error["violations"]
-        at_the_top["violations"] = [one | {"param": one["param"] and _at_the_top(one["param"])} for one in found]
-    return OPENAI.error(at_the_top)
+def _telling(choice: str) -> Shape:
+    """Errors of this face: their places are those of a body in which functions are chosen by this field."""
 
+    def at_the_top(place: str) -> str:
+        inner = next((place.removeprefix(prefix) for prefix in _PLACES if place.startswith(prefix)), place)
+        return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
 
-def _at_the_top(place: str) -> str:
-    return next((place.removeprefix(prefix) for prefix in _PLACES if place.startswith(prefix)), place)
+    def told(error: dict[str, Any]) -> dict[str, Any]:
+        places = {key: at_the_top(error[key]) for key in ("message", "param") if error[key]}
+        found = [one | {"param": one["param"] and at_the_top(one["param"])} for one in error.get("violations", ())]
+        return OPENAI.error(error | places | ({"violations": found} if found else {}))
 
-
-def _told_as_of_old(error: dict[str, Any]) -> dict[str, Any]:
-    told = _told(error)
-    inner = told["error"]
-    if inner["param"] and inner["param"].startswith("function_choice"):
-        inner["param"] = inner["param"].replace("function_choice", "function_call", 1)
-        inner["message"] = inner["message"].replace("function_choice", "function_call", 1)
     return told
 
 
-COMPLETIONS: Format = replace(OPENAI, error=_told)
-_OF_OLD = replace(OPENAI, error=_told_as_of_old)
+COMPLETIONS: Format = replace(OPENAI, error=_telling("function_choice"))
+_OF_OLD = replace(OPENAI, error=_telling("function_call"))
 """For callers that choose by `function_call`."""

@@ -144,6 +144,10 @@ FEATURES = [
         (ASK, assistant(Text("a"), turn="t1"), assistant(Text("b"), turn="t1"), assistant(Text("c"), turn="t2")),
         _turns,
     ),
+    Feature("refusal", (ASK, assistant(Text("No"), extra={"refusal": True})), _extra("refusal")),
+    Feature(
+        "developer's message", (Message("system", (Text("s"),), extra={"developer": True}), ASK), _extra("developer")
+    ),
     Feature("id of a message", (user(Text("Hi"), extra={"message_id": "m1"}),), _extra("message_id")),
     Feature(
         "time of a message",
