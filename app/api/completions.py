@@ -5,8 +5,9 @@ What the gateway knows by a name of its own is translated; everything else a cal
 caller said them: what `POST /v1/chat` has in `generate_cfg` stands at the top here.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -14,7 +15,7 @@ from pydantic_core import from_json
 from app.api.envelope import Envelope, Reading, in_lists, understood
 from app.api.limits import Limits
 from app.errors import BadRequest, InvalidInput, ParleyError, Shape, Violation
-from app.formats.base import Format
+from app.formats.base import Encoder, Format, Mode, ReplyInfo
 from app.formats.openai import OPENAI
 from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
@@ -126,18 +127,46 @@ def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
 def _telling(choice: str) -> Shape:
     """Errors of this face: their places are those of a body in which functions are chosen by this field."""
 
-    def at_the_top(place: str) -> str:
-        inner = next((place.removeprefix(prefix) for prefix in _PLACES if place.startswith(prefix)), place)
-        return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
-
     def told(error: dict[str, Any]) -> dict[str, Any]:
-        places = {key: at_the_top(error[key]) for key in ("message", "param") if error[key]}
-        found = [one | {"param": one["param"] and at_the_top(one["param"])} for one in error.get("violations", ())]
+        places = {key: _at_the_top(error[key], choice) for key in ("message", "param") if error[key]}
+        found = [one | {"param": one["param"] and _at_the_top(one["param"], choice)} for one in _each(error)]
         return OPENAI.error(error | places | ({"violations": found} if found else {}))
 
     return told
 
 
-COMPLETIONS: Format = replace(OPENAI, error=_telling("function_choice"))
-_OF_OLD = replace(OPENAI, error=_telling("function_call"))
+def _each(error: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = error.get("violations", [])
+    return found
+
+
+def _at_the_top(place: str, choice: str = "function_choice") -> str:
+    inner = next((place.removeprefix(prefix) for prefix in _PLACES if place.startswith(prefix)), place)
+    return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
+
+
+class _Warnings(Sequence[str]):
+    """Warnings of this face, also those that are yet to come."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._given = given
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        found = [_at_the_top(warning) for warning in self._given]
+        return found[place]
+
+
+def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
+    return OPENAI.encoder(replace(info, warnings=_Warnings(info.warnings)), mode)
+
+
+COMPLETIONS: Format = replace(OPENAI, encoder=_encoder, error=_telling("function_choice"))
+_OF_OLD = replace(COMPLETIONS, error=_telling("function_call"))
 """For callers that choose by `function_call`."""

@@ -201,7 +201,7 @@ def test_any_cut_of_the_servers_bytes_gives_the_same_chunks() -> None:
 def test_what_the_caller_must_know_is_told_beside_the_choices() -> None:
     settings = profiled(lacks=["top_k"])
     answer = ask(saying(ENDED), settings, top_k=5)
-    assert answer.json["warnings"] == ["generate_cfg.top_k was not sent: this model's server has no such parameter"]
+    assert answer.json["warnings"] == ["top_k was not sent: this model's server has no such parameter"]
     chunks = told(ask(saying(ENDED), settings, top_k=5, stream=True, stream_options={"include_usage": True}))
     assert [chunk.get("warnings") for chunk in chunks] == [None, answer.json["warnings"], None]
     assert "warnings" not in ask(saying(ENDED)).json
