@@ -182,6 +182,7 @@ SHAPES_REQUESTS = frozenset(
         "max_tokens_field",
         "renamed",
         "lacks",
+        "extra_fields",
         "tool_choice_required",
         "named_tool_choice",
         "parallel_tool_calls",

@@ -177,12 +177,13 @@ SPECIAL: dict[str, list[Any]] = {
     "inline_media": [("audio",)],
     "renamed": [{"temperature": "heat"}],
     "lacks": [("temperature",)],
+    "extra_fields": [],
     "tool_choice_required": [None, "any"],
     "max_image_pixels": [],
     "max_image_short_side": [],
     "max_media_bytes": [],
 }
-"""None where there is nothing to see in a request that is short and needs nothing fetched."""
+"""None where there is nothing to see in a request that is short, needs nothing fetched and is not refused."""
 
 
 @pytest.mark.parametrize("name", sorted(READS_REPLIES | SHAPES_REQUESTS))
