@@ -55,7 +55,9 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
         Route("/v1/chat/{response_id}", _Direct(app, "cancel")),
     ]
     app.add_middleware(
-        Edge, direct={"/v1/chat": _Direct(app, "chat"), "/v1/chat/completions": _Direct(app, "completions")}
+        Edge,
+        direct={"/v1/chat": _Direct(app, "chat"), "/v1/chat/completions": _Direct(app, "completions")},
+        shapes={"/v1/chat/completions": COMPLETIONS.error},
     )
     _plain_routes(app)
     admin.add_to(app)

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from app.api.problems import send_error
-from app.errors import Internal, MethodNotAllowed
+from app.errors import Internal, MethodNotAllowed, ParleyError, Shape
 
 App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 log = logging.getLogger("parley.edge")
+
+NO_SHAPES: Mapping[str, Shape] = {}
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -25,11 +27,13 @@ def request_id(headers: list[tuple[bytes, bytes]]) -> str:
 
 
 class Edge:
-    """`direct` maps a path to the endpoint that takes its POSTs; the rest is the framework's."""
+    """`direct` maps a path to the endpoint that takes its POSTs, `shapes` one to how its errors are said; the rest is
+    the framework's."""
 
-    def __init__(self, app: App, direct: Mapping[str, App]) -> None:
+    def __init__(self, app: App, direct: Mapping[str, App], shapes: Mapping[str, Shape] = NO_SHAPES) -> None:
         self._app = app
         self._direct = direct
+        self._shapes = shapes
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -56,9 +60,13 @@ class Edge:
             else:
                 raise MethodNotAllowed(f"{scope['path']} takes POST", "POST")
         except MethodNotAllowed as error:
-            await send_error(tagged, error, id_)
+            await self._refuse(tagged, scope["path"], error, id_)
         except Exception:
             log.exception("request %s: defect", id_)
             if begun:
                 raise
-            await send_error(tagged, Internal("the gateway failed"), id_)
+            await self._refuse(tagged, scope["path"], Internal("the gateway failed"), id_)
+
+    async def _refuse(self, send: Any, path: str, error: ParleyError, id_: str) -> None:
+        error.shape = self._shapes.get(path)
+        await send_error(send, error, id_)

@@ -201,6 +201,18 @@ def test_a_body_that_is_too_long_is_told_in_openais_shape() -> None:
     assert (answer.status, answer.json["error"]["type"]) == (413, "invalid_request_error")
 
 
+def test_a_wrong_method_and_a_defect_are_told_in_openais_shape() -> None:
+    async def crash(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    with Running() as gateway:
+        method = gateway.get("/v1/chat/completions")
+        gateway.app.state.completions = crash
+        defect = gateway.post("/v1/chat/completions", {})
+    assert (method.status, method.json["error"]["type"]) == (405, "invalid_request_error")
+    assert (defect.status, defect.json["error"]["type"]) == (500, "server_error")
+
+
 def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
     with Running() as gateway:
         gateway.app.state.desk.busy = gateway.app.state.settings.server.max_concurrent_requests
