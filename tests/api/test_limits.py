@@ -102,6 +102,16 @@ def test_of_too_much_the_number_alone_is_judged(
     assert told == {path: message, **dict.fromkeys(more, "is not a known key")}
 
 
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [([{}] * 4, "more than 3 messages"), ([{**USER, "content": [{}] * 6}], "more than 5 content items")],
+)
+def test_of_too_much_to_convert_the_number_alone_is_judged(gateway: Running, messages: Any, message: str) -> None:
+    answer = gateway.post("/v1/convert", {"messages": messages, "from": "qwen", "to": "openai"})
+    assert answer.status == 422
+    assert answer.json["error"]["violations"] == [{"param": "messages", "message": message}]
+
+
 def test_as_many_items_and_functions_as_may_be_are_taken(gateway: Running) -> None:
     functions = [{"name": "f"}, {"name": "g"}]
     body = {"messages": [{**USER, "content": [ITEM] * 5}], "functions": functions, "stream": False}
