@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from app.api.convert import Conversion, converted
 from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta, TextDelta
 from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, Violation
@@ -117,6 +118,13 @@ def kept() -> str:
     return _table(["", *TITLES.values()], rows)
 
 
+def translation() -> str:
+    """A request to `POST /v1/convert` and its answer."""
+    asked = {"from": "openai", "to": "agentscope", "messages": golden("file", "openai")[:1]}
+    answer = converted(Conversion.model_validate(asked))
+    return "\n\n".join([_code("json", shown(asked)), "is answered with", _code("json", shown(answer))])
+
+
 def signs() -> str:
     rows = []
     for form, sign, messages in SIGNS:
@@ -198,6 +206,7 @@ PARTS: dict[str, Callable[[], str]] = {
     one.__name__: one
     for one in (
         conversation,
+        translation,
         sent,
         kept,
         signs,

@@ -1,0 +1,72 @@
+"""A reply as OpenAI's SDKs read it: chunks, and one completion that says the same."""
+
+import json
+from typing import Any
+
+import pytest
+from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.formats.base import Mode
+from app.formats.openai import OPENAI
+
+from tests.conversations.callers import OPENAI as CLIENT
+from tests.replay import INFO
+
+Json = dict[str, Any]
+DETAILS = [{"type": "reasoning.encrypted", "data": "c2ln"}]
+SIGNED = {"extra_content": {"s": 1}}
+FAULT = Failed(Fault("rate_limit", "slow down", transient=True, status=429))
+REPLIES: dict[str, list[Event]] = {
+    "text": [TextDelta("a"), TextDelta("b\u2028"), Finish("stop")],
+    "refusal": [TextDelta("no", refusal=True), Finish("stop")],
+    "thought, text, calls": [
+        ReasoningDelta("r"),
+        TextDelta("t"),
+        CallDelta(0, '{"a"', "c", "f"),
+        CallDelta(1, "{}", "d", "g"),
+        CallDelta(0, ":1}"),
+        Finish("tool_calls"),
+    ],
+    "details of a thought": [
+        Extra({"reasoning_details": DETAILS}),
+        ReasoningDelta("r"),
+        TextDelta("t"),
+        Finish("stop"),
+    ],
+    "details of nothing": [TextDelta("t"), Finish("stop")],
+    "details alone": [Extra({"reasoning_details": DETAILS}), Finish("stop")],
+    "a call signed at once": [Extra(SIGNED), CallDelta(0, "{}", "c", "f"), Finish("tool_calls")],
+    "a call signed late": [CallDelta(0, "{}", "c", "f"), Extra(SIGNED, 0), Finish("tool_calls")],
+    "nothing": [Finish("stop")],
+}
+
+
+def told(events: list[Event], mode: Mode = "delta") -> list[Any]:
+    encoder = OPENAI.encoder(INFO, mode)
+    data = encoder.open() + b"".join(encoder.feed([event]) for event in events)
+    return [line.removeprefix("data: ") for line in data.decode().split("\n\n") if line]
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_the_chunks_add_up_to_the_completion(name: str) -> None:
+    *chunks, done = told(REPLIES[name])
+    (body,) = told(REPLIES[name], "whole")
+    assert done == "[DONE]"
+    found = CLIENT.streamed([json.loads(chunk) for chunk in chunks])
+    assert found == [{key: value for key, value in _message(body).items() if (key, value) != ("refusal", None)}]
+
+
+def _message(body: str) -> Json:
+    message: Json = json.loads(body)["choices"][0]["message"]
+    return message
+
+
+def test_a_signature_is_told_once() -> None:
+    for name in ("a call signed at once", "a call signed late"):
+        assert sum("extra_content" in chunk for chunk in told(REPLIES[name])) == 1
+
+
+def test_an_error_within_a_stream_is_the_last_frame() -> None:
+    last = json.loads(told([TextDelta("a"), FAULT])[-1])
+    assert (last["error"]["type"], last["error"]["message"]) == ("rate_limit_error", "slow down")
+    assert told([TextDelta("a"), FAULT], "whole") == []
+    assert b"rate_limit_error" in OPENAI.encoder(INFO, "whole").fail({"code": "rate_limit", "status": 429})
