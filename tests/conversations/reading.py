@@ -47,9 +47,11 @@ class Gateway:
         self.server = server
 
     def body(self, form: str, messages: Sequence[Any], model: str = "plain", **fields: Any) -> bytes:
+        asked = len(self.server.requests)
         request = {"model": model, "format": form, "messages": messages, "stream": False, **fields}
         answer = self.running.post("/v1/chat", request)
         assert answer.status == 200, answer.body
+        assert len(self.server.requests) == asked + 1
         return self.server.requests[-1].content
 
     def sent(self, form: str, messages: Sequence[Any], model: str = "plain") -> list[Json]:

@@ -8,6 +8,7 @@ from app.formats.detect import detect
 
 from tests.conversations.reading import (
     FOLDER,
+    MODELS,
     MOVES_MEDIA,
     NAMED,
     NAMES,
@@ -20,6 +21,7 @@ from tests.conversations.reading import (
     said,
     without_errors,
 )
+from tests.inprocess import ModelServer, Running
 
 each = pytest.mark.parametrize("conversation", NAMES)
 each_form = pytest.mark.parametrize("form", FORMATS)
@@ -74,6 +76,18 @@ def test_a_model_server_is_sent_the_same_bytes(gateway: Gateway, conversation: s
         return
     ours = gateway.body(form, golden(conversation, form), profile)
     assert ours == gateway.body("qwen", golden(conversation, "qwen"), profile)
+
+
+@each
+def test_a_reply_to_a_conversation_is_cached_for_every_format(conversation: str) -> None:
+    server = ModelServer()
+    with Running({**MODELS, "cache": {}}, server) as running:
+        for form in FORMATS:
+            request = {"model": "plain", "format": form, "reply_format": "qwen", "stream": False}
+            answer = running.post("/v1/chat", {**request, "messages": golden(conversation, form)}).json
+            assert answer["messages"] == [{"role": "assistant", "content": "Hello"}]
+            assert bool(answer["cached"]) is (form != next(iter(FORMATS)))
+    assert len(server.requests) == 1
 
 
 @each
