@@ -30,9 +30,9 @@ def thought(text: str) -> Json:
     return {"role": "assistant", "content": "", "reasoning_content": text}
 
 
-def called(name: str, arguments: str, id: str) -> Json:
+def called(name: str, arguments: str, id: str, **extra: Any) -> Json:
     call = {"name": name, "arguments": arguments}
-    return {"role": "assistant", "content": "", "function_call": call, "extra": {"function_id": id}}
+    return {"role": "assistant", "content": "", "function_call": call, "extra": {"function_id": id, **extra}}
 
 
 def user(text: str) -> Json:

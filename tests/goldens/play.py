@@ -50,8 +50,8 @@ class _Read:
     completed: dict[int, Json] = field(default_factory=dict)
 
 
-GROUPS = ("01_", "02_", "08_", "09_", "10_")
-"""Whole requests and replies; the other groups and units are held against the steps that they are about."""
+GROUPS = ("01_", "02_", "03_", "06_", "07_", "08_", "09_", "10_", "13_")
+"""Whole requests and replies; units are held against the steps that they are about."""
 
 
 def load_cases() -> dict[str, Json]:
@@ -87,7 +87,9 @@ def _settings(case: Json, url: str) -> Json:
     config = case["llm_cfg"]
     base = config.get("api_base") or config.get("base_url") or config["model_server"]
     upstream = {"base_url": url + urlsplit(base).path, "api_key": config.get("api_key", "EMPTY").strip()}
-    model = {"upstreams": ["golden"], "defaults": {"use_raw_api": False} | config["generate_cfg"]}
+    defaults = {"use_raw_api": False} | config["generate_cfg"]
+    profile = {"special_code_mode": bool(case["env"].get("SPECIAL_CODE_MODE"))}
+    model = {"upstreams": ["golden"], "defaults": defaults, "profile": profile}
     name = config["model"] or DEFAULT_MODEL
     return {"upstreams": {"golden": upstream}, "models": {name: model}}
 
