@@ -3,6 +3,7 @@
 from tests.goldens.differences import CONSTANT, EXPECTED
 from tests.goldens.expectations import Expected, Json
 from tests.goldens.play import load_cases, load_verdicts
+from tests.goldens.units import Unit, units
 
 HEAD = """# Parity with Qwen-Agent
 
@@ -13,6 +14,12 @@ would do. "as the golden" means equal, field by field. Every case runs through t
 real socket; `llm_cfg.generate_cfg` is the model's `defaults`, with `use_raw_api` false where it says nothing.
 
 The same in every case:
+"""
+UNIT_COLUMNS = ("File", "What it is about", "Equal", "Different, and why")
+UNITS = """## Single functions
+
+Functions of the package on single inputs (`tests/goldens/qwen_agent/unit_*.json`). Entries are compared by what they
+mean: the texts and calls that are read, the messages that survive, the tokens that are counted.
 """
 EQUAL = {"match": "as the golden", "final": "in the end as the golden"}
 NOT_COMPARED = """Not compared: group 12. Qwen-Agent's own model class for DashScope speaks that service's native API,
@@ -26,7 +33,22 @@ def document() -> str:
     rows = [_row(name, case) for name, case in load_cases().items()]
     same = [f"- {line}" for line in CONSTANT]
     table = [_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(_line(row) for row in rows)]
-    return "\n".join([HEAD + "\n".join(same), "", f"{len(rows)} cases.", "", *table, "", NOT_COMPARED])
+    return "\n".join([HEAD + "\n".join(same), "", f"{len(rows)} cases.", "", *table, "", NOT_COMPARED, *_units()])
+
+
+def _units() -> list[str]:
+    rows = [
+        [f"`{unit.file}`", unit.about, f"{unit.equal} of {len(unit.entries)}", _differences(unit)] for unit in units()
+    ]
+    return [UNITS, *(_line(row) for row in (UNIT_COLUMNS, ["---"] * len(UNIT_COLUMNS), *rows)), ""]
+
+
+def _differences(unit: Unit) -> str:
+    return "<br>".join(f"{_names(names)}: {reason}" for reason, names in unit.differences.items())
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name!r}`" if "\n" in name else f"`{name}`" for name in names)
 
 
 def _row(name: str, case: Json) -> tuple[str, ...]:

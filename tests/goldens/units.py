@@ -1,0 +1,79 @@
+"""Single functions of Qwen-Agent, entry by entry: which differ here, and why. The tables are those of the tests."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.steps.fncall import test_units as fncall
+from tests.steps.test_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES
+from tests.steps.test_stop_words import UNITS as STOPS
+from tests.steps.test_truncation import CASES as TRUNCATIONS
+from tests.steps.test_truncation import DIFFERENT, name_of
+from tests.test_tokens import UNITS as COUNTS
+
+Json = dict[str, Any]
+Entry = tuple[str, str]
+"""Its name, and why it differs: blank where it does not."""
+INNER = "the original's inner function, there is none here: its cases are those of the whole text"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    file: str
+    about: str
+    entries: list[Entry]
+
+    @property
+    def differences(self) -> dict[str, list[str]]:
+        """The names of entries by their reason."""
+        found: dict[str, list[str]] = {}
+        for name, reason in self.entries:
+            if reason:
+                found.setdefault(reason, []).append(name)
+        return found
+
+    @property
+    def equal(self) -> int:
+        return sum(not reason for _, reason in self.entries)
+
+
+def units() -> list[Unit]:
+    return [
+        Unit("unit_nous_parse", "what is read from a reply to the nous prompt", list(_nous(fncall.ALL_UNITS))),
+        Unit("unit_qwen_parse", "what is read from a reply to the qwen prompt", list(_qwen(fncall.QWEN_UNITS))),
+        Unit("unit_truncation", "which messages survive when a conversation is cut", list(_cut(TRUNCATIONS))),
+        Unit("unit_stop_words", "where text is cut by stop words", [_stopped(case) for case in STOPS]),
+        Unit("unit_tokenizer", "how texts are counted and shortened", [(case["text"], "") for case in COUNTS]),
+        Unit("unit_generate_cfg_merge", "a model's parameters and a caller's", [_merged(case) for case in MERGES]),
+    ]
+
+
+def _nous(cases: Iterable[Json]) -> Iterable[Entry]:
+    for case in cases:
+        if "thought_in_content" not in case:
+            yield case["text"], INNER
+        else:
+            name = case["name"] + (" after a thought" if case["thought_in_content"] else "")
+            yield name, fncall.expected(case)[1]
+
+
+def _qwen(cases: Iterable[Json]) -> Iterable[Entry]:
+    for case in cases:
+        how = [case["function_choice"] if case["function_choice"] != "auto" else "", "parallel" * case["parallel"]]
+        yield ", ".join(filter(None, [case["text"], *how])), fncall.expected_by_qwen(case)[1]
+
+
+def _cut(cases: Iterable[Json]) -> Iterable[Entry]:
+    for case in cases:
+        yield name_of(case), DIFFERENT.get((case["name"], case["max_tokens"]), ("", ""))[1]
+
+
+def _stopped(case: Json) -> Entry:
+    name = "+".join(case["texts"])
+    return name, CUT_OTHERWISE.get(name, ("", ""))[1]
+
+
+def _merged(case: Json) -> Entry:
+    name = json.dumps(case["new"])
+    return name, MERGED_OTHERWISE.get(name, ([], ""))[1]
