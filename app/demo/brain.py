@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from app.demo import prompted
 from app.demo.choosing import calls
 from app.demo.clues import find
 from app.demo.filler import Filler
@@ -64,7 +65,10 @@ class _Reply:
 
 def think(request: Request) -> list[Delta]:
     """The reply to `request`; the last delta is its only `Done`."""
-    reply = _reply(request)
+    explained = prompted.understood(request)
+    reply = _reply(explained or request)
+    if explained:
+        reply = _Reply(reply.thought, prompted.said(reply.content, reply.calls))
     content, stopped = _until_stop(reply.content, request.stop)
     thoughts: list[Delta] = [Thought(token) for token in tokens(reply.thought)] if request.thinking else []
     said: list[Delta] = [Said(token) for token in tokens(content)]

@@ -1,0 +1,55 @@
+"""The demonstration model reads functions out of the prompt and says its calls as text."""
+
+import json
+
+import pytest
+
+NAMES = ("get_weather", "get_time")
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+LINES = [json.dumps({"type": "function", "function": {"name": name, "parameters": CITY}}) for name in NAMES]
+QUESTION = {"role": "user", "content": "What is the weather and the time in Paris?"}
+CALLS = [f'<tool_call>\n{{"name": "{name}", "arguments": {{"city": "Paris"}}}}\n</tool_call>' for name in NAMES]
+
+
+def system(*lines: str) -> dict[str, str]:
+    return {"role": "system", "content": "\n".join(["# Tools", "<tools>", *lines, "</tools>"])}
+
+
+def test_calls_are_said_as_text(converse):
+    reply = converse([system(*LINES), QUESTION])
+    assert reply.content == "\n".join(["Let me check.", *CALLS])
+    assert reply.calls == []
+    assert reply.done.reason == "stop"
+
+
+def test_results_are_told_by_the_names_of_their_calls(converse):
+    results = "".join(f"<tool_response>\n{text}\n</tool_response>\n" for text in ("sunny", "12:00"))
+    said = {"role": "assistant", "content": "\n".join(CALLS)}
+    reply = converse([system(*LINES), QUESTION, said, {"role": "user", "content": results}])
+    assert "get_weather returned: sunny\n" in reply.content
+    assert reply.content.endswith("get_time returned: 12:00")
+
+
+def test_more_results_than_calls_are_told_all_the_same(converse):
+    reply = converse([system(*LINES), QUESTION, {"role": "user", "content": "<tool_response>\nr\n</tool_response>"}])
+    assert reply.content.endswith("returned: r")
+
+
+@pytest.mark.parametrize("line", ["[]", "{", '{"function": 1}', ""])
+def test_what_is_no_function_is_passed_over(converse, line):
+    assert converse([system(line, LINES[0]), QUESTION]).content.endswith(CALLS[0])
+
+
+def test_parameters_that_are_none_are_none(converse):
+    line = '{"function": {"name": "get_weather", "parameters": 1}}'
+    assert '"name": "get_weather", "arguments": {}' in converse([system(line), QUESTION]).content
+
+
+def test_small_talk_calls_nothing(converse):
+    assert "<tool_call>" not in converse([system(*LINES), {"role": "user", "content": "Hello"}]).content
+
+
+def test_tools_of_the_request_itself_win(converse):
+    tool = {"type": "function", "function": {"name": "get_time", "parameters": CITY}}
+    reply = converse([system(LINES[0]), QUESTION], tools=[tool])
+    assert [name for name, _ in reply.calls] == ["get_time"]
