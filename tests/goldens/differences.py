@@ -3,7 +3,8 @@
 A case that is not in `EXPECTED` must come out as in the golden, but for what is different in every case (`CONSTANT`).
 """
 
-from tests.goldens.expectations import Expected, answered, asked, called, said, thought, user
+from tests.goldens.expectations import Expected, called, said, thought, user
+from tests.goldens.native import NATIVE, STOPPED
 from tests.goldens.prompted import PROMPTED
 
 CONSTANT = (
@@ -16,216 +17,113 @@ CONSTANT = (
 
 ASSEMBLED = "the reply is the assembled messages, not the last delta"
 CONTENT_KEY = "an assistant message always has the key content: servers refuse one without"
-TOOL_CALL_ID = "results name their call in `tool_call_id`; `extra`, `id` and `name` are not sent"
-STOPPED = "stop words are enforced wherever they appear, also where the server does not obey them"
-WEATHER, TIME = ("get_weather", "{}"), ("get_time", "{}")
-NO_ID_WEATHER, NO_ID_TIME = "call_38bf42d1834bc40a7733ae66", "call_bdc753abe110b5e8b4cd9a5f"
+WEATHER = ("get_weather", "{}")
 
-EXPECTED: dict[str, Expected] = PROMPTED | {
-    "01_delta_both_fields": Expected(output=ASSEMBLED, messages=[thought("r"), said("c")]),
-    "01_delta_native_tools": Expected(
-        output="deltas carry calls too; " + ASSEMBLED,
-        messages=[
-            thought("I should call tools."),
-            said("Checking both."),
-            called("get_weather", '{"city": "Paris"}', "call_a"),
-            called("get_time", '{"tz": "CET"}', "call_b"),
-        ],
-        finish_reason="tool_calls",
-    ),
-    "01_n2_choices": Expected(
-        request="one request has one reply: n is at most 1, and a configuration that says more is refused",
-        output="two answers are never mixed into one",
-        requests=0,
-        refused=("models.mock-model.defaults.n",),
-    ),
-    "01_plain_nonstream_toolcalls_dropped": Expected(
-        output="calls of a whole reply are messages too", messages=[called(*WEATHER, "c1")], finish_reason="tool_calls"
-    ),
-    "01_plain_reasoning_field_alias": Expected(
-        output="`reasoning` is another name for `reasoning_content`", messages=[thought("secret thoughts"), said("Hi!")]
-    ),
-    "01_plain_user_delta": Expected(output=ASSEMBLED, messages=[thought("Let me think."), said("The answer.")]),
-    "02_empty_assistant": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
-    "02_empty_messages": Expected(
-        output="an HTTP error that names the field, in place of the ValueError",
-        error={"status": 422, "param": "messages"},
-    ),
-    "02_extra_name_unknown": Expected(
-        request="`extra` is the caller's and never sent", body={"messages": [user("q1"), said("a1"), user("q2")]}
-    ),
-    "02_none_content": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
-    "02_reasoning_list": Expected(
-        request="reasoning is one string: no server takes a list of items",
-        body={"messages": [user("q1"), {**said("a1"), "reasoning_content": "r1"}, user("q2")]},
-    ),
-    "02_reasoning_on_user": Expected(
-        request="only assistants think: elsewhere reasoning is left out, with a warning",
-        body={"messages": [user("q1")]},
-    ),
-    "02_starts_with_assistant_no_trunc": Expected(
-        output="an HTTP error that names the message, in place of the IndexError",
-        error={"status": 422, "param": "messages[0].role"},
-    ),
-    "02_two_assistant_texts": Expected(
-        request="no text is lost: two texts stay two messages",
-        body={"messages": [user("q1"), said("first"), said("second"), user("q2")]},
-    ),
-    "02_two_systems": Expected(
-        output="an HTTP error that names the message, in place of the ModelServiceError",
-        error={"status": 422, "param": "messages[1].role"},
-    ),
-    "08_raw_args_none": Expected(
-        output="arguments that are null are none yet", messages=[called(*WEATHER, "call_a")], finish_reason="tool_calls"
-    ),
-    "08_raw_choice_none": Expected(
-        request="`function_choice` is `tool_choice`",
-        output="no TypeError",
-        body={"tool_choice": "none"},
-        messages=[said("Hello")],
-    ),
-    "08_raw_content_after_tool": Expected(
-        output="messages stand in the order in which they began: a stream cannot take back what it sent",
-        messages=[called(*WEATHER, "call_a"), said("late text"), thought("late reasoning")],
-        finish_reason="tool_calls",
-    ),
-    "08_raw_delta": Expected(request="sent", output="functions stream as deltas too", messages=[said("Hello")]),
-    "08_raw_error_retry": Expected(
-        output="the server's own status and message stand in the error; the request may be sent again "
-        "`max_retries` times (the golden's three attempts were its client library's)",
-        error={"status": 502, "code": "server_error", "message": "boom"},
-    ),
-    "08_raw_function_choice": Expected(
-        request="`function_choice` is `tool_choice`",
-        output="no TypeError",
-        body={"tool_choice": "auto"},
-        messages=[said("Hello")],
-    ),
-    "08_raw_history_ids": Expected(
-        request=TOOL_CALL_ID,
-        body={
-            "messages": [
-                {"role": "system", "content": "sys"},
-                user("Weather in Paris and time in CET?"),
-                asked(
-                    ("call_a", "get_weather", '{"city": "Paris"}'),
-                    ("call_b", "get_time", '{"tz": "CET"}'),
-                    content="Let me check.",
-                    reasoning="need two tools",
-                ),
-                answered("call_a", "sunny"),
-                answered("call_b", "12:00"),
-            ]
-        },
-    ),
-    "08_raw_history_no_ids": Expected(
-        request="missing ids are derived from place, name and arguments; " + TOOL_CALL_ID,
-        body={
-            "messages": [
-                user("q"),
-                asked((NO_ID_WEATHER, *WEATHER), (NO_ID_TIME, *TIME)),
-                answered(NO_ID_WEATHER, "a"),
-                answered(NO_ID_TIME, "b"),
-            ]
-        },
-    ),
-    "08_raw_history_two_steps": Expected(
-        request=TOOL_CALL_ID,
-        body={
-            "messages": [
-                user("q"),
-                asked(("x", *WEATHER)),
-                answered("x", "a"),
-                asked(("y", *TIME), reasoning="r2"),
-                answered("y", "b"),
-            ]
-        },
-    ),
-    "08_raw_id_empty_second": Expected(
-        output="a new index is a new call, and it gets an id",
-        messages=[called(*WEATHER, "call_a"), called(*TIME, "<generated>")],
-        finish_reason="tool_calls",
-    ),
-    "08_raw_interleaved": Expected(
-        output="fragments go to the call of their index",
-        messages=[
-            called("get_weather", '{"city": "P"}', "call_a"),
-            called("get_time", '{"tz": "C"}', "call_b"),
-        ],
-        finish_reason="tool_calls",
-    ),
-    "08_raw_name_late": Expected(
-        output="a name may come late", messages=[called(*WEATHER, "call_a")], finish_reason="tool_calls"
-    ),
-    "08_raw_name_repeated": Expected(
-        output="a name that is repeated is the same name",
-        messages=[called("get_weather", '{"a": 1}', "call_a")],
-        finish_reason="tool_calls",
-    ),
-    "08_raw_no_id_first": Expected(
-        output="a call without id gets one", messages=[called(*WEATHER, "<generated>")], finish_reason="tool_calls"
-    ),
-    "08_raw_nonstream": Expected(
-        request="sent", output="functions work in whole replies too", messages=[said("Hello")]
-    ),
-    "08_raw_parallel_flag": Expected(
-        request="`parallel_function_calls` is `parallel_tool_calls`",
-        output="no TypeError",
-        body={"parallel_tool_calls": True},
-        messages=[said("Hello")],
-    ),
-    "08_raw_stop": Expected(output=STOPPED, messages=[said("abc ")]),
-    "08_raw_string_false": Expected(
-        request="a flag is true or false: a string is refused",
-        output="refused before anything is sent",
-        requests=0,
-        refused=("models.mock-model.defaults.use_raw_api",),
-    ),
-    "08_raw_text_toolcall": Expected(output="text is text: calls in content are not looked for yet"),
-    "09_gen_skip_stopword": Expected(
-        request="Qwen-Agent's own switches are known and never sent",
-        output="no TypeError",
-        body={"stop": ["lo"]},
-        messages=[said("Hello")],
-    ),
-    "09_stop_delta": Expected(output=ASSEMBLED + "; " + STOPPED, messages=[said("Tho")]),
-    "09_stop_string": Expected(output="a single stop word is a word, not its letters", messages=[said("abc")]),
-    "10_finish_length": Expected(output="the reply says why it ended", finish_reason="length"),
-    "10_http_400": Expected(
-        request="what the server refuses is not sent again",
-        output="the server's own status and message stand in the error",
-        requests=1,
-        error={"status": 400, "code": "invalid_request", "message": "bad request", "retryable": False},
-    ),
-    "10_http_401": Expected(
-        output="the gateway's key is not the caller's: 502, with the server's own status beside it",
-        error={"status": 502, "code": "authentication", "message": "bad key"},
-    ),
-    "10_http_429": Expected(
-        request="one layer sends again: `max_retries` 2 is three attempts. The golden's fourth came of its client "
-        "library's retries below Qwen-Agent's own",
-        output="the third attempt was still refused",
-        requests=3,
-        error={"status": 429, "code": "rate_limit", "message": "slow", "retryable": True},
-    ),
-    "10_http_500_exhaust": Expected(
-        request="one layer sends again: `max_retries` 2 is three attempts, not nine",
-        output="the server's last error is kept",
-        requests=3,
-        error={"status": 502, "code": "server_error", "message": "boom"},
-    ),
-    "10_mid_stream_bad_json": Expected(
-        output="a stream that breaks is an error, after what was said",
-        error={"status": 502, "code": "upstream_protocol"},
-    ),
-    "10_mid_stream_error_event": Expected(
-        request="nothing is sent again once the model has begun to speak",
-        output="what was said stands, and the error follows it",
-        requests=1,
-        messages=[said("Hel")],
-        error={"status": 502, "code": "server_error", "message": "engine died"},
-    ),
-    "10_refusal_field": Expected(output="a refusal is said, and marked", messages=[said("no", refusal=True)]),
-    "10_stream_empty": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
-    "10_stream_empty_fn": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
-}
+EXPECTED: dict[str, Expected] = (
+    PROMPTED
+    | NATIVE
+    | {
+        "01_delta_both_fields": Expected(output=ASSEMBLED, messages=[thought("r"), said("c")]),
+        "01_delta_native_tools": Expected(
+            output="deltas carry calls too; " + ASSEMBLED,
+            messages=[
+                thought("I should call tools."),
+                said("Checking both."),
+                called("get_weather", '{"city": "Paris"}', "call_a"),
+                called("get_time", '{"tz": "CET"}', "call_b"),
+            ],
+            finish_reason="tool_calls",
+        ),
+        "01_n2_choices": Expected(
+            request="one request has one reply: n is at most 1, and a configuration that says more is refused",
+            output="two answers are never mixed into one",
+            requests=0,
+            refused=("models.mock-model.defaults.n",),
+        ),
+        "01_plain_nonstream_toolcalls_dropped": Expected(
+            output="calls of a whole reply are messages too",
+            messages=[called(*WEATHER, "c1")],
+            finish_reason="tool_calls",
+        ),
+        "01_plain_reasoning_field_alias": Expected(
+            output="`reasoning` is another name for `reasoning_content`",
+            messages=[thought("secret thoughts"), said("Hi!")],
+        ),
+        "01_plain_user_delta": Expected(output=ASSEMBLED, messages=[thought("Let me think."), said("The answer.")]),
+        "02_empty_assistant": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
+        "02_empty_messages": Expected(
+            output="an HTTP error that names the field, in place of the ValueError",
+            error={"status": 422, "param": "messages"},
+        ),
+        "02_extra_name_unknown": Expected(
+            request="`extra` is the caller's and never sent", body={"messages": [user("q1"), said("a1"), user("q2")]}
+        ),
+        "02_none_content": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
+        "02_reasoning_list": Expected(
+            request="reasoning is one string: no server takes a list of items",
+            body={"messages": [user("q1"), {**said("a1"), "reasoning_content": "r1"}, user("q2")]},
+        ),
+        "02_reasoning_on_user": Expected(
+            request="only assistants think: elsewhere reasoning is left out, with a warning",
+            body={"messages": [user("q1")]},
+        ),
+        "02_starts_with_assistant_no_trunc": Expected(
+            output="an HTTP error that names the message, in place of the IndexError",
+            error={"status": 422, "param": "messages[0].role"},
+        ),
+        "02_two_assistant_texts": Expected(
+            request="no text is lost: two texts stay two messages",
+            body={"messages": [user("q1"), said("first"), said("second"), user("q2")]},
+        ),
+        "02_two_systems": Expected(
+            output="an HTTP error that names the message, in place of the ModelServiceError",
+            error={"status": 422, "param": "messages[1].role"},
+        ),
+        "09_gen_skip_stopword": Expected(
+            request="Qwen-Agent's own switches are known and never sent",
+            output="no TypeError",
+            body={"stop": ["lo"]},
+            messages=[said("Hello")],
+        ),
+        "09_stop_delta": Expected(output=ASSEMBLED + "; " + STOPPED, messages=[said("Tho")]),
+        "09_stop_string": Expected(output="a single stop word is a word, not its letters", messages=[said("abc")]),
+        "10_finish_length": Expected(output="the reply says why it ended", finish_reason="length"),
+        "10_http_400": Expected(
+            request="what the server refuses is not sent again",
+            output="the server's own status and message stand in the error",
+            requests=1,
+            error={"status": 400, "code": "invalid_request", "message": "bad request", "retryable": False},
+        ),
+        "10_http_401": Expected(
+            output="the gateway's key is not the caller's: 502, with the server's own status beside it",
+            error={"status": 502, "code": "authentication", "message": "bad key"},
+        ),
+        "10_http_429": Expected(
+            request="one layer sends again: `max_retries` 2 is three attempts. The golden's fourth came of its client "
+            "library's retries below Qwen-Agent's own",
+            output="the third attempt was still refused",
+            requests=3,
+            error={"status": 429, "code": "rate_limit", "message": "slow", "retryable": True},
+        ),
+        "10_http_500_exhaust": Expected(
+            request="one layer sends again: `max_retries` 2 is three attempts, not nine",
+            output="the server's last error is kept",
+            requests=3,
+            error={"status": 502, "code": "server_error", "message": "boom"},
+        ),
+        "10_mid_stream_bad_json": Expected(
+            output="a stream that breaks is an error, after what was said",
+            error={"status": 502, "code": "upstream_protocol"},
+        ),
+        "10_mid_stream_error_event": Expected(
+            request="nothing is sent again once the model has begun to speak",
+            output="what was said stands, and the error follows it",
+            requests=1,
+            messages=[said("Hel")],
+            error={"status": 502, "code": "server_error", "message": "engine died"},
+        ),
+        "10_refusal_field": Expected(output="a refusal is said, and marked", messages=[said("no", refusal=True)]),
+        "10_stream_empty": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
+        "10_stream_empty_fn": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
+    }
+)

@@ -1,0 +1,120 @@
+"""What is different where the server is sent the functions itself (the raw API)."""
+
+from tests.goldens.expectations import Expected, answered, asked, called, said, thought, user
+
+TOOL_CALL_ID = "results name their call in `tool_call_id`; `extra`, `id` and `name` are not sent"
+STOPPED = "stop words are enforced wherever they appear, also where the server does not obey them"
+NO_ID_WEATHER, NO_ID_TIME = "call_38bf42d1834bc40a7733ae66", "call_bdc753abe110b5e8b4cd9a5f"
+WEATHER, TIME = ("get_weather", "{}"), ("get_time", "{}")
+
+NATIVE: dict[str, Expected] = {
+    "08_raw_args_none": Expected(
+        output="arguments that are null are none yet", messages=[called(*WEATHER, "call_a")], finish_reason="tool_calls"
+    ),
+    "08_raw_choice_none": Expected(
+        request="`function_choice` is `tool_choice`",
+        output="no TypeError",
+        body={"tool_choice": "none"},
+        messages=[said("Hello")],
+    ),
+    "08_raw_content_after_tool": Expected(
+        output="messages stand in the order in which they began: a stream cannot take back what it sent",
+        messages=[called(*WEATHER, "call_a"), said("late text"), thought("late reasoning")],
+        finish_reason="tool_calls",
+    ),
+    "08_raw_delta": Expected(request="sent", output="functions stream as deltas too", messages=[said("Hello")]),
+    "08_raw_error_retry": Expected(
+        output="the server's own status and message stand in the error; the request may be sent again "
+        "`max_retries` times (the golden's three attempts were its client library's)",
+        error={"status": 502, "code": "server_error", "message": "boom"},
+    ),
+    "08_raw_function_choice": Expected(
+        request="`function_choice` is `tool_choice`",
+        output="no TypeError",
+        body={"tool_choice": "auto"},
+        messages=[said("Hello")],
+    ),
+    "08_raw_history_ids": Expected(
+        request=TOOL_CALL_ID,
+        body={
+            "messages": [
+                {"role": "system", "content": "sys"},
+                user("Weather in Paris and time in CET?"),
+                asked(
+                    ("call_a", "get_weather", '{"city": "Paris"}'),
+                    ("call_b", "get_time", '{"tz": "CET"}'),
+                    content="Let me check.",
+                    reasoning="need two tools",
+                ),
+                answered("call_a", "sunny"),
+                answered("call_b", "12:00"),
+            ]
+        },
+    ),
+    "08_raw_history_no_ids": Expected(
+        request="missing ids are derived from place, name and arguments; " + TOOL_CALL_ID,
+        body={
+            "messages": [
+                user("q"),
+                asked((NO_ID_WEATHER, *WEATHER), (NO_ID_TIME, *TIME)),
+                answered(NO_ID_WEATHER, "a"),
+                answered(NO_ID_TIME, "b"),
+            ]
+        },
+    ),
+    "08_raw_history_two_steps": Expected(
+        request=TOOL_CALL_ID,
+        body={
+            "messages": [
+                user("q"),
+                asked(("x", *WEATHER)),
+                answered("x", "a"),
+                asked(("y", *TIME), reasoning="r2"),
+                answered("y", "b"),
+            ]
+        },
+    ),
+    "08_raw_id_empty_second": Expected(
+        output="a new index is a new call, and it gets an id",
+        messages=[called(*WEATHER, "call_a"), called(*TIME, "<generated>")],
+        finish_reason="tool_calls",
+    ),
+    "08_raw_interleaved": Expected(
+        output="fragments go to the call of their index",
+        messages=[
+            called("get_weather", '{"city": "P"}', "call_a"),
+            called("get_time", '{"tz": "C"}', "call_b"),
+        ],
+        finish_reason="tool_calls",
+    ),
+    "08_raw_name_late": Expected(
+        output="a name may come late", messages=[called(*WEATHER, "call_a")], finish_reason="tool_calls"
+    ),
+    "08_raw_name_repeated": Expected(
+        output="a name that is repeated is the same name",
+        messages=[called("get_weather", '{"a": 1}', "call_a")],
+        finish_reason="tool_calls",
+    ),
+    "08_raw_no_id_first": Expected(
+        output="a call without id gets one", messages=[called(*WEATHER, "<generated>")], finish_reason="tool_calls"
+    ),
+    "08_raw_nonstream": Expected(
+        request="sent", output="functions work in whole replies too", messages=[said("Hello")]
+    ),
+    "08_raw_parallel_flag": Expected(
+        request="`parallel_function_calls` is `parallel_tool_calls`",
+        output="no TypeError",
+        body={"parallel_tool_calls": True},
+        messages=[said("Hello")],
+    ),
+    "08_raw_stop": Expected(output=STOPPED, messages=[said("abc ")]),
+    "08_raw_string_false": Expected(
+        request="a flag is true or false: a string is refused",
+        output="refused before anything is sent",
+        requests=0,
+        refused=("models.mock-model.defaults.use_raw_api",),
+    ),
+    "08_raw_text_toolcall": Expected(
+        output="text is text, unless the profile names the form in which calls leak (`text_tools`)"
+    ),
+}
