@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from app.chat.messages import ChatRequest, Message, Part, Text, ToolCall, ToolResult
-from app.steps.fncall.wording import appended, language, said
+from app.steps.fncall.wording import appended, said
+from app.steps.language import Language, language
 
-_CALLED = {
+_CALLED: dict[Language, str] = {
     "en": '\n\nThe tool "{name}" was called with these arguments: \n{arguments}',
     "zh": '\n\n工具"{name}"被调用时使用了以下参数：\n{arguments}',
 }
-_RETURNED = {
+_RETURNED: dict[Language, str] = {
     "en": "\n\nThe tool has returned the following result: \n",
     "zh": "\n\n该工具返回了以下结果：\n",
 }
@@ -39,7 +40,7 @@ def plain_messages(request: ChatRequest) -> tuple[Message, ...]:
     return tuple(out)
 
 
-def _told(part: Part, lang: str, joiner: str) -> tuple[Part | str, ...]:
+def _told(part: Part, lang: Language, joiner: str) -> tuple[Part | str, ...]:
     if isinstance(part, ToolCall):
         return (_CALLED[lang].format(name=part.name, arguments=part.arguments),)
     if isinstance(part, ToolResult):

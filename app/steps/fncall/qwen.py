@@ -8,7 +8,8 @@ from typing import Any
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
 from app.steps.fncall.choice import choice, parallel
-from app.steps.fncall.wording import appended, dumps, folded, language, said, with_system, without_tools
+from app.steps.fncall.wording import appended, dumps, folded, said, with_system, without_tools
+from app.steps.language import Language, language
 from app.steps.text_tools.blocks import CODE_TOOL
 
 FUNCTION, ARGS, RESULT, RETURN = "✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿RETURN✿"
@@ -85,7 +86,7 @@ def qwen_request(request: ChatRequest) -> ChatRequest:
     return ChatRequest(made.model, made.messages, (), {**made.params, "stop": words}, joiner)
 
 
-def system_block(tools: Sequence[Tool], lang: str, *, several: bool) -> str:
+def system_block(tools: Sequence[Tool], lang: Language, *, several: bool) -> str:
     entries = "\n\n".join(_entry(tool.schema, lang) for tool in tools)
     commands = (_PARALLEL if several else _SINGLE)[lang]
     return f"{_HEADING[lang]}\n\n{entries}\n\n" + commands.replace("%s", ",".join(_name(tool.schema) for tool in tools))
@@ -95,7 +96,7 @@ def _name(schema: Mapping[str, Any]) -> str:
     return str(schema.get("name_for_model") or schema.get("name", ""))
 
 
-def _entry(schema: Mapping[str, Any], lang: str) -> str:
+def _entry(schema: Mapping[str, Any], lang: Language) -> str:
     model_name = _name(schema)
     human_name = schema.get("name_for_human") or schema.get("name", "")
     default = (_CODE_FORMAT if model_name == CODE_TOOL else _FORMAT)[lang]

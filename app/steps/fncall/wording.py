@@ -1,7 +1,6 @@
-"""Pieces that both prompts share: texts of messages, the language, the system block, the last turn."""
+"""Pieces that both prompts share: texts of messages, the system block, the last turn."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -9,26 +8,10 @@ from typing import Any, TypeAlias
 from app.chat.messages import ChatRequest, Media, Message, Part, Text
 
 Said: TypeAlias = tuple[Text | Media, ...]
-_CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def language(request: ChatRequest) -> str:
-    """`zh` when a system or user message holds a Chinese character, unless the caller says otherwise."""
-    said = request.params.get("lang")
-    if said:
-        return str(said)
-    parts = (part for message in request.messages if message.role in ("system", "user") for part in message.parts)
-    return "zh" if any(_CHINESE.search(text) for part in parts for text in _texts(part)) else "en"
-
-
-def _texts(part: Part) -> Iterable[str]:
-    if isinstance(part, Text):
-        return (part.text,)
-    return (url for url in part.urls if not url.startswith("data:")) if isinstance(part, Media) else ()
 
 
 def said(parts: Iterable[Part], joiner: str) -> Said:

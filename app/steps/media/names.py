@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from app.chat import datauri
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, ToolResult
+from app.steps.language import Language
 
-Lang: TypeAlias = Literal["en", "zh"]
-
-_LABELS: dict[Lang, dict[MediaKind, str]] = {
+_LABELS: dict[Language, dict[MediaKind, str]] = {
     "en": {"file": "[file]", "image": "![image]", "video": "![video]", "audio": "![audio]"},
     "zh": {"file": "[文件]", "image": "![图片]", "video": "![视频]", "audio": "![音频]"},
 }
-_SENTENCES: dict[Lang, str] = {"en": "(Uploaded {}) ", "zh": "（上传了 {}）"}
+_SENTENCES: dict[Language, str] = {"en": "(Uploaded {}) ", "zh": "（上传了 {}）"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _MAX_NAME = 200
 
@@ -32,11 +30,11 @@ def basename(url: str) -> str:
     return _CONTROL.sub(" ", last)[:_MAX_NAME]
 
 
-def described(label: MediaKind, name: str, lang: Lang) -> str:
+def described(label: MediaKind, name: str, lang: Language) -> str:
     return f"{_LABELS[lang][label]}({name})"
 
 
-def sentence(descriptions: Iterable[str], lang: Lang) -> str:
+def sentence(descriptions: Iterable[str], lang: Language) -> str:
     return _SENTENCES[lang].format(" ".join(descriptions))
 
 

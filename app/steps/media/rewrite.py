@@ -6,13 +6,14 @@ from dataclasses import replace
 from app.chat.attachments import Attachment, FileText, Inlined
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, ToolResult
 from app.profiles import Profile
-from app.steps.media.names import Lang, Names, described, media_of, sentence
+from app.steps.language import Language
+from app.steps.media.names import Names, described, media_of, sentence
 from app.steps.media.texts import rendered
 from app.steps.media.wants import Wanted, wants
 
 
 def apply(
-    request: ChatRequest, profile: Profile, results: Mapping[Wanted, Attachment], lang: Lang
+    request: ChatRequest, profile: Profile, results: Mapping[Wanted, Attachment], lang: Language
 ) -> tuple[ChatRequest, list[str]]:
     """(the request for a model of this profile, what the caller must know was not sent)."""
     run = _Rewriting(request, profile, results, lang)
@@ -22,11 +23,11 @@ def apply(
 
 class _Rewriting:
     def __init__(
-        self, request: ChatRequest, profile: Profile, results: Mapping[Wanted, Attachment], lang: Lang
+        self, request: ChatRequest, profile: Profile, results: Mapping[Wanted, Attachment], lang: Language
     ) -> None:
         self._profile = profile
         self._results = results
-        self._lang: Lang = lang
+        self._lang: Language = lang
         self._names = Names(request)
         self._name_all = profile.name_media == "with_tools" and bool(request.tools)
         self.changed = False

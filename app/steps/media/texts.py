@@ -1,13 +1,13 @@
 """A file's text as a model reads it, between marks that say what it is."""
 
 from app.chat.attachments import FileText, Section, Unit
-from app.steps.media.names import Lang
+from app.steps.language import Language
 
-_MARKS: dict[Lang, dict[Unit, str]] = {
+_MARKS: dict[Language, dict[Unit, str]] = {
     "en": {"page": "[Page {}]", "slide": "[Slide {}]", "sheet": "[Sheet {}: {}]", "none": ""},
     "zh": {"page": "[第 {} 页]", "slide": "[第 {} 张幻灯片]", "sheet": "[工作表 {}：{}]", "none": ""},
 }
-_LEFT_OUT: dict[Lang, dict[Unit, str]] = {
+_LEFT_OUT: dict[Language, dict[Unit, str]] = {
     "en": {
         "page": "[{} more pages were left out]",
         "slide": "[{} more slides were left out]",
@@ -21,14 +21,14 @@ _LEFT_OUT: dict[Lang, dict[Unit, str]] = {
         "none": "[其余内容已省略]",
     },
 }
-_CUT: dict[Lang, str] = {"en": "[the text was cut here: it is too long]", "zh": "[文本过长，在此截断]"}
-_SCANNED: dict[Lang, str] = {
+_CUT: dict[Language, str] = {"en": "[the text was cut here: it is too long]", "zh": "[文本过长，在此截断]"}
+_SCANNED: dict[Language, str] = {
     "en": "[a scanned PDF: its pages are pictures and have no text]",
     "zh": "[扫描版 PDF：各页均为图片，没有可读取的文字]",
 }
 
 
-def rendered(name: str, file: FileText, lang: Lang) -> str:
+def rendered(name: str, file: FileText, lang: Language) -> str:
     lines = [f'\n<file name="{name.replace(chr(34), chr(39))}">']
     lines += (_section(one, file.unit, lang) for one in file.sections)
     if file.scanned:
@@ -40,7 +40,7 @@ def rendered(name: str, file: FileText, lang: Lang) -> str:
     return "\n".join([*lines, "</file>\n"])
 
 
-def _section(one: Section, unit: Unit, lang: Lang) -> str:
+def _section(one: Section, unit: Unit, lang: Language) -> str:
     mark = _MARKS[lang][unit].format(one.number, one.name)
     text = one.text.strip("\r\n")
     return f"{mark}\n{text}" if mark else text
