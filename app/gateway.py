@@ -7,9 +7,9 @@ the `LiveReply` it returns pushes events at one receiver until its terminal even
 import asyncio
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from app.chat.attachments import Attachment
 from app.chat.counter import Counter
 from app.chat.messages import ChatRequest, Media, ToolResult
 from app.chat.reply import Origin, Reply
-from app.errors import BadRequest, CacheMiss, UnknownModel, UpstreamFailed
+from app.errors import BadRequest, CacheMiss, ParleyError, UnknownModel, UpstreamFailed
 from app.gathering import Gatherer
 from app.params import merged
 from app.profiles import Profile, reading
@@ -28,6 +28,9 @@ from app.steps.media import Wanted
 from app.upstream import payload
 from app.upstream.client import Target, UpstreamClient
 from app.upstream.reply import LiveReply
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 NO_MEDIA: Mapping[Wanted, Attachment] = {}
 RETRY_SECONDS = 0.5
@@ -62,6 +65,7 @@ class Prepared:
     """A request that nothing is left to refuse."""
 
     route: Route
+    """With those of its ways that can take this request."""
     asked: ChatRequest
     """The request as the caller made it, without its messages: by it the reply is read."""
     bodies: tuple[bytes, ...]
@@ -124,8 +128,9 @@ class Gateway:
         """Media whose bytes are needed before this request can be prepared. Raises InvalidInput."""
         if not any(isinstance(part, Media | ToolResult) for message in request.messages for part in message.parts):
             return []
-        steps.check(request)
-        needs = (one for way in route.ways for one in steps.wanted(request, way.profile))
+        request = replace(request, params=merged(route.defaults, request.params))
+        sound = _possible([(way, _attempt(steps.check, request, way.profile)) for way in route.ways])
+        needs = (one for way, _ in sound for one in steps.wanted(request, way.profile))
         return list(dict.fromkeys(needs))
 
     async def gather(self, wanted: list[Wanted]) -> Mapping[Wanted, Attachment]:
@@ -134,25 +139,24 @@ class Gateway:
         return await self._gatherer.gather(wanted)
 
     def prepare(self, route: Route, request: ChatRequest, media: Mapping[Wanted, Attachment] = NO_MEDIA) -> Prepared:
-        """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit."""
+        """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit.
+
+        A server that cannot be sent it is passed over where another can.
+        """
         params = merged(route.defaults, request.params)
         request = replace(request, params=params)
-        bodies: list[bytes] = []
-        warnings: dict[str, None] = {}
-        built: dict[tuple[str, int], bytes] = {}
+        built: dict[tuple[str, int], _Body | ParleyError] = {}
         for way in route.ways:
             key = (way.model, id(way.profile))
             if key not in built:
-                seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)
-                body, unsent = payload.build(seen, way.model, way.profile)
-                built[key] = msgspec.json.encode(body)
-                warnings |= dict.fromkeys((*said, *unsent))
-            bodies.append(built[key])
+                built[key] = _attempt(self._build, request, way, media)
+        bodies = _possible([(way, built[way.model, id(way.profile)]) for way in route.ways])
+        warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
         retries = params.get("max_retries")
         return Prepared(
-            route,
+            replace(route, ways=tuple(way for way, _ in bodies)),
             replace(request, messages=()),
-            tuple(bodies),
+            tuple(body.data for _, body in bodies),
             tuple(warnings),
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
@@ -177,6 +181,11 @@ class Gateway:
         )
         return await self._cache.reply(question, lambda: self.open(prepared, asked.reply_id))
 
+    def _build(self, request: ChatRequest, way: Way, media: Mapping[Wanted, Attachment]) -> "_Body":
+        seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)
+        body, unsent = payload.build(seen, way.model, way.profile)
+        return _Body(msgspec.json.encode(body), (*said, *unsent))
+
     async def open(self, prepared: Prepared, reply_id: str) -> LiveReply:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
 
@@ -198,6 +207,28 @@ class Gateway:
                 continue
             return LiveReply(body, reply_id, steps.reply_stages(prepared.asked, way.profile, reply_id), target)
         raise AssertionError("a route has at least one way")
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    data: bytes
+    warnings: tuple[str, ...]
+
+
+def _attempt(do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":
+    try:
+        return do(*args, **kwargs)
+    except ParleyError as error:
+        return error
+
+
+def _possible(outcomes: "Sequence[tuple[Way, _T | ParleyError]]") -> "list[tuple[Way, _T]]":
+    """Those that came to something. Raises the first refusal where none did."""
+    found = [(way, outcome) for way, outcome in outcomes if not isinstance(outcome, ParleyError)]
+    refusals = [outcome for _, outcome in outcomes if isinstance(outcome, ParleyError)]
+    if not found:
+        raise refusals[0]
+    return found
 
 
 def _pause(error: UpstreamFailed, round_: int) -> float:

@@ -11,9 +11,10 @@ from app.api.tools import read_tools
 from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
-from app.formats.base import Format, Mode, Options
+from app.formats.base import Decoded, Format, Mode, Options
 from app.formats.detect import detect
 from app.formats.violations import violations
+from app.grouping import groups
 from app.params import GenerateCfg
 
 FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
@@ -97,6 +98,8 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
     field = "functions" if envelope.functions is not None else "tools"
     tools, wrong = read_tools(field, envelope.functions or envelope.tools or ())
     found += [*decoded.violations, *wrong]
+    if found:
+        found += _gaps(decoded, functions=bool(tools))
     _refuse(found, reply)
     request = ChatRequest(
         model=envelope.model or "",
@@ -141,10 +144,23 @@ def _inside(body: dict[str, Any]) -> Iterator[Violation]:
     name, messages = body.get("format", "qwen"), body.get("messages")
     form = FORMATS.get(name) if isinstance(name, str) else None
     if form is not None and isinstance(messages, list) and messages:
-        yield from form.decode(messages, Options()).violations
+        decoded = form.decode(messages, Options())
+        yield from decoded.violations
+        yield from _gaps(decoded, functions=bool(body.get("functions") or body.get("tools")))
     for field in ("functions", "tools"):
         if isinstance(body.get(field), list):
             yield from read_tools(field, body[field])[1]
+
+
+def _gaps(decoded: Decoded, *, functions: bool) -> list[Violation]:
+    """Calls without results and results without calls, told beside other violations.
+
+    Only of messages that are all sound, or a gap might be the fault of what was refused before; and only where there
+    are functions, since without them old calls may be told in words and gaps harm nobody.
+    """
+    if not functions or decoded.violations:
+        return []
+    return groups(decoded.messages)[1]
 
 
 def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:

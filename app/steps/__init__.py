@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.chat.attachments import Attachment
@@ -15,7 +16,7 @@ from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
-from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits
+from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
 from app.steps.language import language
 from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
@@ -28,11 +29,16 @@ from app.steps.truncation import input_limit, truncate
 __all__ = ["check", "prepare", "reply_stages", "reply_traits", "wanted"]
 
 
-def check(request: ChatRequest) -> None:
-    """Raises InvalidInput. A conversation must be sound before anything is fetched for it or cut from it."""
+def check(request: ChatRequest, profile: Profile) -> list[str]:
+    """What the caller must know of its calls and results. Raises InvalidInput.
+
+    A conversation must be sound before anything is fetched for it or cut from it. Where nothing can be called and what
+    was called is told in words, a missing call or result harms nobody: it is only named.
+    """
     _, violations = groups(request.messages)
-    if violations:
+    if violations and not told_in_words(request, profile):
         raise InvalidInput(violations)
+    return [f"{one.path}: {one.message}" for one in violations]
 
 
 def prepare(
@@ -42,9 +48,11 @@ def prepare(
 
     `media` is what became of everything that `wanted` named.
     """
-    check(request)
-    lang = language(request)
-    request, warnings = apply(request, profile, media, lang)
+    warnings = check(request, profile)
+    lang = language(request)  # of what was said, before names and texts of files stand in it
+    request = replace(request, params={**request.params, "lang": lang})
+    request, unseen = apply(request, profile, media, lang)
+    warnings += unseen
     request = with_default_system(request, profile, lang)
     limit = input_limit(request.params, profile)
     if limit is not None:

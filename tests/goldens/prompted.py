@@ -59,11 +59,8 @@ PROMPTED: dict[str, Expected] = {
         messages=[said("Hello")],
     ),
     "06_nofn_history_zh": Expected(
-        request="a result that answers no call is refused, whatever is done with the history; "
-        "`tests/steps/fncall` has the case's wording, which is the golden's",
-        output="an HTTP error that names the message",
-        requests=0,
-        error={"status": 422, "param": "messages[3]"},
+        request=IN_WORDS + "there a result that answers no call is words as well, with a warning; it is refused where "
+        "functions are sent or explained"
     ),
     "06_nous_choice_invalid": Expected(
         output="an HTTP error that names the parameter, in place of the ValueError",

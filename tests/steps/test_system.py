@@ -1,10 +1,15 @@
 """The language of a conversation and where its system message stands."""
 
+from typing import Any
+
 import pytest
-from app.chat.messages import ChatRequest, Media, Message, Text
+from app.chat.attachments import FileText, Section
+from app.chat.messages import ChatRequest, Media, Message, Text, Tool
 from app.profiles import KINDS, Profile
+from app.steps import prepare, wanted
 from app.steps.language import language
 from app.steps.system import with_default_system, with_placed_system
+from app.tokens import Counters
 
 from tests.steps.conversations import conversation, texts
 
@@ -40,6 +45,19 @@ def test_the_callers_word_on_the_language_wins(given: str, text: str) -> None:
 def test_names_of_files_count_and_their_content_does_not(url: str, expected: str) -> None:
     request = ChatRequest("m", (Message("user", (Media("file", (url,)),)),))
     assert language(request) == expected
+
+
+@pytest.mark.parametrize("prompt", ["nous", "qwen"])
+def test_the_text_of_a_file_does_not_change_the_language(prompt: Any) -> None:
+    reader = Profile(native_tools=False, fncall_prompt_type=prompt, media=())
+    file = Media("file", ("data:text/plain,x",))
+    request = ChatRequest("m", (Message("user", (Text("hello"), file)),), (Tool("f", {"name": "f"}),))
+    [want] = wanted(request, reader)
+    read = FileText((Section("报告"),))
+    seen, _ = prepare(request, reader, Counters(()).of(None), {want: read})
+    assert seen.params["lang"] == "en"
+    assert "报告" in texts(seen)[-1][1]
+    assert texts(seen)[0][1].startswith("# Tools")
 
 
 BOTH = Profile(default_system={"en": "Help.", "zh": "帮忙。"})

@@ -15,7 +15,7 @@ from app.steps.fncall.wording import without_tools
 
 Prompt: TypeAlias = Literal["nous", "qwen"]
 
-__all__ = ["NousStage", "QwenStage", "emulated", "fncall_request", "fncall_stage", "fncall_traits"]
+__all__ = ["NousStage", "QwenStage", "emulated", "fncall_request", "fncall_stage", "fncall_traits", "told_in_words"]
 
 
 def emulated(request: ChatRequest, profile: Profile) -> Prompt | None:
@@ -24,6 +24,12 @@ def emulated(request: ChatRequest, profile: Profile) -> Prompt | None:
         return None
     said = request.params.get("fncall_prompt_type")
     return "qwen" if (said or profile.fncall_prompt_type) == "qwen" else "nous"
+
+
+def told_in_words(request: ChatRequest, profile: Profile) -> bool:
+    """Whether old calls and results become the user's words, because there is nothing to call. Raises InvalidInput as
+    `fncall_request` does."""
+    return emulated(request, profile) is not None and choice(request).word == "none"
 
 
 def fncall_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
