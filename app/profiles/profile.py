@@ -130,7 +130,7 @@ class Profile(BaseModel):
     empty_content: Literal["null", "empty", "omit"] = "null"
     """The content of an assistant message that only calls tools."""
     text_parts: bool = False
-    """Text alone is sent as a list of parts too; most servers want a string."""
+    """Text alone is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
     """Mistral's templates refuse ids that are not nine letters and digits."""
     valid_arguments: bool = True

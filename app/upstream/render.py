@@ -101,9 +101,9 @@ def _result_text(result: ToolResult, seen: list[Media]) -> str:
 def _content(texts: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: str) -> str | list[dict[str, Any]]:
     if any(isinstance(part, Media) for said in texts for part in said):
         return [piece for said in texts for part in said for piece in _piece(part, profile)]
+    if profile.text_parts and any(part.text for said in texts for part in said if isinstance(part, Text)):
+        return [piece for said in texts for part in said for piece in _piece(part, profile)]
     strings = [_joined(said, joiner) for said in texts]
-    if profile.text_parts and any(strings):
-        return [_text(text) for text in strings if text]
     return "\n".join(strings)
 
 

@@ -106,7 +106,10 @@ def test_a_result_is_named_only_where_the_server_wants_it(sending: bool, want: s
 def test_text_alone_is_a_string_and_a_part_where_the_server_wants_parts() -> None:
     message = user([{"text": "a"}, {"text": "b"}])
     assert sent(message)[0]["content"] == "ab"
-    assert sent(message, text_parts=True)[0]["content"] == [{"type": "text", "text": "ab"}]
+    assert sent(message, text_parts=True)[0]["content"] == [
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+    ]
     joined = sent(Q, says("a", "1"), says("b", "1"), text_parts=True)[1]["content"]
     assert joined == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 

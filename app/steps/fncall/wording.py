@@ -23,10 +23,13 @@ def said(parts: Iterable[Part], joiner: str) -> Said:
 
 
 def appended(parts: tuple[Part, ...], added: Iterable[Part | str]) -> tuple[Part, ...]:
-    """The parts with more behind them; text goes on in the text that stands last."""
+    """The parts with more behind them; text goes on in the text that stands last. Beside media every text stays a part
+    of its own, as Qwen-Agent sends it."""
     out = list(parts)
-    for item in added:
-        part = Text(item) if isinstance(item, str) else item
+    more = [Text(item) if isinstance(item, str) else item for item in added]
+    if any(isinstance(part, Media) for part in (*out, *more)):
+        return (*out, *(part for part in more if not isinstance(part, Text) or part.text))
+    for part in more:
         last = out[-1] if out else None
         if isinstance(part, Text) and isinstance(last, Text):
             out[-1] = Text(last.text + part.text)

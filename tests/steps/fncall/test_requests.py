@@ -59,7 +59,7 @@ def test_several_calls_of_one_message_stand_on_their_own_lines() -> None:
 
 def test_pictures_of_a_result_stay_where_they_stand() -> None:
     told = said(assistant(call()), result(Text("see "), PICTURE))[-1]
-    assert told.parts == (Text("<tool_response>\nsee "), PICTURE, Text("\n</tool_response>"))
+    assert told.parts == (Text("<tool_response>\n"), Text("see "), PICTURE, Text("\n</tool_response>"))
 
 
 def test_texts_of_one_message_are_joined_as_the_caller_joins_them() -> None:
