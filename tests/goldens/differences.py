@@ -4,6 +4,7 @@ A case that is not in `EXPECTED` must come out as in the golden, but for what is
 """
 
 from tests.goldens.expectations import Expected, called, said, thought, user
+from tests.goldens.media import MEDIA
 from tests.goldens.native import NATIVE, STOPPED
 from tests.goldens.prompted import PROMPTED
 
@@ -21,6 +22,7 @@ WEATHER = ("get_weather", "{}")
 
 EXPECTED: dict[str, Expected] = (
     PROMPTED
+    | MEDIA
     | NATIVE
     | {
         "01_delta_both_fields": Expected(output=ASSEMBLED, messages=[thought("r"), said("c")]),

@@ -22,8 +22,13 @@ Functions of the package on single inputs (`tests/goldens/qwen_agent/unit_*.json
 mean: the texts and calls that are read, the messages that survive, the tokens that are counted.
 """
 EQUAL = {"match": "as the golden", "final": "in the end as the golden"}
-NOT_COMPARED = """Not compared: group 12. Qwen-Agent's own model class for DashScope speaks that service's native API,
-which the gateway does not: it reaches DashScope through its OpenAI-compatible endpoint (`kind = "dashscope"`).
+NOTES = """Group 04 is a model that only reads text, 05 one that also sees; both are told the names of files and no more
+(`file_text = false`), as Qwen-Agent's are. Names without an address stand for something on the web. Group 12 is
+Qwen-Agent's own class for DashScope's native API, which the gateway does not speak: what was sent and
+served there is told in the words of that service's OpenAI-compatible endpoint (`kind = "dashscope"`,
+`tests/goldens/dashscope.py`) and compared in them.
+
+Not compared: Qwen-Agent's cache (group 11, `unit_cache_key`), whose keys hold neither the model nor its configuration.
 """
 COLUMNS = ("Case", "What it shows", "Request", "Reply")
 
@@ -33,7 +38,7 @@ def document() -> str:
     rows = [_row(name, case) for name, case in load_cases().items()]
     same = [f"- {line}" for line in CONSTANT]
     table = [_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(_line(row) for row in rows)]
-    return "\n".join([HEAD + "\n".join(same), "", f"{len(rows)} cases.", "", *table, "", NOT_COMPARED, *_units()])
+    return "\n".join([HEAD + "\n".join(same), "", f"{len(rows)} cases.", "", *table, "", NOTES, *_units()])
 
 
 def _units() -> list[str]:

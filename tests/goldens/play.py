@@ -16,14 +16,30 @@ from app.main import create_app
 from app.settings import Settings
 from pydantic import ValidationError
 
+from tests.goldens.dashscope import compatible
 from tests.scripted import Reply, Request, ScriptedServer
+
+Json = dict[str, Any]
 
 FOLDER = Path(__file__).parent / "qwen_agent"
 DEFAULT_MODEL = "gpt-4o-mini"
 """What Qwen-Agent asks for when no model is named."""
+DEFAULTS: dict[str, Json] = {
+    "oai": {"use_raw_api": False},
+    "qwenvl_oai": {"use_raw_api": False},
+    "qwen_dashscope": {},
+    "qwenvl_dashscope": {},
+}
+PROFILES: dict[str, Json] = {
+    "oai": {"media": [], "file_text": False},
+    "qwenvl_oai": {"media": ["image", "video"], "file_text": False, "text_parts": True},
+    "qwen_dashscope": {"media": [], "file_text": False},
+    "qwenvl_dashscope": {"media": ["image", "video"], "file_text": False, "text_parts": True},
+}
+"""What Qwen-Agent's classes of models take. Files are only named: Qwen-Agent's models read none."""
+NO_FILES = ("<ASSETS>", "/nope")
+"""Paths that Qwen-Agent reads, or looks for."""
 HELLO: Any = {"choices": [{"index": 0, "delta": {"content": "Hello"}, "finish_reason": "stop"}]}
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,8 @@ class Outcome:
     error: Json | None = None
     refused: tuple[str, ...] = ()
     """Places of a configuration that the gateway does not start with."""
+    grown: tuple[str, ...] = ()
+    """Of a stream of deltas: what they add up to, for each message."""
 
     @property
     def bodies(self) -> list[Json]:
@@ -48,21 +66,24 @@ class _Read:
     finish_reason: str | None = None
     error: Json | None = None
     completed: dict[int, Json] = field(default_factory=dict)
+    grown: dict[int, str] = field(default_factory=dict)
+    """The text of all deltas of each message."""
 
 
-GROUPS = ("01_", "02_", "03_", "06_", "07_", "08_", "09_", "10_", "13_")
+GROUPS = ("01_", "02_", "03_", "04_", "05_", "06_", "07_", "08_", "09_", "10_", "12_", "13_")
 """Whole requests and replies; units are held against the steps that they are about."""
 
 
 def load_cases() -> dict[str, Json]:
     """Every golden by its name."""
     paths = sorted(path for path in FOLDER.glob("[01]*.json") if path.name.startswith(GROUPS))
-    return {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
+    cases = {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
+    return {name: compatible(case) if name.startswith("12_") else case for name, case in cases.items()}
 
 
 def load_verdicts() -> dict[str, Json]:
     verdicts: dict[str, Json] = json.loads((FOLDER / "VERDICTS.json").read_text("utf-8"))
-    return verdicts
+    return {name: verdict for name, verdict in verdicts.items() if name.startswith(GROUPS)}
 
 
 async def play(case: Json) -> Outcome:
@@ -80,22 +101,24 @@ async def play(case: Json) -> Outcome:
             async with httpx.AsyncClient(transport=transport, base_url="http://parley") as client:
                 response = await client.post("/v1/chat", json=_request(case))
         read = _read_events(response.text) if _streamed(response) else _read_whole(response.json())
-        return Outcome(tuple(server.requests), read.messages, read.finish_reason, read.error)
+        grown = tuple(read.grown.get(index, "") for index in sorted(read.completed))
+        return Outcome(tuple(server.requests), read.messages, read.finish_reason, read.error, grown=grown)
 
 
 def _settings(case: Json, url: str) -> Json:
     config = case["llm_cfg"]
     base = config.get("api_base") or config.get("base_url") or config["model_server"]
     upstream = {"base_url": url + urlsplit(base).path, "api_key": config.get("api_key", "EMPTY").strip()}
-    defaults = {"use_raw_api": False} | config["generate_cfg"]
-    profile = {"special_code_mode": bool(case["env"].get("SPECIAL_CODE_MODE"))}
+    upstream |= {"kind": "dashscope"} if config["model_type"].endswith("dashscope") else {}
+    defaults = DEFAULTS[config["model_type"]] | config["generate_cfg"]
+    profile = PROFILES[config["model_type"]] | {"special_code_mode": bool(case["env"].get("SPECIAL_CODE_MODE"))}
     model = {"upstreams": ["golden"], "defaults": defaults, "profile": profile}
     name = config["model"] or DEFAULT_MODEL
     return {"upstreams": {"golden": upstream}, "models": {name: model}}
 
 
 def _request(case: Json) -> Json:
-    body: Json = {"messages": case["messages"], "stream": case["stream"]}
+    body: Json = {"messages": [_of_the_web(message) for message in case["messages"]], "stream": case["stream"]}
     body["stream_mode"] = "delta" if case["delta_stream"] else "snapshot"
     if case["llm_cfg"]["model"]:
         body["model"] = case["llm_cfg"]["model"]
@@ -104,6 +127,29 @@ def _request(case: Json) -> Json:
     if case["extra_generate_cfg"] is not None:
         body["generate_cfg"] = case["extra_generate_cfg"]
     return body
+
+
+def words(message: Json) -> str:
+    """What a message, or a delta, says: a call's arguments, a thought or content."""
+    call = message.get("function_call")
+    return str(call["arguments"] if call else message.get("reasoning_content") or message.get("content", ""))
+
+
+def _of_the_web(message: Json) -> Json:
+    """What is only a name, which Qwen-Agent tells without looking, is here the name of something on the web."""
+    if isinstance(message.get("content"), list):
+        return {**message, "content": [_named(item) for item in message["content"]]}
+    return message
+
+
+def _named(item: Json) -> Json:
+    return {kind: _url(value) if kind in ("image", "file", "audio") else value for kind, value in item.items()}
+
+
+def _url(value: Any) -> Any:
+    if not isinstance(value, str) or value.startswith(("http", "data:", *NO_FILES)):
+        return value
+    return "https://x.com/" + value.rsplit("/", 1)[-1]
 
 
 def _reply(response: Json) -> Reply:
@@ -135,6 +181,8 @@ def _read_events(text: str) -> _Read:
         event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
         if event.get("type") == "messages":
             read.messages = event["messages"]
+        elif event.get("type") == "message.delta":
+            read.grown[event["index"]] = read.grown.get(event["index"], "") + words(event["delta"])
         elif event.get("type") == "message.completed":
             read.completed[event["index"]] = event["message"]
         elif event.get("type") == "response.completed":

@@ -10,7 +10,7 @@ import pytest
 from tests.goldens.differences import EXPECTED
 from tests.goldens.expectations import Expected, Json
 from tests.goldens.parity import document
-from tests.goldens.play import Outcome, load_cases, load_verdicts, play
+from tests.goldens.play import FOLDER, Outcome, load_cases, load_verdicts, play, words
 
 CASES = load_cases()
 VERDICTS = load_verdicts()
@@ -75,6 +75,22 @@ def test_the_reply_is_what_qwen_agent_yields_or_what_the_table_says(name: str) -
         assert got.finish_reason == want.finish_reason
 
 
+@every_case
+def test_the_deltas_of_a_stream_add_up_to_its_messages(name: str) -> None:
+    deltas = asyncio.run(play({**CASES[name], "stream": True, "delta_stream": True}))
+    assert deltas.grown == tuple(words(message) for message in deltas.messages or ())
+    if deltas.error is None:  # a message that breaks off is not completed
+        assert _same_but_for_ids(deltas.messages, outcome(name).messages)
+
+
+def _same_but_for_ids(one: list[Json] | None, other: list[Json] | None) -> bool:
+
+    def bare(messages: list[Json] | None) -> list[Json]:
+        return [{**message, "extra": {}} for message in messages or ()]
+
+    return bare(one) == bare(other)
+
+
 def _final(name: str) -> list[Json]:
     return [_told(message) for message in CASES[name]["final"]]
 
@@ -130,6 +146,13 @@ def test_every_difference_has_its_reason(name: str) -> None:
 
 def test_the_table_names_cases_that_exist() -> None:
     assert set(EXPECTED) <= set(CASES) == set(VERDICTS)
+
+
+def test_every_golden_stands_on_the_page() -> None:
+    page = document()
+    names = [path.stem for path in FOLDER.glob("*_*.json")]
+    assert {name[:2] for name in names} >= {f"{group:02}" for group in (*range(1, 11), 12, 13)}
+    assert [name for name in names if f"| `{name}` |" not in page] == []
 
 
 def test_the_page_on_parity_is_what_these_tests_say() -> None:

@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.api import test_functions as functions
+from tests.formats import test_qwen_schema as schema
+from tests.steps import test_media as media
 from tests.steps.fncall import test_units as fncall
 from tests.steps.test_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES
 from tests.steps.test_stop_words import UNITS as STOPS
@@ -26,12 +29,12 @@ class Unit:
 
     @property
     def differences(self) -> dict[str, list[str]]:
-        """The names of entries by their reason."""
-        found: dict[str, list[str]] = {}
+        """The names of entries by their reason, each once."""
+        found: dict[str, dict[str, None]] = {}
         for name, reason in self.entries:
             if reason:
-                found.setdefault(reason, []).append(name)
-        return found
+                found.setdefault(reason, {})[name] = None
+        return {reason: list(names) for reason, names in found.items()}
 
     @property
     def equal(self) -> int:
@@ -46,6 +49,9 @@ def units() -> list[Unit]:
         Unit("unit_stop_words", "where text is cut by stop words", [_stopped(case) for case in STOPS]),
         Unit("unit_tokenizer", "how texts are counted and shortened", [(case["text"], "") for case in COUNTS]),
         Unit("unit_generate_cfg_merge", "a model's parameters and a caller's", [_merged(case) for case in MERGES]),
+        Unit("unit_schema", "which messages are taken", [_taken(case) for case in schema.CASES]),
+        Unit("unit_is_tool_schema", "which functions are taken", [_function(case) for case in functions.CASES]),
+        Unit("unit_text_utils", "what media are called, and how they are told", [_told(case) for case in media.UNITS]),
     ]
 
 
@@ -77,3 +83,19 @@ def _stopped(case: Json) -> Entry:
 def _merged(case: Json) -> Entry:
     name = json.dumps(case["new"])
     return name, MERGED_OTHERWISE.get(name, ([], ""))[1]
+
+
+def _taken(case: Json) -> Entry:
+    return case["name"], schema.STRICTER.get(case["name"], ("", ""))[1]
+
+
+def _function(case: Json) -> Entry:
+    return json.dumps(case["input"]), functions.why_different(case)
+
+
+def _told(case: Json) -> Entry:
+    if isinstance(case["input"], str):
+        return f"{case['fn']} {case['input']!r}", media.why_different(case)
+    messages = case["input"] if isinstance(case["input"], list) else [case["input"]]
+    said = ", ".join(f"{message['role']}: {json.dumps(message['content'])}" for message in messages)
+    return f"{case['fn']} of {said}", media.why_different(case)

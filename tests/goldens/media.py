@@ -1,0 +1,57 @@
+"""What is different for models with eyes and for media that a model is only told of."""
+
+from tests.goldens.expectations import Expected, Json, answered, asked, said, user
+
+NO_LOCAL_FILES = "a file of the gateway's own machine is never read for a caller"
+
+
+def refused(path: str) -> Expected:
+    return Expected(
+        request=NO_LOCAL_FILES,
+        output="an HTTP error that names the item",
+        requests=0,
+        error={"status": 422, "code": "invalid_request", "param": path},
+    )
+
+
+def parts(role: str, *texts: str) -> Json:
+    return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
+
+
+MEDIA: dict[str, Expected] = {
+    "04_text_model_image_b64": Expected(
+        request="a data URI has no file name in it: the image is called after its type",
+        body={"messages": [user("(Uploaded ![image](image.png)) Look")]},
+    ),
+    "04_text_model_image_in_assistant": Expected(
+        request="as Qwen-Agent does, an assistant's image is left out, since nobody uploaded it; but with a warning"
+    ),
+    "05_vl_audio_str": Expected(
+        request="what is described is not sent as well",
+        body={"messages": [parts("user", "(Uploaded ![audio](a.wav)) ", "x")]},
+    ),
+    "05_vl_empty_text": Expected(
+        request="a message always has content, and an empty list is none",
+        body={"messages": [parts("user", "Hi"), said(""), user("")]},
+    ),
+    "05_vl_image_local": refused("messages[0].content[0].image"),
+    "05_vl_image_local_resize": refused("messages[0].content[0].image"),
+    "05_vl_image_missing": refused("messages[0].content[0].image"),
+    "05_vl_video_local": refused("messages[0].content[0].video"),
+    "05_vl_video_local_frames": refused("messages[0].content[0].video[0]"),
+    "12_ds_history": Expected(
+        request='DashScope\'s models are not sent their old thoughts (`replay_reasoning` of `kind = "dashscope"`)',
+        body={
+            "messages": [
+                user("Weather in Paris and time in CET?"),
+                asked(
+                    ("call_a", "get_weather", '{"city": "Paris"}'),
+                    ("call_b", "get_time", '{"tz": "CET"}'),
+                    content="Let me check.",
+                ),
+                answered("call_a", "sunny"),
+                answered("call_b", "12:00"),
+            ]
+        },
+    ),
+}
