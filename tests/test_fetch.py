@@ -3,15 +3,15 @@
 import asyncio
 import gzip
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Self
 
 import httpx
 import pytest
 from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
 from app.fetch import Fetched, Fetcher, FetchLimits
+
+from tests.site import Site, drip, endless, reply, waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -19,51 +19,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
-
-
-class Site:
-    """A web server on a port of loopback, with one answer for each path, that keeps what it was asked."""
-
-    def __init__(self, answers: dict[str, bytes | Answer] | None = None) -> None:
-        self._answers = answers or {}
-        self.requests: list[str] = []
-        self.gone = asyncio.Event()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.requests.append(head)
-            answer = self._answers.get(head.split()[1], b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
-            if isinstance(answer, bytes):
-                writer.write(answer)
-                await writer.drain()
-            else:
-                await answer(writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self.gone.set()
-            writer.close()
-
-    def answer(self, path: str, answer: bytes | Answer) -> None:
-        self._answers[path] = answer
-
-    def url(self, path: str, host: str = "media.test") -> str:
-        return f"http://{host}:{self.port}{path}"
 
 
 class Names:
@@ -96,12 +51,6 @@ class Nowhere(httpx.AsyncBaseTransport):
 
 def png() -> httpx.Response:
     return httpx.Response(200, stream=httpx.ByteStream(b"x"), headers={"content-type": "image/png"})
-
-
-def reply(body: bytes = b"bytes", kind: str = "image/png", status: int = 200, **headers: str) -> bytes:
-    lines = {"content-type": kind, "content-length": str(len(body)), **headers}
-    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items() if value)
-    return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + body
 
 
 def moved(location: str, status: int = 302) -> bytes:
@@ -364,13 +313,6 @@ async def test_a_type_that_is_declared_otherwise_is_refused(kind: str, declared:
                 await fetcher.fetch(site.url("/"), kinds=(kind,))  # type: ignore[arg-type]  # of the table
 
 
-async def endless(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n")
-    while True:
-        writer.write(bytes(65536))
-        await writer.drain()
-
-
 async def test_an_endless_body_is_left_at_the_limit() -> None:
     async with Site({"/": endless}) as site, reading(max_bytes=300_000) as fetcher:
         assert type(await refused(fetcher, site.url("/"))) is TooLarge
@@ -396,16 +338,6 @@ async def test_a_compressed_body_is_inflated_as_far_as_the_limit() -> None:
         assert type(await refused(fetcher, site.url("/broken"))) is MediaRefused
 
 
-def waiting(*sent: bytes) -> Answer:
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        for piece in sent:
-            writer.write(piece)
-        await writer.drain()
-        await asyncio.Event().wait()
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "sent", [(), (b"HTTP/1.1 200",), (b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n", b"x")]
 )
@@ -423,13 +355,6 @@ async def test_a_slow_server_costs_the_time_limit_and_holds_up_nobody_else(sent:
 
 
 async def test_what_drips_for_ever_is_left_at_the_time_limit() -> None:
-    async def drip(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n")
-        while not writer.transport.is_closing():
-            writer.write(b"x")
-            await writer.drain()
-            await asyncio.sleep(0.02)
-
     async with Site({"/": drip}) as site, reading(max_seconds=0.3) as fetcher:
         assert isinstance(await refused(fetcher, site.url("/")), MediaUnavailable)
         await asyncio.wait_for(site.gone.wait(), 5)
