@@ -3,7 +3,7 @@
 from app.gateway import Route, Way
 from app.settings import DEMO, Model, Settings, Upstream
 from app.tokens import Counters
-from app.upstream.client import Target
+from app.upstream.client import Target, request_headers
 
 DEMO_MODEL = "parley-demo"
 

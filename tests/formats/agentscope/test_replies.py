@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.reply import Origin
 from app.errors import FAULT_STATUS, UpstreamFailed
 from app.formats.agentscope import AGENTSCOPE
 from app.formats.agentscope2 import AGENTSCOPE2
@@ -86,7 +87,7 @@ def test_thoughts_that_go_on_after_text_grow_the_one_thought_of_1x() -> None:
 
 @either
 def test_warnings_and_a_cached_reply_are_told(form: Format) -> None:
-    end = last(form, TextDelta("t"), Finish("stop"), warnings=("w",), cached=True)
+    end = last(form, TextDelta("t"), Finish("stop"), warnings=("w",), origin=Origin("hit", 3))
     metadata = end["msg"]["metadata"] if form is AGENTSCOPE else end["metadata"]
     assert {"warnings": ["w"], "cached": True}.items() <= metadata.items()
 
@@ -187,6 +188,7 @@ TYPES = {
     "content_filter": "invalid_request",
     "not_found": "invalid_request",
     "timeout": "connection",
+    "cancelled": "invalid_request",
 }
 
 

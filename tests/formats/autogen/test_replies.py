@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
+from app.chat.reply import Origin
 from app.errors import UpstreamFailed
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Mode, Options, ReplyInfo
@@ -232,7 +233,7 @@ def test_a_whole_reply_that_fails_says_what_was_complete() -> None:
 def test_warnings_and_a_hit_of_the_cache_are_told() -> None:
     events: list[Event] = [TextDelta("x"), Finish("stop")]
     assert whole(events, warnings=("careful",))["warnings"] == ["careful"]
-    assert whole(events, "model", cached=True)["cached"] is True
+    assert whole(events, "model", origin=Origin("hit", 3))["cached"] is True
 
 
 def test_opaque_fields_come_back_with_the_history() -> None:
