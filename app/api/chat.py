@@ -106,9 +106,11 @@ class ChatEndpoint:
         whose = caller(scope) if desk.callers_apart else ""
         stays = not envelope.cancel_on_disconnect
 
+        stream, mode = envelope.stream, envelope.mode
+
         def found(source: Source) -> None:
-            if envelope.stream:  # who waits for the whole does not know its id before it has it
-                desk.shelf.put(Kept(info, form, envelope.mode, whose, source, stays))
+            if stream:  # who waits for the whole does not know its id before it has it
+                desk.shelf.put(Kept(info, form, mode, whose, source, stays))
 
         return Asked(info.response_id, _control(reading, scope, route), whose, stays, info.origin, found)
 
