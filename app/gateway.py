@@ -74,11 +74,13 @@ class Prepared:
     max_retries: int
     wait_seconds: float | None
 
-    def part(self, number: int) -> KeyPart:
-        """What makes the reply of one way equal to another request's."""
-        way = self.route.ways[number]
+    def key(self, scope: str) -> str:
+        """Under which its reply is cached."""
+        return cache_key([*map(self._part, self.route.ways, self.bodies)], scope)
+
+    def _part(self, way: Way, body: bytes) -> KeyPart:
         traits = steps.reply_traits(self.asked, way.profile)
-        return KeyPart(way.target.base_url, way.model, self.bodies[number], traits, reading(way.profile))
+        return KeyPart(way.target.base_url, way.model, body, traits, reading(way.profile))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Gateway:
         if self._cache is None or not control.keep:
             return await self.open(prepared, asked.reply_id)
         question = Question(
-            key=cache_key([*map(prepared.part, range(len(prepared.bodies)))], asked.scope) if control.write else "",
+            key=prepared.key(asked.scope) if control.read or control.write else "",
             model=prepared.route.model,
             control=control,
             ttl_seconds=control.ttl_seconds or prepared.route.cache_seconds or 0.0,
