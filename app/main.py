@@ -167,6 +167,12 @@ def _plain_routes(app: FastAPI) -> None:
         return JSONResponse({"status": "ready" if ready else "draining"}, 200 if ready else 503)
 
 
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """What the path takes; the framework itself tells only of the first route to it."""
+    rows = (row for row in app.routes if isinstance(row, Route) and row.path_regex.match(path))
+    return sorted({method for row in rows for method in row.methods or () if method != "HEAD"})
+
+
 def _error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
@@ -177,7 +183,7 @@ def _error_handlers(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         path = request.url.path
         if error.status_code == 405:
-            allow = (error.headers or {}).get("Allow", "GET")
+            allow = ", ".join(_methods(app, path)) or "GET"
             return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}", allow))
         return await parley_error(request, NotFound(f"there is nothing at {path}"))
 
