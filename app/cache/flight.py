@@ -23,7 +23,7 @@ MAX_LOG_BYTES = 32 * 1024 * 1024
 BATCHES_A_TURN = 64
 """Told to one caller before others get their turn."""
 _EVENT_BYTES = 120
-_GIVEN_UP = Fault("cancelled", "the reply was given up: its caller had left, or cancelled it", transient=True)
+_GIVEN_UP = Fault("cancelled", "the reply was given up: its caller had left, or cancelled it", transient=False)
 
 
 Place: TypeAlias = tuple[Literal["flight", "entry"], str]
