@@ -137,6 +137,8 @@ class Gateway:
 
     async def gather(self, wanted: list[Wanted]) -> Mapping[Wanted, Attachment]:
         """Raises ParleyError for media that are refused or cannot be had."""
+        if not wanted:
+            return NO_MEDIA
         assert self._gatherer is not None
         return await self._gatherer.gather(wanted)
 

@@ -15,7 +15,8 @@ from app.chat.counter import Counter
 
 ELLIPSIS = "..."
 _SPAN = 32_768
-"""Characters that are encoded at once: tokenizers take time without bound for long texts without a space."""
+"""Characters that are encoded at once: tokenizers take time without bound for long texts without a space, and other
+threads wait while one span is counted."""
 
 # One piece is about one token: up to six Latin letters (English has four characters a token, its blanks counted),
 # up to three letters of another alphabet, one CJK character, one digit, three signs of punctuation, a run of blanks.
@@ -93,11 +94,25 @@ class Estimate(_Counting):
     """For models whose tokenizer is not known; rather too many than too few."""
 
     def count(self, text: str) -> int:
-        return len(_PIECE.findall(text))
+        return sum(len(_pieces(text, start)) for start in range(0, len(text), _SPAN))
 
     def _both_ends(self, text: str, left: int, right: int) -> tuple[str, str]:
-        pieces = _PIECE.findall(text)
-        return "".join(pieces[:left]), "".join(pieces[len(pieces) - right :])
+        starts = range(0, len(text), _SPAN)
+        first: list[str] = []
+        last: list[str] = []
+        for start in starts:
+            if len(first) >= left:
+                break
+            first += _pieces(text, start)
+        for start in reversed(starts):
+            if len(last) >= right:
+                break
+            last = _pieces(text, start) + last
+        return "".join(first[:left]), "".join(last[len(last) - right :])
+
+
+def _pieces(text: str, start: int) -> list[str]:
+    return _PIECE.findall(text, start, start + _SPAN)
 
 
 class _Json(_Counting):

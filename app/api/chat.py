@@ -3,6 +3,7 @@
 A plain ASGI callable: what FastAPI does around an endpoint costs more than everything that happens here.
 """
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from app.formats.base import ReplyInfo
 from app.gateway import Asked, Gateway, Route, new_reply_id
 from app.observe.logs import RequestLog
 from app.steps.media import Wanted
+
+LARGE_BYTES = 256 * 1024
+"""Bodies above it are read and prepared in another thread: others are answered meanwhile."""
 
 
 class ChatEndpoint:
@@ -59,10 +63,11 @@ class ChatEndpoint:
         server = self._desk.server
         raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds)
         with self._desk.seat():
-            reading = self._read(raw, self._limits)
+            large = len(raw) > LARGE_BYTES
+            reading = await asyncio.to_thread(self._read, raw, self._limits) if large else self._read(raw, self._limits)
             del raw
             try:
-                delivery, opening = self._prepared(reading, scope, send, request_id, entry)
+                delivery, opening = self._prepared(reading, large, scope, send, request_id, entry)
             except ParleyError as error:
                 error.shape = reading.reply_format.error
                 raise
@@ -71,7 +76,7 @@ class ChatEndpoint:
             entry.delivered(delivery)
 
     def _prepared(
-        self, reading: Reading, scope: Scope, send: Send, request_id: str, entry: RequestLog
+        self, reading: Reading, large: bool, scope: Scope, send: Send, request_id: str, entry: RequestLog
     ) -> tuple[Delivery, Opening]:
         """Everything that can be refused before a byte goes out."""
         gateway = self._desk.gateway
@@ -90,8 +95,8 @@ class ChatEndpoint:
         )
         asked = self._asked(reading, scope, info, route)
         wanted = gateway.wanted(route, reading.request)
-        if wanted:
-            opening = _gathered(gateway, route, reading.request, wanted, warnings, asked)
+        if wanted or large:
+            opening = _prepared_apart(gateway, route, reading.request, wanted, warnings, asked)
         else:
             prepared = gateway.prepare(route, reading.request)
             warnings += prepared.warnings
@@ -130,10 +135,12 @@ def caller(scope: Scope) -> str:
     return "nobody"
 
 
-async def _gathered(
+async def _prepared_apart(
     gateway: Gateway, route: Route, request: ChatRequest, wanted: list[Wanted], warnings: list[str], asked: Asked
 ) -> Reply:
-    """Media are gathered while the caller is watched and the stream may open; `warnings` grows by what follows."""
-    prepared = gateway.prepare(route, request, await gateway.gather(wanted))
+    """Media are gathered, and much is prepared in another thread, while the caller is watched and the stream may open;
+    `warnings` grows by what follows."""
+    media = await gateway.gather(wanted)
+    prepared = await asyncio.to_thread(gateway.prepare, route, request, media)
     warnings += prepared.warnings
     return await gateway.reply(prepared, asked)

@@ -58,10 +58,10 @@ def data(content: bytes, media_type: str = "") -> str:
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
-async def seconds_of_others(caller: Caller, bomb: "asyncio.Task[Any]") -> list[float]:
+async def seconds_of_others(caller: Caller, bomb: "asyncio.Future[Any]", at_least: int = MANY) -> list[float]:
     """How long ordinary requests take, one after the other, while the bomb is worked on and until there are many."""
     found: list[float] = []
-    while not bomb.done() or len(found) < MANY:
+    while not bomb.done() or len(found) < at_least:
         started = time.monotonic()
         status, body = await caller.reply(model="m")
         assert status == 200 and b"response.completed" in body
@@ -113,6 +113,19 @@ async def test_a_bomb_in_the_request_is_refused_while_others_keep_their_pace(nam
     kind = next(iter(request["messages"][0]["content"][1]))
     assert (status, error["code"], error["param"]) == (422, "invalid_request", f"messages[0].content[1].{kind}")
     assert why in error["message"]
+    assert nearly_all(others) < ENOUGH_SECONDS
+
+
+async def test_a_huge_conversation_is_cut_while_others_keep_their_pace() -> None:
+    said = [{"role": "user", "content": "word " * (2 << 20)}]
+    async with served() as gateway, calling(gateway.address) as thrower, calling(gateway.address) as other:
+        await other.reply(model="m")
+        cut = {"model": "m", "messages": said, "generate_cfg": {"max_input_tokens": 1000}}
+        bomb = asyncio.create_task(thrower.reply(cut))
+        others = await seconds_of_others(other, bomb, at_least=1)
+        status, body = await bomb
+    assert status == 200 and b"messages[0] shortened" in body
+    assert max(others) < sum(others) / 2  # whoever cuts on the loop lets one of them wait all the time
     assert nearly_all(others) < ENOUGH_SECONDS
 
 

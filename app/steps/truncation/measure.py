@@ -8,17 +8,28 @@ import msgspec
 from app.chat.counter import Counter
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
 
+_LONG = 10_000
+
 
 class Measure:
     def __init__(self, counter: Counter, media_tokens: Mapping[MediaKind, int]) -> None:
         self._counter = counter
         self._media_tokens = media_tokens
+        self._counted: dict[str, int] = {}
+        """Long texts, which are asked for again and again."""
 
     def message(self, message: Message) -> int:
         return sum(self.part(part) for part in message.parts)
 
     def part(self, part: Part) -> int:
-        return sum(map(self._counter.count, _texts(part))) + self._media(part)
+        return sum(map(self._count, _texts(part))) + self._media(part)
+
+    def _count(self, text: str) -> int:
+        if len(text) < _LONG:
+            return self._counter.count(text)
+        if text not in self._counted:
+            self._counted[text] = self._counter.count(text)
+        return self._counted[text]
 
     def tool(self, tool: Tool) -> int:
         return self._counter.count(_schema(tool))
