@@ -24,6 +24,7 @@ EXTENSIONS = {
     "audio/x-flac": "flac",
     "audio/aac": "aac",
     "audio/mp4": "m4a",
+    "audio/m4a": "m4a",
     "video/mp4": "mp4",
     "video/webm": "webm",
     "video/quicktime": "mov",

@@ -14,7 +14,16 @@ _STARTS = (
     (b"GIF8", "image/gif"),
 )
 _RIFF = {b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo", b"WEBP": "image/webp"}
-_BRANDS = {b"M4A ": "audio/mp4", b"qt  ": "video/quicktime", b"avif": "image/avif", b"heic": "image/heic"}
+_BRANDS = {
+    b"M4A ": "audio/mp4",
+    b"M4B ": "audio/mp4",
+    b"F4A ": "audio/mp4",
+    b"qt  ": "video/quicktime",
+    b"avif": "image/avif",
+    b"heic": "image/heic",
+}
+_AUDIO_MP4 = {"audio/mp4", "audio/m4a", "audio/x-m4a"}
+"""Brands such as `isom` and `mp42` do not say whether there is a picture: that it is sound alone is believed."""
 _FAMILIES = ({"video/webm", "audio/webm", "video/x-matroska"}, {"audio/ogg", "video/ogg", "application/ogg"})
 """Types whose first bytes are the same: the declared one is believed."""
 
@@ -22,6 +31,8 @@ _FAMILIES = ({"video/webm", "audio/webm", "video/x-matroska"}, {"audio/ogg", "vi
 def corrected(head: bytes, declared: str) -> str:
     """The type by the bytes, else as it was declared."""
     found = _by_bytes(head)
+    if found == "video/mp4" and declared in _AUDIO_MP4:
+        return declared
     if not found or any(found in family and declared in family for family in _FAMILIES):
         return declared or found or "application/octet-stream"
     return found
