@@ -7,7 +7,8 @@ from app.profiles.profile import Profile
 
 
 def _kind(**fields: Any) -> Profile:
-    return Profile(**fields)
+    """Of a known kind; only Gemini knows the `extra_content` of calls, and strict servers refuse it."""
+    return Profile(**{"replay_extra_content": False, **fields})
 
 
 _LOCAL: dict[str, Any] = {
@@ -22,7 +23,7 @@ _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
 """Ways to sample that OpenAI's own interface does not have."""
 
 KINDS: dict[str, Profile] = {
-    "openai_compatible": _kind(),
+    "openai_compatible": Profile(),
     "vllm": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
     "sglang": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
     "llamacpp": _kind(
@@ -142,6 +143,7 @@ KINDS: dict[str, Profile] = {
         audio="base64",
         lacks=(*_SAMPLERS, "seed"),
         parallel_tool_calls=False,
+        replay_extra_content=True,
     ),
     "openai": _kind(
         inline_think="off",

@@ -54,6 +54,8 @@ class Profile(BaseModel):
     """Tool turns need the reasoning field even when no reasoning is known (DeepSeek V3.2+, Kimi)."""
     replay_details: bool = False
     """`extra.reasoning_details` of a turn go back with it, unread and in order (OpenRouter)."""
+    replay_extra_content: bool = True
+    """Calls of the history keep their `extra_content`: Gemini's signatures of thoughts, which it must see again."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"

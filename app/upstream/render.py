@@ -47,7 +47,7 @@ def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]
                 "id": _call_id(issued.id, profile),
                 "type": "function",
                 "function": {"name": issued.call.name, "arguments": _arguments(issued.call.arguments, profile)},
-                **issued.call.extra,
+                **(issued.call.extra if profile.replay_extra_content else {}),
             }
             for issued in one.calls
         ]

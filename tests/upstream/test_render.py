@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from app.profiles import KINDS
 
 from tests.upstream.sending import Json, calls, refused, returns, says, sent, thinks, user
 
@@ -160,6 +161,13 @@ def test_a_signature_goes_back_on_its_call_and_nothing_else_of_extra_does() -> N
         "function": {"name": "f", "arguments": "{}"},
         "extra_content": content,
     }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_signature_is_sent_only_to_servers_that_may_know_it(kind: str) -> None:
+    call = calls("f", extra={"extra_content": {"google": {}}}, id="a")
+    sent_calls = sent(Q, call, returns("f"), **KINDS[kind].model_dump())[1]["tool_calls"]
+    assert ("extra_content" in sent_calls[0]) == (kind in ("openai_compatible", "gemini"))
 
 
 def test_media_of_results_follow_the_last_result_in_one_message() -> None:
