@@ -161,6 +161,7 @@ SHAPES_REQUESTS = frozenset(
         "replay_turns",
         "replay_blank_reasoning",
         "replay_details",
+        "replay_extra_content",
         "thinking_switch",
         "thinking_budget",
         "max_thinking_budget",
