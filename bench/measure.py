@@ -55,25 +55,26 @@ def run(rig: Rig, scenario: Scenario, variant: Variant) -> Row:
 
     `strangers` is the share of the gateway's core that other programs took meanwhile.
     """
-    before = _mock_stats(rig)
+    before = mock_stats(rig)
     busy = _core_seconds(GATEWAY_CORE)
     started = time.monotonic()
-    row = _load(rig, scenario, variant)
+    row = load(rig, scenario, variant, body(variant, scenario.model, scenario.stream), CACHE_HEADER)
     elapsed = time.monotonic() - started
     share = (_core_seconds(GATEWAY_CORE) - busy) / elapsed
     row["strangers"] = round(max(0.0, share - row.get("cpu_util", share)), 3)
-    after = _settled(rig)
+    after = settled(rig)
     asked = after["served"] + after["aborted"] - before["served"] - before["aborted"]
     row["invalid"] = _doubts(row, scenario, asked, after["open"])
     return row
 
 
-def _load(rig: Rig, scenario: Scenario, variant: Variant) -> Row:
+def load(rig: Rig, scenario: Scenario, variant: Variant, asked: bytes, *headers: str) -> Row:
+    """What `load` printed. Raises: RigError where it could not run."""
     request = rig.folder / "request.json"
-    request.write_bytes(body(variant, scenario.model, scenario.stream))
+    request.write_bytes(asked)
     command = ["taskset", "-c", str(LOAD_CORE), str(rig.load), "-P", str(rig.servers[variant].port)]
-    command += ["-u", PATHS[variant], "-b", str(request), "-c", str(scenario.concurrency), "-H", CACHE_HEADER]
-    command += ["-N", str(scenario.chunks_per_stream)]
+    command += ["-u", PATHS[variant], "-b", str(request), "-c", str(scenario.concurrency)]
+    command += ["-N", str(scenario.chunks_per_stream), *(word for header in headers for word in ("-H", header))]
     command += ["-p", ",".join(map(str, rig.pids(variant)))] if rig.pids(variant) else []
     command += ["-r", "1"] if scenario.ramp else []
     command += ["-I", f"{scenario.seconds:.0f}", "-t", "30"] if scenario.hold else _timed(scenario)
@@ -107,15 +108,18 @@ def _doubts(row: Row, scenario: Scenario, asked: int, still_open: int) -> list[s
     return [reason for reason, true in doubts.items() if true]
 
 
-def _settled(rig: Rig) -> dict[str, int]:
-    """The mock's counters once no stream is open any more, so that a run leaves nothing to the next."""
+def settled(rig: Rig) -> dict[str, int]:
+    """The mock's counters once no stream is open and no request comes any more, so that a run leaves nothing to the
+    next."""
     deadline = time.monotonic() + SETTLE_SECONDS
-    while (stats := _mock_stats(rig))["open"] and time.monotonic() < deadline:
-        time.sleep(0.05)
+    before, stats = None, mock_stats(rig)
+    while (stats["open"] or stats != before) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        before, stats = stats, mock_stats(rig)
     return stats
 
 
-def _mock_stats(rig: Rig) -> dict[str, int]:
+def mock_stats(rig: Rig) -> dict[str, int]:
     connection = http.client.HTTPConnection("127.0.0.1", rig.mock.port, timeout=10)
     try:
         connection.request("GET", "/stats")

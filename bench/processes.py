@@ -140,6 +140,19 @@ def _default_command() -> list[str]:
 
 
 @contextmanager
+def redis_server(folder: Path) -> Iterator[str | None]:
+    """The URL of a server that runs meanwhile; None where it is not installed."""
+    if shutil.which("redis-server") is None:
+        print("bench: redis-server is not installed; Redis is left out", file=sys.stderr)
+        yield None
+        return
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with _serve("redis", command, port, LOAD_CORE, folder):
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+@contextmanager
 def _serve(
     name: str, command: list[str], port: int, core: int, folder: Path, environment: dict[str, str] | None = None
 ) -> Iterator[Server]:
