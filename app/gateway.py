@@ -80,7 +80,7 @@ class Prepared:
 
     def _part(self, way: Way, body: bytes) -> KeyPart:
         traits = steps.reply_traits(self.asked, way.profile)
-        return KeyPart(way.target.base_url, way.model, body, traits, reading(way.profile))
+        return KeyPart(way.target.base_url, way.model, body, traits, reading(way.profile), way.target.variant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from app.tokens import Counters
 from app.upstream.client import Target, request_headers
 
 DEMO_MODEL = "parley-demo"
+_KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
+"""Headers that say who asks, not what for: a new key finds what the old one had answered."""
 
 
 class RouteTable:
@@ -71,4 +73,5 @@ def _target(name: str, row: Upstream) -> Target:
         row.first_token_seconds,
         row.idle_seconds,
         row.max_connections,
+        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
     )

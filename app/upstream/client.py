@@ -40,6 +40,8 @@ class Target:
     first_token_seconds: float
     idle_seconds: float
     max_connections: int = 4096
+    variant: tuple[tuple[str, str], ...] = ()
+    """Those of the headers that may change what the server answers."""
 
     def bounded(self, seconds: float | None) -> "Target":
         """No wait longer than `seconds`."""

@@ -8,10 +8,8 @@ import httpx
 from app.api.completions import read_completion
 from app.api.envelope import Reading, read
 from app.api.limits import Limits
-from app.cache.key import KeyPart, cache_key
 from app.gateway import Gateway, Prepared, Route, Way
-from app.profiles import Profile, reading
-from app.steps import reply_traits
+from app.profiles import Profile
 from app.tokens import Counters
 from app.upstream.client import Target, UpstreamClient
 
@@ -21,26 +19,22 @@ LIMITS = Limits(max_messages=1000, max_content_items=1000, max_functions=100, ma
 PLAIN = Profile()
 
 
-def prepared(body: Json, profile: Profile = PLAIN, *, read: Read = read, **defaults: Any) -> Prepared:
-    """The request as the gateway would send it; `defaults` are the model's."""
-    target = Target("local", "http://model.test/v1", httpx.Headers(), 1.0, 1.0, 1.0)
-    route = Route("m", (Way(target, "served", profile),), defaults)
+def asked_of(route: Route, body: Json, read: Read = read) -> Prepared:
+    """The request as the gateway would send it."""
     gateway = Gateway(lambda _: route, "m", UpstreamClient(None), Counters(()).of)
     asked = read(json.dumps(body).encode(), LIMITS)
-    route = gateway.route(asked.envelope.model)
     assert not gateway.wanted(route, asked.request)
     return gateway.prepare(route, asked.request)
 
 
-def parts(ready: Prepared) -> list[KeyPart]:
-    return [
-        KeyPart(way.target.base_url, way.model, body, reply_traits(ready.asked, way.profile), reading(way.profile))
-        for way, body in zip(ready.route.ways, ready.bodies, strict=True)
-    ]
+def prepared(body: Json, profile: Profile = PLAIN, *, read: Read = read, **defaults: Any) -> Prepared:
+    """`defaults` are the model's."""
+    target = Target("local", "http://model.test/v1", httpx.Headers(), 1.0, 1.0, 1.0)
+    return asked_of(Route("m", (Way(target, "served", profile),), defaults), body, read)
 
 
 def key(body: Json, profile: Profile = PLAIN, *, scope: str = "shared", read: Read = read, **defaults: Any) -> str:
-    return cache_key(parts(prepared(body, profile, read=read, **defaults)), scope)
+    return prepared(body, profile, read=read, **defaults).key(scope)
 
 
 def completion_key(body: Json) -> str:

@@ -12,7 +12,7 @@ from app.steps import reply_stages, reply_traits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cache.asking import Json, key, parts, prepared, rich, schema
+from tests.cache.asking import Json, key, prepared, rich, schema
 
 PART = KeyPart("http://a/v1", "m", b'{"messages":[],"a":1}', {"stop": ["x"]}, {"inline_think": "off"})
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -194,8 +194,3 @@ def test_a_profile_counts_exactly_as_far_as_it_changes_what_is_sent_or_how_the_r
         body = prepared(rich(), profile).bodies
         assert (key(rich(), profile) == key(rich())) is (body == usual.bodies and name in SHAPES_REQUESTS), value
         assert (reading(profile) == reading(Profile())) is (name in SHAPES_REQUESTS)
-
-
-def test_the_ways_of_a_prepared_request_are_its_parts() -> None:
-    ready = prepared(rich())
-    assert [part.base_url for part in parts(ready)] == ["http://model.test/v1"]
