@@ -73,7 +73,7 @@ class ChatEndpoint:
                 raise
             del reading
             await self._desk.deliver(delivery, opening, receive)
-            entry.delivered(delivery)
+            entry.delivered(delivery, delivery.info.origin.label)
 
     def _prepared(
         self, reading: Reading, large: bool, scope: Scope, send: Send, request_id: str, entry: RequestLog

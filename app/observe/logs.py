@@ -41,8 +41,8 @@ class RequestLog:
     def gone(self) -> None:
         self._fields |= {"status": 499, "error": "caller_gone"}
 
-    def delivered(self, delivery: Outcome) -> None:
-        self._fields["status"] = delivery.status
+    def delivered(self, delivery: Outcome, cache: str) -> None:
+        self._fields |= {"status": delivery.status, "cache": cache}
         if delivery.gone:
             self.gone()
         elif delivery.error is not None:

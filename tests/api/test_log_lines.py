@@ -60,6 +60,7 @@ def test_a_request_that_works_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         "stream": True,
         "metadata": {"user": "7"},
         "status": 200,
+        "cache": "bypass",
         "finish_reason": "stop",
         "prompt_tokens": 3,
     }
