@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 
 from app.api.body import CallerGone, Receive, Scope, read_body
-from app.api.delivery import Delivery, Send
+from app.api.delivery import Delivery
 from app.api.desk import Desk, Opening
 from app.api.envelope import CacheControl, Reading, read
 from app.api.limits import Limits, limits
+from app.api.outgoing import Send
 from app.api.problems import send_error
 from app.api.shelf import Kept
 from app.cache import Control, Source, control

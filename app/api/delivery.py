@@ -1,7 +1,7 @@
 """One reply on its way to one caller, from the read callback of the model server's socket into the ASGI `send`.
 
-No task is switched and nothing is awaited for a chunk: `send` is stepped by hand, and only where it would wait, because
-the caller reads slower than the model writes, does a task finish it while reading from the server is paused.
+No task is switched and nothing is awaited for a chunk. Where the caller reads slower than the model writes, reading
+from the server is paused.
 
 The commit rule: until the server's first word, and at most `commit_seconds`, an error is an HTTP status; from then on
 the stream is open (200, heartbeats) and an error is the last frame.
@@ -9,18 +9,16 @@ the stream is open (200, heartbeats) and an error is the last frame.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
+from app.api.outgoing import Outgoing, Send
 from app.chat.events import Event, Failed, Finish
 from app.chat.reply import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder, ReplyInfo
-
-Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
 log = logging.getLogger("parley.delivery")
 
@@ -31,28 +29,6 @@ STREAM_HEADERS = (
     (b"x-accel-buffering", b"no"),
 )
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
-
-
-class _Rest:
-    """What is left of a coroutine that was stepped by hand and wants to wait."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waiting: Any) -> None:
-        self._coroutine = coroutine
-        self._waiting = waiting
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        waiting = self._waiting
-        while True:
-            try:
-                value = yield waiting
-            except BaseException as error:
-                thrown: BaseException | None = error
-            else:
-                thrown = None
-            try:
-                waiting = self._coroutine.throw(thrown) if thrown is not None else self._coroutine.send(value)
-            except StopIteration:
-                return
 
 
 class Delivery:
@@ -74,7 +50,7 @@ class Delivery:
     ) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._send = send
+        self._out = Outgoing(send, self)
         self._encoder = encoder
         self.info = info
         self._stream = stream
@@ -84,9 +60,6 @@ class Delivery:
         self._refusal = refusal
         self._hang_up = hang_up
         self._reply: Reply | None = None
-        self._queue: deque[dict[str, Any]] = deque()
-        self._flusher: asyncio.Task[None] | None = None
-        self._blocked_since = 0.0
         self._started = loop.time()
         self._last_sent = self._ticked = self._started
         self._quiet = False
@@ -109,7 +82,7 @@ class Delivery:
         if self.finished:
             reply.close()
             return
-        if self._flusher is not None:
+        if self._out.blocked:
             reply.pause()
         reply.start(self)
 
@@ -217,7 +190,7 @@ class Delivery:
         self.finished = True
         if self._reply is not None:
             self._reply.close()
-        if self._flusher is None:
+        if not self._out.blocked:
             self._resolve()
 
     def _resolve(self) -> None:
@@ -242,36 +215,14 @@ class Delivery:
             self._step({"type": "http.response.body", "body": data, "more_body": not last})
 
     def _step(self, message: dict[str, Any]) -> None:
-        """Send now, as far as it goes without waiting."""
-        if self.gone:
-            return
-        if self._flusher is not None:
-            self._queue.append(message)
-            return
-        coroutine = self._send(message)
-        try:
-            waiting = coroutine.send(None)
-        except StopIteration:
-            return
-        except Exception:
-            self.leave()
-            return
-        self._blocked_since = self._loop.time()
+        if not self.gone:
+            self._out.put(message)
+
+    def on_blocked(self) -> None:
         if self._reply is not None:
             self._reply.pause()
-        self._flusher = self._loop.create_task(self._flush(_Rest(coroutine, waiting)))
 
-    async def _flush(self, rest: _Rest) -> None:
-        """The caller is slow: wait for it, send what has queued up, and let the server go on."""
-        try:
-            await rest
-            while self._queue:
-                self._blocked_since = self._loop.time()
-                await self._send(self._queue.popleft())
-        except Exception:
-            self.leave()
-            return
-        self._flusher = None
+    def on_clear(self) -> None:
         if self.finished:
             self._resolve()
         elif self._reply is not None:
@@ -285,7 +236,7 @@ class Delivery:
         try:
             if self._reply is not None:
                 self._reply.tick(now)
-            if self._flusher is not None:
+            if self._out.blocked:
                 self._unstall(now)
             elif self._stream and not self.finished:
                 self._keep_alive(now, beat)
@@ -293,7 +244,7 @@ class Delivery:
             self.on_crash(error)
 
     def _unstall(self, now: float) -> None:
-        if now - self._blocked_since > self._stall_seconds:
+        if now - self._out.blocked_since > self._stall_seconds:
             self.leave()
             if self._hang_up is not None:
                 self._hang_up()
@@ -312,11 +263,10 @@ class Delivery:
 
     def leave(self) -> None:
         """Nobody waits for the reply: the model server's connection is closed at once. May be called at any time."""
-        if self.finished and self._flusher is None:
+        if self.finished and not self._out.blocked:
             return
         self.finished = self.gone = True
         if self._reply is not None:
             self._reply.close()
-        if self._flusher is not None:
-            self._flusher.cancel()
+        self._out.close()
         self._resolve()

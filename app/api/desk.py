@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from app.api.body import Receive, Scope
-from app.api.delivery import Delivery, Send
+from app.api.delivery import Delivery
 from app.api.notes import kept_of, note_of, read_note
+from app.api.outgoing import Send
 from app.api.shelf import Kept, Shelf
 from app.cache import Cache
 from app.chat.reply import Reply

@@ -6,8 +6,8 @@ from urllib.parse import parse_qs
 
 from app.api.body import Receive, Scope
 from app.api.chat import caller
-from app.api.delivery import Send
 from app.api.desk import Desk
+from app.api.outgoing import Send
 from app.api.problems import send_error, send_json
 from app.api.shelf import Kept
 from app.chat.events import Event

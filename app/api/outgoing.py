@@ -1,0 +1,91 @@
+"""The way to one caller: `send` is stepped by hand, and only where it would wait does a task finish it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Protocol, TypeAlias
+
+Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
+
+
+class Sender(Protocol):
+    """Whose messages they are."""
+
+    def on_blocked(self) -> None:
+        """The caller reads slower than it is written to."""
+
+    def on_clear(self) -> None:
+        """All that had queued up is sent."""
+
+    def leave(self) -> None:
+        """Nothing can be sent any more."""
+
+
+class Outgoing:
+    def __init__(self, send: Send, sender: Sender) -> None:
+        self._send = send
+        self._sender = sender
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[dict[str, Any]] = deque()
+        self._flusher: asyncio.Task[None] | None = None
+        self.blocked_since = 0.0
+        """The loop's time when the message that waits was handed over."""
+
+    @property
+    def blocked(self) -> bool:
+        return self._flusher is not None
+
+    def put(self, message: dict[str, Any]) -> None:
+        """Send now, as far as it goes without waiting."""
+        if self._flusher is not None:
+            self._queue.append(message)
+            return
+        coroutine = self._send(message)
+        try:
+            waiting = coroutine.send(None)
+        except StopIteration:
+            return
+        except Exception:
+            self._sender.leave()
+            return
+        self.blocked_since = self._loop.time()
+        self._sender.on_blocked()
+        self._flusher = self._loop.create_task(self._flush(_Rest(coroutine, waiting)))
+
+    async def _flush(self, rest: "_Rest") -> None:
+        try:
+            await rest
+            while self._queue:
+                self.blocked_since = self._loop.time()
+                await self._send(self._queue.popleft())
+        except Exception:
+            self._sender.leave()
+            return
+        self._flusher = None
+        self._sender.on_clear()
+
+    def close(self) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+
+
+class _Rest:
+    """What is left of a coroutine that was stepped by hand and wants to wait."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waiting: Any) -> None:
+        self._coroutine = coroutine
+        self._waiting = waiting
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        waiting = self._waiting
+        while True:
+            try:
+                value = yield waiting
+            except BaseException as error:
+                thrown: BaseException | None = error
+            else:
+                thrown = None
+            try:
+                waiting = self._coroutine.throw(thrown) if thrown is not None else self._coroutine.send(value)
+            except StopIteration:
+                return
