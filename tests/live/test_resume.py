@@ -1,0 +1,138 @@
+"""A client that lost its connection gets the rest of its reply: no frame twice, and none lost, wherever it was cut."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from app.formats import FORMATS
+from typing_extensions import override
+
+from tests.live.caller import Caller, calling
+from tests.live.gateway import Gateway
+from tests.live.resuming import FIRST, LAST, QUESTION, SECOND, alike, caching, come_back, first_frames, resumed, told
+from tests.redis_server import RedisServer
+from tests.scripted import Reply, Request, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+ASKS = [(name, mode) for name in FORMATS for mode in ("delta", "snapshot")]
+
+
+class Gated:
+    """A reply that waits in its middle, and before its end."""
+
+    def __init__(self) -> None:
+        self.middle, self.end = asyncio.Event(), asyncio.Event()
+        self.reply = Reply([*FIRST, self.middle, *SECOND, self.end, *LAST], chunked=True)
+
+    def open(self) -> None:
+        self.middle.set()
+        self.end.set()
+
+
+class BySeed(ScriptedServer):
+    """Answers by the seed that a request has, or as -1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gated: dict[int, Gated] = {}
+
+    @override
+    def reply_to(self, request: Request) -> Reply:
+        return self.gated[json.loads(request.body).get("seed", -1)].reply
+
+
+@asynccontextmanager
+async def pair(upstream: ScriptedServer, redis: str | None) -> AsyncIterator[tuple[Gateway, Gateway]]:
+    """A gateway that is asked, and the one where its replies are resumed: with Redis, another."""
+    if redis is None:
+        async with caching(upstream, "null:") as gateway:
+            yield gateway, gateway
+    else:
+        async with caching(upstream, redis) as one, caching(upstream, redis) as other:
+            yield one, other
+
+
+@pytest.fixture(params=["one gateway", "another gateway"])
+def redis(request: pytest.FixtureRequest) -> str | None:
+    if request.param == "one gateway":
+        return None
+    server: RedisServer = request.getfixturevalue("shared_redis")
+    return server.url
+
+
+def body(name: str, mode: str, **more: Any) -> dict[str, Any]:
+    # No two of these requests are equal: each is a call of its own, also where the cache is on.
+    return {**QUESTION, "reply_format": name, "stream_mode": mode, "cancel_on_disconnect": False, **more}
+
+
+async def uninterrupted(upstream: BySeed, gateway: Gateway, ask: dict[str, Any]) -> tuple[list[bytes], int]:
+    """The stream as it is told to the end, and how many of its frames come before its middle."""
+    gated = upstream.gated[-1] = Gated()
+    async with calling(gateway.address) as caller:
+        await caller.ask(ask)
+        await caller.head()
+        frames: list[bytes] = []
+        while b"One" not in b"".join(frames):
+            frames += told(await caller.write())
+        early = len(frames)
+        gated.open()
+        frames += told(await caller.rest())
+        return alike(frames, reply_id(caller)), early
+
+
+def reply_id(caller: Caller) -> str:
+    return caller.headers["x-parley-response-id"]
+
+
+async def known(gateway: Gateway, id_: str) -> None:
+    """Gateways tell each other of a reply while its first words go out."""
+    if gateway.desk.cache.common:
+        async with asyncio.timeout(5):
+            while await gateway.desk.cache.noted(id_) is None:
+                await asyncio.sleep(0.002)
+
+
+@pytest.mark.parametrize(("name", "mode"), ASKS, ids=[" ".join(ask) for ask in ASKS])
+async def test_a_client_that_is_cut_off_behind_any_frame_gets_the_others(
+    name: str, mode: str, redis: str | None
+) -> None:
+    async with BySeed() as upstream, pair(upstream, redis) as (one, other):
+        whole, early = await uninterrupted(upstream, one, body(name, mode))
+        assert len(whole) - early > 3
+
+        async def cut_off(count: int) -> None:
+            gated = upstream.gated[count] = Gated()
+            async with calling(one.address) as caller:
+                await caller.ask(body(name, mode, generate_cfg={"seed": count}))
+                await caller.head()
+                if count > early:
+                    gated.open()
+                got, id_ = await first_frames(caller, count), reply_id(caller)
+            await known(other, id_)
+            async with asyncio.timeout(5), calling(other.address) as caller:
+                assert await come_back(caller, id_, count) == 200
+                # What came before is told while the model still waits.
+                got += await first_frames(caller, max(0, early - count))
+                gated.open()
+                got += told(await caller.rest())
+            assert alike(got, id_) == whole, f"cut off behind frame {count}"
+
+        await asyncio.gather(*(cut_off(count) for count in range(len(whole) + 1)))
+
+
+@pytest.mark.parametrize(("name", "mode"), ASKS, ids=[" ".join(ask) for ask in ASKS])
+async def test_a_reply_that_has_ended_can_be_read_again_from_any_frame(name: str, mode: str, redis: str | None) -> None:
+    script = Reply([*FIRST, *SECOND, *LAST], chunked=True)
+    async with ScriptedServer(script) as upstream, pair(upstream, redis) as (one, other):
+        async with calling(one.address) as caller:
+            _, raw = await caller.reply(body(name, mode))
+            whole, id_ = told(raw), reply_id(caller)
+        for count in range(len(whole) + 1):
+            assert await resumed(other, id_, count) == whole[count:]
+            assert await resumed(other, id_, last_event_id=str(count)) == whole[count:]
+        assert await resumed(other, id_) == whole
+        assert len(upstream.requests) == 1
