@@ -93,15 +93,24 @@ class Desk:
         if place is not None:
             await self.cache.note(response_id, note_of(kept, place), NOTE_SECONDS + self.shelf.keep_seconds)
 
-    async def recalled(self, response_id: str) -> Kept | None:
-        """A reply that was asked for before, here or at another gateway."""
+    def find(self, response_id: str, caller: str) -> Kept | None:
+        """This caller's reply, where it was asked for here."""
         kept = self.shelf.find(response_id)
-        if kept is not None or not self.cache.common:
-            return kept
+        return kept if kept is not None and self._may_have(kept.scope, caller) else None
+
+    async def recalled(self, response_id: str, caller: str) -> Kept | None:
+        """The same, also where it was asked for at another gateway: then it must be listened to."""
+        if self.shelf.find(response_id) is not None or not self.cache.common:
+            return self.find(response_id, caller)
         data = await self.cache.noted(response_id)
         note = None if data is None else read_note(data)
-        source = None if note is None else await self.cache.recalled(note.place)
-        return None if note is None or source is None else kept_of(note, response_id, source)
+        if note is None or not self._may_have(note.scope, caller):
+            return None
+        source = await self.cache.recalled(note.place)
+        return None if source is None else kept_of(note, response_id, source)
+
+    def _may_have(self, scope: str, caller: str) -> bool:
+        return not self.callers_apart or scope == caller
 
 
 async def _opened(delivery: Delivery, opening: Opening) -> None:

@@ -52,10 +52,11 @@ class ResumeEndpoint:
         try:
             if scope["method"] != "GET":
                 raise MethodNotAllowed(f"{scope['path']} takes GET", "GET")
-            kept, after = _mine(self._desk, scope, await self._desk.recalled(_id(scope))), _after(scope)
-            if kept is None or not kept.source.whole:
-                raise _unknown(scope)
+            after = _after(scope)
             with self._desk.seat():
+                kept = await self._desk.recalled(_id(scope), caller(scope))
+                if kept is None or not kept.source.whole:
+                    raise _unknown(scope)
                 await self._tell(kept, after, scope, receive, send)
         except ParleyError as error:
             await send_error(send, error, scope["state"]["request_id"])
@@ -82,7 +83,9 @@ class CancelEndpoint:
 
     def _cancelled(self, scope: Scope) -> dict[str, Any]:
         id_ = _id(scope)
-        kept = _mine(self._desk, scope, self._desk.shelf.find(id_))
+        kept = self._desk.find(id_, caller(scope))
+        if kept is None and self._desk.shelf.find(id_) is not None:
+            raise _unknown(scope)
         running = [one for one in self._desk.active if one.info.response_id == id_ and not one.finished]
         if kept is None and not running:
             raise _unknown(scope)
@@ -98,13 +101,6 @@ class CancelEndpoint:
 def _id(scope: Scope) -> str:
     id_: str = scope["path_params"]["response_id"]
     return id_
-
-
-def _mine(desk: Desk, scope: Scope, kept: Kept | None) -> Kept | None:
-    """Raises NotFound for a reply that is somebody else's."""
-    if kept is not None and desk.callers_apart and kept.scope != caller(scope):
-        raise _unknown(scope)
-    return kept
 
 
 def _unknown(scope: Scope) -> NotFound:

@@ -1,5 +1,6 @@
 """Callers that lose their connection and come back, and gateways with a cache for them to come back to."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,6 +47,18 @@ def told(raw: bytes) -> list[bytes]:
     """The frames of a stream, without its heartbeats."""
     assert raw.endswith(b"\n\n") or not raw
     return [part + b"\n\n" for part in raw.split(b"\n\n")[:-1] if not part.startswith(b":")]
+
+
+def reply_id(caller: Caller) -> str:
+    return caller.headers["x-parley-response-id"]
+
+
+async def known(gateway: Gateway, id_: str) -> None:
+    """Gateways tell each other of a reply while its first words go out."""
+    if gateway.desk.cache.common:
+        async with asyncio.timeout(5):
+            while await gateway.desk.cache.noted(id_) is None:
+                await asyncio.sleep(0.002)
 
 
 async def first_frames(caller: Caller, count: int) -> list[bytes]:

@@ -10,9 +10,22 @@ import pytest
 from app.formats import FORMATS
 from typing_extensions import override
 
-from tests.live.caller import Caller, calling
+from tests.live.caller import calling
 from tests.live.gateway import Gateway
-from tests.live.resuming import FIRST, LAST, QUESTION, SECOND, alike, caching, come_back, first_frames, resumed, told
+from tests.live.resuming import (
+    FIRST,
+    LAST,
+    QUESTION,
+    SECOND,
+    alike,
+    caching,
+    come_back,
+    first_frames,
+    known,
+    reply_id,
+    resumed,
+    told,
+)
 from tests.redis_server import RedisServer
 from tests.scripted import Reply, Request, ScriptedServer
 
@@ -82,18 +95,6 @@ async def uninterrupted(upstream: BySeed, gateway: Gateway, ask: dict[str, Any])
         gated.open()
         frames += told(await caller.rest())
         return alike(frames, reply_id(caller)), early
-
-
-def reply_id(caller: Caller) -> str:
-    return caller.headers["x-parley-response-id"]
-
-
-async def known(gateway: Gateway, id_: str) -> None:
-    """Gateways tell each other of a reply while its first words go out."""
-    if gateway.desk.cache.common:
-        async with asyncio.timeout(5):
-            while await gateway.desk.cache.noted(id_) is None:
-                await asyncio.sleep(0.002)
 
 
 @pytest.mark.parametrize(("name", "mode"), ASKS, ids=[" ".join(ask) for ask in ASKS])
