@@ -64,6 +64,7 @@ class ResumeEndpoint:
     async def _tell(self, kept: Kept, after: int, scope: Scope, receive: Receive, send: Send) -> None:
         encoder = Rest(kept.format.encoder(kept.info, kept.mode), after)
         delivery = self._desk.delivery(scope, send, encoder, kept.info, kept.format, stream=True)
+        delivery.commit()  # who comes back had a stream: what failed is told as its last frame, never as a status
         await self._desk.deliver(delivery, kept.source.again(), receive)
 
 

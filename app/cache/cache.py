@@ -147,7 +147,7 @@ class Cache:
         if question.control.max_age is not None and age > question.control.max_age:
             return None
         question.origin.age_seconds = int(age)
-        return Recorded(question.key, batches)
+        return Recorded(question.key, batches, at)
 
     async def _entry(self, key: str) -> Entry | None:
         stored = await self._store.get(key)
@@ -167,9 +167,9 @@ class Cache:
         chances = 1 + question.retries
         while True:
             flight = self._flights.get(question.key)
-            if flight is not None and flight.ended:
+            if flight is not None and flight.finished_at is not None:
                 question.origin.label, question.origin.age_seconds = "hit", 0
-                recorded = Recorded(question.key, flight.log)
+                recorded = Recorded(question.key, flight.log, flight.finished_at)
                 question.found(recorded)
                 return recorded.listen(self._rules.pace)
             led = flight is None
@@ -275,8 +275,10 @@ class Cache:
         """What another process told of, where it still is."""
         kind, name = place
         if kind == "entry":
-            entry = await self._entry(name)
-            return None if entry is None else Recorded(name, entry.batches)
+            key, _, at = name.rpartition("@")
+            entry = await self._entry(key)
+            # Another reply to the same question may have taken its place.
+            return None if entry is None or at != repr(entry.created) else Recorded(key, entry.batches, entry.created)
         followed = None if self._commons is None else await self._commons.follow(name)
         if followed is None:
             return None
@@ -316,8 +318,8 @@ class Recorded:
 
     ended = whole = True
 
-    def __init__(self, key: str, batches: Sequence[Batch]) -> None:
-        self.place: Place = ("entry", key)
+    def __init__(self, key: str, batches: Sequence[Batch], at: float) -> None:
+        self.place: Place = ("entry", f"{key}@{at!r}")
         self._batches = _marked(batches)
 
     @property

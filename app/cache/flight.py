@@ -27,7 +27,7 @@ _GIVEN_UP = Fault("cancelled", "the reply was given up: its caller had left, or 
 
 
 Place: TypeAlias = tuple[Literal["flight", "entry"], str]
-"""A call by its id, or a stored reply by its key."""
+"""A call by its id, or a stored reply by its key and the time of its end."""
 
 
 class Beat(Protocol):

@@ -30,16 +30,18 @@ SECOND = [
 LAST = [chunk({}, "tool_calls"), USAGE, b"data: [DONE]\n\n"]
 
 
-def tree(upstream: ScriptedServer, url: str, **cache: Any) -> Settings:
-    server = {"port": 0, "heartbeat_seconds": 5, "commit_seconds": 5, "log_level": "error"}
+def tree(upstream: ScriptedServer, url: str, server: dict[str, Any], cache: dict[str, Any]) -> Settings:
+    server = {"port": 0, "heartbeat_seconds": 5, "commit_seconds": 5, "log_level": "error", **server}
     row = {"base_url": f"{upstream.url}/v1", "first_token_seconds": 5, "idle_seconds": 5}
     plan = {"server": server, "upstreams": {"local": row}, "passthrough": "local", "cache": {"url": url, **cache}}
     return Settings.model_validate(plan)
 
 
 @asynccontextmanager
-async def caching(upstream: ScriptedServer, url: str = "memory:", **cache: Any) -> AsyncIterator[Gateway]:
-    async with serving_with(tree(upstream, url, **cache)) as gateway:
+async def caching(
+    upstream: ScriptedServer, url: str = "memory:", *, server: dict[str, Any] | None = None, **cache: Any
+) -> AsyncIterator[Gateway]:
+    async with serving_with(tree(upstream, url, server or {}, cache)) as gateway:
         yield gateway
 
 

@@ -226,3 +226,35 @@ async def test_a_shared_reply_can_be_resumed_when_all_others_have_left(url: str)
         assert b'" two"' in rest[0]
         assert b"event: response.completed" in rest[-1]
         assert len(upstream.requests) == 1
+
+
+async def test_a_reply_of_the_cache_that_was_replaced_is_not_told_for_another(shared_redis: RedisServer) -> None:
+    def script(word: str) -> Reply:
+        return Reply([say("One"), say(word), end(), DONE], chunked=True)
+
+    url = shared_redis.url
+    async with ScriptedServer(script("old"), script("new")) as upstream, caching(upstream, url) as one:
+        await whole(one)
+        id_, frames = await whole(one)
+        assert b"old" in b"".join(frames)
+        async with caching(upstream, url) as other:
+            await whole(one, cache={"mode": "refresh"})
+            await eventually(lambda: not one.desk.cache._storing)
+            assert await resumed(one, id_, 1) == frames[1:]
+            await known(other, id_)
+            assert (await asked(other, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+        assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+async def test_a_stream_that_failed_before_the_first_word_fails_again_as_a_stream(count: int) -> None:
+    hold = asyncio.Event()
+    refused = Reply([b"{}"], status=400, headers={"content-length": "2"}, hold=hold)
+    async with ScriptedServer(refused) as upstream, caching(upstream, server={"commit_seconds": 0.05}) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask(QUESTION)
+            assert await caller.head() == 200
+            hold.set()
+            frames, id_ = told(await caller.rest()), reply_id(caller)
+        assert [frame.split(b"\n")[1] for frame in frames] == [b"event: response.started", b"event: response.failed"]
+        assert await resumed(gateway, id_, count) == frames[count:]
