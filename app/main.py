@@ -92,6 +92,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer, cache)
     shelf = Shelf(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
+    cache.heed(desk.stop)
     app.state.client, app.state.table, app.state.desk = client, table, desk
     app.state.chat = ChatEndpoint(desk)
     app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error)

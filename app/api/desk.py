@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 from app.api.body import Receive, Scope
 from app.api.delivery import Delivery
-from app.api.notes import kept_of, note_of, read_note
+from app.api.notes import Note, kept_of, note_of, read_note
 from app.api.outgoing import Send
 from app.api.shelf import Kept, Shelf
 from app.cache import Cache
 from app.chat.reply import Reply
-from app.errors import Busy, ParleyError
+from app.errors import Busy, Cancelled, ParleyError
 from app.formats.base import Encoder, Format, ReplyInfo
 from app.gateway import Gateway
 from app.pulse import Pulse
@@ -93,24 +93,35 @@ class Desk:
         if place is not None:
             await self.cache.note(response_id, note_of(kept, place), NOTE_SECONDS + self.shelf.keep_seconds)
 
-    def find(self, response_id: str, caller: str) -> Kept | None:
-        """This caller's reply, where it was asked for here."""
-        kept = self.shelf.find(response_id)
-        return kept if kept is not None and self._may_have(kept.scope, caller) else None
-
     async def recalled(self, response_id: str, caller: str) -> Kept | None:
-        """The same, also where it was asked for at another gateway: then it must be listened to."""
-        if self.shelf.find(response_id) is not None or not self.cache.common:
-            return self.find(response_id, caller)
-        data = await self.cache.noted(response_id)
-        note = None if data is None else read_note(data)
-        if note is None or not self._may_have(note.scope, caller):
+        """This caller's reply, which was asked for before, here or at another gateway: then it must be listened to."""
+        kept = self.shelf.find(response_id)
+        note = None if kept is not None else await self.noted(response_id)
+        known = kept or note
+        if known is None or not self.may_have(known.scope, caller):
             return None
-        source = await self.cache.recalled(note.place)
-        return None if source is None else kept_of(note, response_id, source)
+        source = None if note is None else await self.cache.recalled(note.place)
+        return kept if note is None or source is None else kept_of(note, response_id, source)
 
-    def _may_have(self, scope: str, caller: str) -> bool:
+    async def noted(self, response_id: str) -> Note | None:
+        """What another gateway says of a reply."""
+        data = await self.cache.noted(response_id) if self.cache.common else None
+        return None if data is None else read_note(data)
+
+    def may_have(self, scope: str, caller: str) -> bool:
         return not self.callers_apart or scope == caller
+
+    def stop(self, response_id: str) -> None:
+        """Whoever is told this reply here is told that it was cancelled; nobody can come back for it."""
+        kept = self.shelf.find(response_id)
+        if kept is not None:
+            self.shelf.drop(response_id)
+            kept.let_go()
+        for delivery in self.running(response_id):
+            delivery.fail(Cancelled("the reply was cancelled"))
+
+    def running(self, response_id: str) -> list[Delivery]:
+        return [one for one in self.active if one.info.response_id == response_id and not one.finished]
 
 
 async def _opened(delivery: Delivery, opening: Opening) -> None:

@@ -130,6 +130,7 @@ def _cancel() -> dict[str, Any]:
         "responses": {
             "200": {"description": what, "content": {"application/json": {"schema": done}}},
             "404": _NO_REPLY,
+            "503": {"description": "Another gateway gives it and cannot be told", "content": _json_of("Error")},
         },
     }
 

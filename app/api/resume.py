@@ -11,7 +11,7 @@ from app.api.outgoing import Send
 from app.api.problems import send_error, send_json
 from app.api.shelf import Kept
 from app.chat.events import Event
-from app.errors import Cancelled, InvalidInput, MethodNotAllowed, NotFound, ParleyError, Violation
+from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
 
@@ -78,25 +78,25 @@ class CancelEndpoint:
         try:
             if scope["method"] != "DELETE":
                 raise MethodNotAllowed(f"{scope['path']} takes DELETE", "DELETE")
-            await send_json(send, 200, self._cancelled(scope))
+            await send_json(send, 200, await self._cancelled(_id(scope), scope))
         except ParleyError as error:
             await send_error(send, error, scope["state"]["request_id"])
 
-    def _cancelled(self, scope: Scope) -> dict[str, Any]:
-        id_ = _id(scope)
-        kept = self._desk.find(id_, caller(scope))
-        if kept is None and self._desk.shelf.find(id_) is not None:
+    async def _cancelled(self, id_: str, scope: Scope) -> dict[str, Any]:
+        """Its call goes on while anyone listens whose reply is another."""
+        desk = self._desk
+        kept = desk.shelf.find(id_)
+        note = None if kept is not None else await desk.noted(id_)
+        known = kept or note
+        if known is None and not desk.running(id_):
             raise _unknown(scope)
-        running = [one for one in self._desk.active if one.info.response_id == id_ and not one.finished]
-        if kept is None and not running:
+        if known is not None and not desk.may_have(known.scope, caller(scope)):
             raise _unknown(scope)
-        ended = kept is not None and kept.source.ended
-        if kept is not None:
-            self._desk.shelf.drop(id_)
-            kept.let_go()
-        for delivery in running:
-            delivery.fail(Cancelled("the reply was cancelled"))
-        return {"response_id": id_, "cancelled": not ended}
+        live = not kept.source.ended if kept is not None else note is None or await desk.cache.live(note.place)
+        desk.stop(id_)
+        if not await desk.cache.stop(id_) and kept is None:
+            raise StoreDown("the gateway that gives this reply cannot be told")
+        return {"response_id": id_, "cancelled": live}
 
 
 def _id(scope: Scope) -> str:

@@ -72,6 +72,12 @@ class Commons(Protocol):
 
     async def noted(self, reply_id: str) -> bytes | None: ...
 
+    async def live(self, flight_id: str) -> bool: ...
+
+    async def stop(self, reply_id: str) -> bool: ...
+
+    def heed(self, stopped: Callable[[str], None]) -> None: ...
+
     async def aclose(self) -> None: ...
 
 
@@ -270,6 +276,20 @@ class Cache:
 
     async def noted(self, reply_id: str) -> bytes | None:
         return None if self._commons is None else await self._commons.noted(reply_id)
+
+    async def live(self, place: Place) -> bool:
+        """What another process told of has not ended."""
+        kind, name = place
+        return kind == "flight" and self._commons is not None and await self._commons.live(name)
+
+    async def stop(self, reply_id: str) -> bool:
+        """Let every other process know that this reply is cancelled. False: that cannot be."""
+        return self._commons is None or await self._commons.stop(reply_id)
+
+    def heed(self, stopped: Callable[[str], None]) -> None:
+        """`stopped` is told of replies that are cancelled anywhere."""
+        if self._commons is not None:
+            self._commons.heed(stopped)
 
     async def recalled(self, place: Place) -> Source | None:
         """What another process told of, where it still is."""

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
+from app.cache.commons.board import Board, post
 from app.cache.commons.followed import Followed, Lead
 from app.cache.commons.ledger import KEEP_SECONDS, LEASE_SECONDS, Ledger, Names
 from app.cache.commons.opening import Opening
@@ -31,6 +33,7 @@ class Commons:
         self._press = Press(self._ledger)
         self._reader = Reader(self._ledger)
         self._openings: set[Opening] = set()
+        self._board: Board | None = None
 
     async def open(self, key: str, lead: Lead) -> tuple[Reply, bool, str]:
         """(the reply, whether this process makes the call, the flight's id), once the reply has begun.
@@ -74,16 +77,37 @@ class Commons:
     async def note(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
         """What any gateway may have to know of a reply. Nothing happens where Redis is away."""
         with suppress(Away):
-            await self._ledger.put(f"parley:note:{reply_id}", data, ttl_seconds)
+            await self._ledger.put(_note(reply_id), data, ttl_seconds)
 
     async def noted(self, reply_id: str) -> bytes | None:
         try:
-            return await self._ledger.get(f"parley:note:{reply_id}")
+            return await self._ledger.get(_note(reply_id))
         except Away:
             return None
 
+    async def live(self, flight_id: str) -> bool:
+        """Its end is still to come."""
+        with suppress(Away):
+            return await self._ledger.live(Names.of(flight_id))
+        return False
+
+    async def stop(self, reply_id: str) -> bool:
+        """Every gateway hears that this reply is cancelled, and its note is gone. False: Redis is away."""
+        try:
+            await self._ledger.forget(_note(reply_id))
+            await post(self._ledger, reply_id)
+        except Away:
+            return False
+        return True
+
+    def heed(self, stopped: Callable[[str], None]) -> None:
+        """`stopped` is told what `stop` is called with, at any gateway, from now on."""
+        self._board = Board(self._ledger, stopped)
+
     async def aclose(self) -> None:
         """Others may go on at once with what this process led. Replies that are open are their owners' to close."""
+        if self._board is not None:
+            await self._board.aclose()
         for opening in tuple(self._openings):
             await opening.aclose()
         await self._reader.aclose()
@@ -162,3 +186,7 @@ class Commons:
             raise
         tenure.begun()
         return Published(Spliced(reply, followed.told), tenure, asked_at, followed.told)
+
+
+def _note(reply_id: str) -> str:
+    return f"parley:note:{reply_id}"

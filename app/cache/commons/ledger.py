@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from app.cache.commons import lua, records
 from app.cache.commons.records import Record
 from app.cache.entry import VERSION
-from app.cache.redis_link import RedisLink
+from app.cache.redis_link import Client, RedisLink
 
 Arguments: TypeAlias = Sequence[str | bytes | int]
 State: TypeAlias = Literal["gone", "led", "unled", "ended", "given up"]
@@ -104,9 +104,8 @@ class Ledger:
         """None: it is led under this number, with fence 1, from now on; else the number of the one to follow."""
         keys = [names.pointer, names.listen, names.state, names.lease]
         arguments: Arguments = [names.number, self._lease_ms, self._keep_ms, self._lease_ms]
-        async with self._gate:
-            held = await self._link.call(lambda redis: lua.CLAIM.run(redis, keys, arguments))
-        return None if held is None else _text(held)
+        held = await self.ask(lambda redis: lua.CLAIM.run(redis, keys, arguments))
+        return None if held is None else text(held)
 
     async def write(self, parcels: Sequence[Parcel]) -> list[Answer]:
         keys: list[str] = []
@@ -127,38 +126,47 @@ class Ledger:
         """Says of all of them that somebody listens."""
         keys = [key for names in flights for key in (names.listen, names.state, names.lease)]
         answers: list[Any] = await self._run(lua.WATCH, keys, [self._lease_ms])
-        return [_STATES[_text(one)] for one in answers]
+        return [_STATES[text(one)] for one in answers]
+
+    async def live(self, names: Names) -> bool:
+        """Its end was not written; unlike `watch`, it says of nobody that they listen."""
+        state = await self.ask(lambda redis: redis.hget(names.state, "state"))
+        return state is not None and text(state) == "live"
 
     async def cancel(self, names: Names) -> bool:
         return bool(await self._run(lua.CANCEL, [names.state], []))
 
     async def history(self, names: Names, after: int) -> list[tuple[int, Record | None]]:
         """Some of the records behind the one with this number; none: that was the last."""
-        async with self._gate:
-            found = await self._link.call(
-                lambda redis: redis.xrange(names.stream, f"({after}-0", "+", count=RECORDS_A_READ)
-            )
+        found = await self.ask(lambda redis: redis.xrange(names.stream, f"({after}-0", "+", count=RECORDS_A_READ))
         return _records(found or [])
 
     async def read(self, places: dict[Names, int], block_ms: int) -> dict[Names, list[tuple[int, Record | None]]]:
         """The same of many flights; where there is none yet, the first that come within this time."""
         streams = {names.stream: names for names in places}
         asked: dict[Any, Any] = {names.stream: f"{after}-0" for names, after in places.items()}
-        found = await self._link.call(
-            lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms),
-            timeout=PATIENCE_SECONDS + block_ms / 1000,
-        )
+        found = await self.wait(lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms), block_ms)
         rows = found.items() if isinstance(found, dict) else found or []
-        return {streams[_text(stream)]: _records(entries) for stream, entries in rows}
+        return {streams[text(stream)]: _records(entries) for stream, entries in rows}
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        async with self._gate:
-            await self._link.call(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))))
+        """Nobody waits for it."""
+        await self.wait(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))), 0)
 
     async def get(self, key: str) -> bytes | None:
-        async with self._gate:
-            value = await self._link.call(lambda redis: redis.get(key))
+        value: Any = await self.ask(lambda redis: redis.get(key))
         return value.encode() if isinstance(value, str) else value
+
+    async def forget(self, key: str) -> None:
+        await self.ask(lambda redis: redis.delete(key))
+
+    async def ask(self, op: Callable[[Client], Awaitable[Any]]) -> Any:
+        async with self._gate:
+            return await self._link.call(op)
+
+    async def wait(self, op: Callable[[Client], Awaitable[Any]], block_ms: int) -> Any:
+        """For what may take so long as to come at all."""
+        return await self._link.call(op, timeout=PATIENCE_SECONDS + block_ms / 1000)
 
     async def _run(self, script: lua.Script, keys: Sequence[str], arguments: Arguments) -> Any:
         return await self._link.call(lambda redis: script.run(redis, keys, arguments), timeout=PATIENCE_SECONDS)
@@ -168,8 +176,8 @@ _STATES: dict[str, State] = {"gone": "gone", "led": "led", "unled": "unled", "en
 
 
 def _records(entries: Any) -> list[tuple[int, Record | None]]:
-    return [(int(_text(id).partition("-")[0]), records.read(fields[b"r"])) for id, fields in entries]
+    return [(int(text(id).partition("-")[0]), records.read(fields[b"r"])) for id, fields in entries]
 
 
-def _text(value: bytes | str) -> str:
+def text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value

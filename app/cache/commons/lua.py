@@ -8,6 +8,7 @@ all. The number in the tag is the version of the events.
     parley:{commons-1}:<question>:<number>         fence, state (live, ended, given up), whether it is to be cancelled
     parley:{commons-1}:<question>:<number>:lease   somebody leads
     parley:{commons-1}:<question>:<number>:stream  records, numbered from 1 without gaps
+    parley:{commons-1}:notices                     replies that were cancelled
 """
 
 import hashlib

@@ -1,0 +1,61 @@
+"""What every gateway must hear: replies that are cancelled, by their ids, wherever somebody is told them."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from app.cache.commons.ledger import PREFIX, Ledger, text
+from app.cache.redis_link import Away
+
+log = logging.getLogger("parley.cache")
+
+NOTICES = f"{PREFIX}:notices"
+MAX_NOTICES = 10_000
+"""Older ones are forgotten: whom they concern has read them."""
+BLOCK_MS = 2000
+AWAY_SECONDS = 1.0
+
+
+async def post(ledger: Ledger, id_: str) -> None:
+    """Raises Away."""
+    await ledger.ask(lambda redis: redis.xadd(NOTICES, {"id": id_}, maxlen=MAX_NOTICES))
+
+
+class Board:
+    """`cancelled` is told each id that any gateway posts from now on, this one too."""
+
+    def __init__(self, ledger: Ledger, cancelled: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._cancelled = cancelled
+        self._place = ""
+        """Of the last notice that was read, or was there before."""
+        self._task = asyncio.get_running_loop().create_task(self._read_on())
+
+    async def _read_on(self) -> None:
+        while True:
+            try:
+                for id_ in await self._read():
+                    self._cancelled(id_)
+            except Away:
+                await asyncio.sleep(AWAY_SECONDS)
+            except Exception:
+                log.exception("defect while replies were cancelled")
+                await asyncio.sleep(AWAY_SECONDS)
+
+    async def _read(self) -> list[str]:
+        """Those that are new; where there are none, the first that come."""
+        if not self._place:
+            last = await self._ledger.ask(lambda redis: redis.xrevrange(NOTICES, count=1))
+            self._place = text(last[0][0]) if last else "0-0"
+        found: Any = await self._ledger.wait(
+            lambda redis: redis.xread({NOTICES: self._place}, block=BLOCK_MS), BLOCK_MS
+        )
+        rows = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
+        entries = [entry for row in rows for entry in row]
+        self._place = text(entries[-1][0]) if entries else self._place
+        return [text(fields[b"id"]) for _, fields in entries]
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
