@@ -1,17 +1,22 @@
 """Callers that lose their connection and come back, and gateways with a cache for them to come back to."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+from app.cache import redis_link
 from app.settings import Settings
 
+from tests.cache.commons.scenes import PatientLink
 from tests.live.caller import Caller, calling
-from tests.live.gateway import Gateway, chunk, serving_with
-from tests.scripted import ScriptedServer
+from tests.live.gateway import DONE, Gateway, chunk, end, say, serving_with
+from tests.scripted import Reply, ScriptedServer
 
+SOON = 0.25
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": ""}}
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}\n\n'
@@ -41,8 +46,10 @@ def tree(upstream: ScriptedServer, url: str, server: dict[str, Any], cache: dict
 async def caching(
     upstream: ScriptedServer, url: str = "memory:", *, server: dict[str, Any] | None = None, **cache: Any
 ) -> AsyncIterator[Gateway]:
-    async with serving_with(tree(upstream, url, server or {}, cache)) as gateway:
-        yield gateway
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redis_link, "RedisLink", PatientLink)
+        async with serving_with(tree(upstream, url, server or {}, cache)) as gateway:
+            yield gateway
 
 
 def told(raw: bytes) -> list[bytes]:
@@ -100,3 +107,41 @@ def alike(frames: list[bytes], id_: str) -> list[bytes]:
     """The frames as those of any reply of the same words."""
     plain = (frame.replace(id_.removeprefix("chat-").encode(), b"ID") for frame in frames)
     return [re.sub(rb'("created|"created_at|"timestamp)": ?("[^"]*"|[0-9.]+)', rb'\1":T', frame) for frame in plain]
+
+
+async def starting(caller: Caller, **more: Any) -> tuple[str, list[bytes]]:
+    """The id of a reply of which the first word has come, and its frames so far."""
+    await caller.ask(QUESTION, **more)
+    assert await caller.head() == 200
+    got: list[bytes] = []
+    while b"One" not in b"".join(got):
+        got += told(await caller.write())
+    return reply_id(caller), got
+
+
+async def started(caller: Caller, **more: Any) -> str:
+    return (await starting(caller, **more))[0]
+
+
+async def cancel(gateway: Gateway, id_: str) -> tuple[int, Any]:
+    status, raw = await asked(gateway, "DELETE", f"/v1/chat/{id_}")
+    return status, json.loads(raw)
+
+
+async def closed(upstream: ScriptedServer, number: int = 0) -> None:
+    async with asyncio.timeout(SOON):
+        await upstream.connections[number].closed.wait()
+
+
+def endless() -> Reply:
+    return Reply([say("One"), asyncio.Event()], chunked=True)
+
+
+def gated(gate: asyncio.Event) -> Reply:
+    return Reply([say("One"), gate, say(" two"), end(), DONE], chunked=True)
+
+
+async def whole(gateway: Gateway, **more: Any) -> tuple[str, list[bytes]]:
+    async with calling(gateway.address) as caller:
+        _, raw = await caller.reply(QUESTION, **more)
+        return reply_id(caller), told(raw)
