@@ -60,8 +60,9 @@ def _cache(request: Request) -> Cache:
     key = request.app.state.settings.server.admin_key
     if key is None:
         raise Forbidden("no admin key is configured (server.admin_key)")
-    said = request.headers.get("authorization", "").removeprefix("Bearer ").encode("latin-1")
-    if not hmac.compare_digest(said, key.get_secret_value().encode("latin-1")):
+    scheme, _, said = request.headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(said.encode("latin-1"), key.get_secret_value().encode("latin-1"))
+    if scheme.lower() != "bearer" or not same:
         raise Forbidden("this needs the admin key, as Authorization: Bearer …")
     cache: Cache = request.app.state.cache
     return cache
