@@ -1,0 +1,145 @@
+"""`GET` and `DELETE /v1/cache`: only for whoever has the key, and what they tell and forget is what callers meet."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.cache import cache as cache_room
+from app.cache.commons import published
+from app.cli import main
+
+from tests.inprocess import restored_logging
+from tests.live.caller import calling
+from tests.live.gateway import DONE, Gateway, end, eventually, say
+from tests.live.resuming import QUESTION, asked, caching
+from tests.redis_server import RedisServer
+from tests.scripted import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+KEY = {"authorization": "Bearer s3cret"}
+SERVER = {"admin_key": "s3cret"}
+SCRIPT = Reply([say("One"), end(), DONE], chunked=True)
+
+
+@pytest.fixture(autouse=True)
+def no_afterglow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored is had from the store alone."""
+    monkeypatch.setattr(cache_room, "AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr(published, "GLOW_MS", 0)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "redis":
+        server: RedisServer = request.getfixturevalue("shared_redis")
+        return server.url
+    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/cache.db"
+
+
+async def replied(gateway: Gateway, model: str, seed: int = 0, **more: Any) -> str:
+    """What the reply says of the cache; it can be found there when this returns."""
+    async with calling(gateway.address) as caller:
+        await caller.reply(QUESTION, model=model, generate_cfg={"seed": seed}, **more)
+    cache: Any = gateway.desk.cache
+    await eventually(lambda: not cache._storing and not cache._flights)
+    await eventually(lambda: cache._commons is None or not cache._commons._press._tenures)
+    return caller.headers["x-parley-cache"]
+
+
+async def admin(gateway: Gateway, method: str, query: str = "", **headers: str) -> tuple[int, Any]:
+    status, raw = await asked(gateway, method, f"/v1/cache{query}", **headers)
+    return status, json.loads(raw)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "s3cret", "Basic s3cret"])
+async def test_without_the_key_nothing_is_told_and_nothing_forgotten(method: str, said: str) -> None:
+    headers = {"authorization": said} if said else {}
+    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
+        await replied(gateway, "a")
+        status, answer = await admin(gateway, method, x_request_id="r9", **headers)
+        assert (status, answer["error"].pop("message")) == (403, "this needs the admin key, as Authorization: Bearer …")
+        error = {"code": "permission", "param": None, "status": 403, "retryable": False, "request_id": "r9"}
+        assert answer == {"error": error}
+        assert await replied(gateway, "a") == "hit"
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_where_no_key_is_configured_none_opens_it(method: str) -> None:
+    async with ScriptedServer() as upstream, caching(upstream) as gateway:
+        for headers in ({}, {"authorization": "Bearer "}, {"authorization": "Bearer None"}):
+            status, answer = await admin(gateway, method, **headers)
+            assert (status, answer["error"]["code"]) == (403, "permission")
+
+
+async def test_it_tells_what_is_kept_of_which_model_and_where_replies_came_from(url: str) -> None:
+    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
+        nothing = {"entries": 0, "bytes": 0, "models": {}, "requests": {}}
+        assert await admin(gateway, "GET", **KEY) == (200, nothing)
+        heard = [await replied(gateway, model, seed) for model, seed in [("a", 1), ("a", 2), ("b", 1), ("a", 1)]]
+        heard.append(await replied(gateway, "b", 1, cache={"mode": "refresh"}))
+        await replied(gateway, "c", cache={"mode": "off"})
+        assert heard == ["miss", "miss", "miss", "hit", "refresh"]
+        _, told = await admin(gateway, "GET", authorization="bearer s3cret")
+    models = told["models"]
+    assert {name: row["entries"] for name, row in models.items()} == {"a": 2, "b": 1}
+    assert told["entries"] == 3
+    assert told["bytes"] == sum(row["bytes"] for row in models.values()) > 100
+    assert {"miss": 3, "hit": 1, "refresh": 1}.items() <= told["requests"].items()
+
+
+async def test_what_is_purged_is_asked_for_anew_and_the_rest_is_kept(url: str) -> None:
+    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
+        for model, seed in [("a", 1), ("a", 2), ("b/c d", 1)]:
+            await replied(gateway, model, seed)
+        assert await admin(gateway, "DELETE", "?model=unknown", **KEY) == (200, {"purged": 0})
+        assert await admin(gateway, "DELETE", "?model=a", **KEY) == (200, {"purged": 2})
+        assert [await replied(gateway, *one) for one in [("a", 1), ("a", 2), ("b/c d", 1)]] == ["miss", "miss", "hit"]
+        assert await admin(gateway, "DELETE", "?model=b%2Fc%20d", **KEY) == (200, {"purged": 1})
+        assert await admin(gateway, "DELETE", **KEY) == (200, {"purged": 2})
+        assert [await replied(gateway, *one) for one in [("a", 1), ("b/c d", 1)]] == ["miss", "miss"]
+
+
+async def test_what_was_stored_a_moment_ago_is_purged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_room, "AFTERGLOW_SECONDS", 60.0)
+    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.reply(QUESTION)
+            await eventually(lambda: not gateway.desk.cache._storing)
+            assert (await admin(gateway, "DELETE", **KEY))[0] == 200
+            await caller.reply(QUESTION)
+            assert caller.headers["x-parley-cache"] == "miss"
+
+
+async def test_a_store_that_is_away_is_said_to_be(own_redis: RedisServer) -> None:
+    async with ScriptedServer() as upstream, caching(upstream, own_redis.url, server=SERVER) as gateway:
+        own_redis.kill()
+        for method in ("GET", "DELETE"):
+            status, answer = await admin(gateway, method, **KEY)
+            assert (status, answer["error"]["code"], answer["error"]["retryable"]) == (503, "overloaded", True)
+
+
+async def test_the_command_line_sees_and_purges_what_a_gateway_keeps_in_a_file_while_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, config = f"sqlite:///{tmp_path}/cache.db", tmp_path / "p.toml"
+    config.write_text(f'[cache]\nurl = "{url}"')
+
+    async def parley(*argv: str) -> list[list[str]]:
+        with restored_logging():
+            assert await asyncio.to_thread(main, ["cache", *argv, "--config", str(config)]) == 0
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
+        for model, seed in [("a", 1), ("a", 2), ("b", 1)]:
+            await replied(gateway, model, seed)
+        _, told = await admin(gateway, "GET", **KEY)
+        rows = [(row[0], row[1], int(row[3].replace(",", ""))) for row in (await parley("stats"))[1:-1]]
+        assert rows == [(name, str(row["entries"]), row["bytes"]) for name, row in told["models"].items()]
+        assert (await parley("purge", "--model", "a"))[0][0] == "2"
+        assert [await replied(gateway, *one) for one in [("a", 1), ("b", 1)]] == ["miss", "hit"]
+        assert (await parley("purge"))[0][0] == "2"
+        assert await replied(gateway, "b", 1) == "miss"
