@@ -70,13 +70,15 @@ class Process:
 
 
 @asynccontextmanager
-async def process(upstream: ScriptedServer | None, *, workers: int = 1, **server: object) -> AsyncIterator[Process]:
+async def process(
+    upstream: ScriptedServer | None, *, workers: int = 1, cache: str = "null:", **server: object
+) -> AsyncIterator[Process]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
     environ |= {f"PARLEY_SERVER__{name.upper()}": str(value) for name, value in server.items()}
     environ |= {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__WORKERS": str(workers)}
-    environ["PARLEY_CACHE__URL"] = "null:"
+    environ["PARLEY_CACHE__URL"] = cache
     if upstream is not None:
         environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
     running = await asyncio.create_subprocess_exec(
