@@ -23,7 +23,7 @@ MAX_LOG_BYTES = 32 * 1024 * 1024
 BATCHES_A_TURN = 64
 """Told to one caller before others get their turn."""
 _EVENT_BYTES = 120
-_GIVEN_UP = Fault("cancelled", "the reply was given up: its caller had left, or cancelled it", transient=False)
+GIVEN_UP = Fault("cancelled", "the reply was given up: its caller had left, or cancelled it", transient=False)
 
 
 Place: TypeAlias = tuple[Literal["flight", "entry"], str]
@@ -137,7 +137,7 @@ class Flight:
         """Nobody wants it any more: the call is given up at once."""
         if self.ended:
             return
-        self.log.append(Batch(self._loop.time() - self._began, [Failed(_GIVEN_UP)]))
+        self.log.append(Batch(self._loop.time() - self._began, [Failed(GIVEN_UP)]))
         self._end()
         self._opened.set()
         self._opening.cancel()

@@ -47,6 +47,18 @@ async def test_a_call_that_nobody_listens_to_is_given_up(url: str) -> None:
         assert b'"code":"cancelled"' in last
 
 
+async def test_a_call_that_was_given_up_ends_everywhere_in_the_same_words(shared_redis: RedisServer) -> None:
+    async with ScriptedServer(Reply([say("One"), asyncio.Event()])) as upstream:
+        async with caching(upstream, shared_redis.url) as one, caching(upstream, shared_redis.url) as other:
+            async with calling(one.address) as caller:
+                id_, got = await starting(caller)
+                await known(other, id_)
+            await upstream.connections[0].closed.wait()
+            ends = [await resumed(gateway, id_, len(got)) for gateway in (one, other)]
+    assert len(ends[0]) == 1
+    assert ends[0] == ends[1]
+
+
 async def test_a_call_may_outlive_its_caller(url: str) -> None:
     gate = asyncio.Event()
     script = Reply([say("One"), gate, say(" two"), end(), DONE], chunked=True)

@@ -8,6 +8,7 @@ from app.cache.commons.ledger import Names, State
 from app.cache.commons.outlet import Outlet
 from app.cache.commons.reader import Reader
 from app.cache.commons.records import Begun, Left, Record, Refused, Spoken
+from app.cache.flight import GIVEN_UP
 from app.chat.events import Event, Failed, Fault
 from app.chat.reply import Receiver, Reply
 from app.errors import UpstreamFailed
@@ -151,6 +152,8 @@ class Followed:
             return
         if state == "unled":
             self._save(shared=True)
+        elif state == "given up" and self._lead is None:
+            self._fail(UpstreamFailed(GIVEN_UP))
         elif state in ("gone", "given up") or (state == "ended" and self._idle):
             self._save(shared=False)
         self._idle = state == "ended"
