@@ -100,7 +100,12 @@ def _resume() -> dict[str, Any]:
         "parameters": [
             _RESPONSE_ID,
             {"name": "after", "in": "query", "schema": number, "description": what},
-            {"name": "Last-Event-ID", "in": "header", "schema": number, "description": "The same; `after` wins."},
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "schema": number,
+                "description": "The same; the higher one counts.",
+            },
         ],
         "responses": {
             "200": {
@@ -109,8 +114,7 @@ def _resume() -> dict[str, Any]:
             },
             "404": _NO_REPLY,
             "422": {"description": "No number", "content": _json_of("Error")},
-            "4XX": {"description": "The reply failed before anything was told of it", "content": _json_of("Error")},
-            "5XX": {"description": "The same, or no room", "content": _json_of("Error")},
+            "503": {"description": "No room", "content": _json_of("Error")},
         },
     }
 

@@ -109,12 +109,14 @@ def _unknown(scope: Scope) -> NotFound:
 
 
 def _after(scope: Scope) -> int:
-    """How many frames the caller has. Raises InvalidInput."""
+    """How many frames the caller has. Raises InvalidInput.
+
+    A browser that loses its connection once more comes back to the same URL: then the header knows better.
+    """
     query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     said = [("after", value) for value in query.get("after", ())]
     said += [("Last-Event-ID", value.decode("latin-1")) for name, value in scope["headers"] if name == b"last-event-id"]
-    for name, value in said[:1]:
-        if not re.fullmatch(r"[0-9]{1,15}", value):
-            raise InvalidInput([Violation(name, "must be the number of the last frame that was read")])
-        return int(value)
-    return 0
+    wrong = [name for name, value in said if not re.fullmatch(r"[0-9]{1,15}", value)]
+    if wrong:
+        raise InvalidInput([Violation(name, "must be the number of the last frame that was read") for name in wrong])
+    return max((int(value) for _, value in said), default=0)

@@ -136,4 +136,6 @@ async def test_a_reply_that_has_ended_can_be_read_again_from_any_frame(name: str
             assert await resumed(other, id_, count) == whole[count:]
             assert await resumed(other, id_, last_event_id=str(count)) == whole[count:]
         assert await resumed(other, id_) == whole
+        # A browser comes back to the address where it was before, and says how far it got since.
+        assert await resumed(other, id_, 1, last_event_id="3") == whole[3:]
         assert len(upstream.requests) == 1
