@@ -11,7 +11,7 @@ from app.cache.redis_link import Away
 log = logging.getLogger("parley.cache")
 
 NOTICES = f"{PREFIX}:notices"
-MAX_NOTICES = 10_000
+MAX_NOTICES = 1000
 """Older ones are forgotten: whom they concern has read them."""
 BLOCK_MS = 2000
 AWAY_SECONDS = 1.0
@@ -23,13 +23,13 @@ async def post(ledger: Ledger, id_: str) -> None:
 
 
 class Board:
-    """`cancelled` is told each id that any gateway posts from now on, this one too."""
+    """`cancelled` is told each id that any gateway posts, this one too, and not long ago did."""
 
     def __init__(self, ledger: Ledger, cancelled: Callable[[str], None]) -> None:
         self._ledger = ledger
         self._cancelled = cancelled
-        self._place = ""
-        """Of the last notice that was read, or was there before."""
+        self._place = "0-0"
+        """Of the last notice that was read. Those of before are of replies that nobody here knows."""
         self._task = asyncio.get_running_loop().create_task(self._read_on())
 
     async def _read_on(self) -> None:
@@ -45,9 +45,6 @@ class Board:
 
     async def _read(self) -> list[str]:
         """Those that are new; where there are none, the first that come."""
-        if not self._place:
-            last = await self._ledger.ask(lambda redis: redis.xrevrange(NOTICES, count=1))
-            self._place = text(last[0][0]) if last else "0-0"
         found: Any = await self._ledger.wait(
             lambda redis: redis.xread({NOTICES: self._place}, block=BLOCK_MS), BLOCK_MS
         )

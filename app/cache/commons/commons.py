@@ -101,7 +101,7 @@ class Commons:
         return True
 
     def heed(self, stopped: Callable[[str], None]) -> None:
-        """`stopped` is told what `stop` is called with, at any gateway, from now on."""
+        """`stopped` is told what `stop` is called with, at any gateway."""
         self._board = Board(self._ledger, stopped)
 
     async def aclose(self) -> None:
