@@ -1,8 +1,10 @@
 """`DELETE /v1/chat/{response_id}` where gateways share a Redis: any of them can cancel what any of them gives."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from app.cache.commons import board
 
 from tests.live.caller import calling
 from tests.live.gateway import DONE, Gateway, end, eventually, say
@@ -97,4 +99,23 @@ async def test_without_redis_a_reply_can_be_cancelled_where_it_is_told(own_redis
             id_ = await started(caller)
             own_redis.kill()
             assert await cancel(gateway, id_) == (200, {"response_id": id_, "cancelled": True})
+            assert b'"code":"cancelled"' in told(await caller.rest())[-1]
+
+
+async def test_gateways_hear_of_each_other_again_once_redis_is_back(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "AWAY_SECONDS", 0.01)
+    url = own_redis.url
+    async with ScriptedServer(endless()) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        caches: list[Any] = [gateway.desk.cache for gateway in (one, other)]
+        links = [cache._commons._ledger._link for cache in caches]
+        own_redis.kill()
+        await eventually(lambda: all(link.away for link in links))
+        await asyncio.to_thread(own_redis.start)
+        await eventually(lambda: not any(link.away for link in links), 5)
+        async with calling(one.address) as caller:
+            id_ = await started(caller)
+            await known(other, id_)
+            assert (await cancel(other, id_))[1]["cancelled"]
             assert b'"code":"cancelled"' in told(await caller.rest())[-1]
