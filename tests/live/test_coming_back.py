@@ -56,12 +56,12 @@ async def test_what_is_not_known_is_said_to_be_unknown(url: str) -> None:
     assert error == told
 
 
-@pytest.mark.parametrize("after", ["", "x", "-1", "1.0", "+1", "1 ", "%D9%A1", "1" * 16])
-async def test_what_is_no_number_of_a_frame_is_refused(after: str, url: str) -> None:
+async def test_what_is_no_number_of_a_frame_is_refused(url: str) -> None:
     async with ScriptedServer(Reply([say("One"), end(), DONE])) as upstream, caching(upstream, url) as gateway:
         id_, _ = await whole(gateway)
-        status, raw = await asked(gateway, "GET", f"/v1/chat/{id_}/events?after={after.replace(' ', '%20')}")
-    assert (status, error_of(raw)["code"], error_of(raw)["param"]) == (422, "invalid_request", "after")
+        for after in ["", "x", "-1", "1.0", "+1", "1%20", "%D9%A1", "1" * 16]:
+            status, raw = await asked(gateway, "GET", f"/v1/chat/{id_}/events?after={after}")
+            assert (status, error_of(raw)["code"], error_of(raw)["param"]) == (422, "invalid_request", "after"), after
 
 
 async def test_a_number_that_is_refused_leaves_no_listener_behind(shared_redis: RedisServer) -> None:

@@ -146,8 +146,7 @@ async def test_a_reply_of_the_cache_that_was_replaced_is_not_told_for_another(sh
         assert len(upstream.requests) == 2
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-async def test_a_stream_that_failed_before_the_first_word_fails_again_as_a_stream(count: int) -> None:
+async def test_a_stream_that_failed_before_the_first_word_fails_again_as_a_stream() -> None:
     hold = asyncio.Event()
     refused = Reply([b"{}"], status=400, headers={"content-length": "2"}, hold=hold)
     async with ScriptedServer(refused) as upstream, caching(upstream, server={"commit_seconds": 0.05}) as gateway:
@@ -157,4 +156,5 @@ async def test_a_stream_that_failed_before_the_first_word_fails_again_as_a_strea
             hold.set()
             frames, id_ = told(await caller.rest()), reply_id(caller)
         assert [frame.split(b"\n")[1] for frame in frames] == [b"event: response.started", b"event: response.failed"]
-        assert await resumed(gateway, id_, count) == frames[count:]
+        for count in range(3):
+            assert await resumed(gateway, id_, count) == frames[count:]
