@@ -137,12 +137,9 @@ class Flight:
         """Nobody wants it any more: the call is given up at once."""
         if self.ended:
             return
-        self.log.append(Batch(self._loop.time() - self._began, [Failed(GIVEN_UP)]))
-        self._end()
         self._opened.set()
         self._opening.cancel()
-        if self._source is not None:
-            self._source.close()
+        self.on_batches([[Failed(GIVEN_UP)]])
 
     # -- the call -----------------------------------------------------------------------------------------------------
 
@@ -170,6 +167,8 @@ class Flight:
 
     def _end(self) -> None:
         self.ended = True
+        if self._source is not None:
+            self._source.close()
         self._over(self)
 
     def tick(self, now: float) -> None:
@@ -186,6 +185,7 @@ class Flight:
         for events in batches:
             self.log.append(Batch(at, events))
             self._bytes += size(events)
+        self.overgrown = self.overgrown or self._bytes > MAX_LOG_BYTES
         last = batches[-1][-1] if batches[-1] else None
         if type(last) is Finish or type(last) is Failed:
             self.finished_at = time.time() if type(last) is Finish else None
@@ -205,7 +205,6 @@ class Flight:
 
     def _trim(self) -> None:
         """What everybody has heard is let go; nobody can come later any more."""
-        self.overgrown = True
         heard = min((listener.told for listener in self._listeners), default=self.first + len(self.log))
         gone = self.log[: heard - self.first]
         del self.log[: heard - self.first]
@@ -260,17 +259,20 @@ class Listener:
         start = self.told - flight.first
         ahead = flight.log[start : start + BATCHES_A_TURN]
         self.told += len(ahead)
-        more = self.told < flight.first + len(flight.log)
-        if more:
+        if not self._up_to_date:
             self._turn = asyncio.get_running_loop().call_soon(self._next)
-        elif flight.ended:
-            self._receiver = None
         if len(ahead) == 1:
             receiver.on_events(ahead[0].events)
         elif ahead:
             receiver.on_batches([batch.events for batch in ahead])
-        if flight.crash is not None and not more:
-            receiver.on_crash(flight.crash)
+        if flight.ended and self._up_to_date and self._receiver is receiver:
+            self._receiver = None
+            if flight.crash is not None:
+                receiver.on_crash(flight.crash)
+
+    @property
+    def _up_to_date(self) -> bool:
+        return self.told == self._flight.first + len(self._flight.log)
 
     def _next(self) -> None:
         self._turn = None
