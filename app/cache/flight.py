@@ -73,6 +73,7 @@ class Flight:
         """Everything from the first event on."""
         listener = Listener(self)
         self._listeners[listener] = None
+        self.balance()
         return listener
 
     async def again(self) -> "Listener":
