@@ -86,6 +86,17 @@ def test_the_server_is_held_back_exactly_while_nobody_can_take_more() -> None:
     run(scenario)
 
 
+def test_one_who_joins_while_all_others_pause_need_not_wait_for_them() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.ear().pause()
+        assert scene.source.paused
+        scene.ear()
+        assert not scene.source.paused
+
+    run(scenario)
+
+
 def test_the_last_to_leave_ends_the_call_and_only_once() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
