@@ -125,9 +125,7 @@ class Cache:
             origin.label = "miss"
             raise CacheMiss("no reply is cached")
         if stored is not None:
-            origin.label = "hit"
-            question.found(stored)
-            reply: Reply = stored.listen(self._rules.pace)
+            reply: Reply = self._hit(question, stored)
         elif control.share and control.read:
             reply = await self._shared(question, lead)
         else:
@@ -136,24 +134,21 @@ class Cache:
         self.counts[origin.label] += 1
         return reply
 
+    def _hit(self, question: Question, stored: "Recorded") -> Reply:
+        question.origin.label = "hit"
+        question.found(stored)
+        return stored.listen(self._rules.pace)
+
     # -- what is stored -----------------------------------------------------------------------------------------------
 
     async def _stored(self, question: Question) -> "Recorded | None":
         flight = self._flights.get(question.key)
-        if flight is not None and not flight.ended:
+        if flight is not None and flight.ended:
+            return _young(question, flight.log, flight.finished_at)
+        if flight is not None and flight.whole and not question.control.only:
             return None
-        if flight is not None and flight.finished_at is not None:
-            batches, at = flight.log, flight.finished_at
-        else:
-            entry = await self._entry(question.key)
-            if entry is None:
-                return None
-            batches, at = entry.batches, entry.created
-        age = max(0.0, time.time() - at)
-        if question.control.max_age is not None and age > question.control.max_age:
-            return None
-        question.origin.age_seconds = int(age)
-        return Recorded(question.key, batches, at)
+        entry = await self._entry(question.key)
+        return None if entry is None else _young(question, entry.batches, entry.created)
 
     async def _entry(self, key: str) -> Entry | None:
         stored = await self._store.get(key)
@@ -173,11 +168,12 @@ class Cache:
         chances = 1 + question.retries
         while True:
             flight = self._flights.get(question.key)
-            if flight is not None and flight.finished_at is not None:
-                question.origin.label, question.origin.age_seconds = "hit", 0
-                recorded = Recorded(question.key, flight.log, flight.finished_at)
-                question.found(recorded)
-                return recorded.listen(self._rules.pace)
+            if flight is not None and flight.ended:
+                recorded = _young(question, flight.log, flight.finished_at)
+                if recorded is not None:
+                    return self._hit(question, recorded)
+            if flight is not None and (flight.ended or not flight.whole):
+                flight = None
             led = flight is None
             question.origin.label = "miss" if led else "shared"
             try:
@@ -241,6 +237,7 @@ class Cache:
         self._landed(flight)
         good = flight.whole and storable(flight.log, length=self._rules.store_length)
         if good and question.control.write:
+            self._succeed(question.key, flight)
             task = asyncio.get_running_loop().create_task(self._keep(question, flight))
             self._storing.add(task)
             task.add_done_callback(self._storing.discard)
@@ -258,6 +255,12 @@ class Cache:
             log.warning("a reply is not stored: %s", error)
         finally:
             asyncio.get_running_loop().call_later(AFTERGLOW_SECONDS, self._forget, question.key, flight)
+
+    def _succeed(self, key: str, flight: Flight) -> None:
+        """Its reply is the newest there is; a call that is under way will be newer still."""
+        known = self._flights.get(key)
+        if known is None or known.ended:
+            self._flights[key] = flight
 
     def _forget(self, key: str, flight: Flight) -> None:
         if self._flights.get(key) is flight:
@@ -353,6 +356,16 @@ class Recorded:
         return self.listen("fast")
 
     def release(self) -> None: ...
+
+
+def _young(question: Question, batches: Sequence[Batch], finished_at: float | None) -> Recorded | None:
+    """The kept reply, unless the caller wants a newer one."""
+    assert finished_at is not None
+    age, bound = max(0.0, time.time() - finished_at), question.control.max_age
+    if bound is not None and age > bound:
+        return None
+    question.origin.age_seconds = int(age)
+    return Recorded(question.key, batches, finished_at)
 
 
 def _marked(batches: Sequence[Batch]) -> list[Batch]:
