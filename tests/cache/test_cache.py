@@ -1,0 +1,394 @@
+"""Who asks what has been asked before is answered without the model; what is no whole answer is kept from everybody."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from app.cache import flight as flights
+from app.cache.cache import LARGE_ENTRY, Rules
+from app.cache.control import Control, control
+from app.cache.stores import open_store
+from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta
+from app.errors import CacheMiss, UpstreamFailed
+
+from tests.cache.asked import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
+from tests.cache.clocked import Clocked, run
+from tests.cache.flights import DONE, say
+
+Scenario = Callable[[Bench], Awaitable[None]]
+CUT = Fault("upstream_incomplete", "cut off", transient=True)
+BUSY = UpstreamFailed(Fault("overloaded", "busy", transient=True, status=503))
+REFUSED = UpstreamFailed(Fault("invalid_request", "no", transient=False, status=400))
+REFRESH, OFF, ONLY = control("refresh"), control("off"), control("only")
+OTHER: list[list[Event]] = [*say("another"), [DONE]]
+MARKED = [*REPLY[:-1], [Finish("stop", {"total_tokens": 3, "cached": True})]]
+
+
+def play(scenario: Scenario, rules: Rules | None = None) -> None:
+    """When it is over, nothing of any call is left."""
+
+    async def bounded(loop: Clocked) -> None:
+        bench = Bench(rules)
+        await scenario(bench)
+        await bench.settled()
+        assert not bench.beats.live and not bench.cache._all
+        await bench.cache.aclose()
+        assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
+
+    run(bounded)
+
+
+# -- hits --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
+def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage(dim: bool) -> None:
+    async def scenario(bench: Bench) -> None:
+        assert (await bench.told()).said == ("miss", REPLY)
+        if dim:
+            await bench.dimmed()
+        answers = [await bench.told() for _ in range(2)]
+        assert [answer.said for answer in answers] == [("hit", MARKED)] * 2
+        assert [answer.origin.cached for answer in answers] == [True, True]
+        assert bench.model.asked == 1
+        assert bench.cache.counts == {"miss": 1, "hit": 2}
+
+    play(scenario)
+
+
+def test_another_question_is_another_call() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told()
+        assert (await bench.told(OTHER, key="other")).said == ("miss", OTHER)
+
+    play(scenario)
+
+
+def test_a_hit_says_how_long_ago_its_reply_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.store = bench.cache._store = Broken(ENTRY)
+        monkeypatch.setattr("app.cache.cache.time.time", lambda: 43.7)
+        assert (await bench.told()).origin.age_seconds == 42
+        monkeypatch.setattr("app.cache.cache.time.time", lambda: 0.5)
+        assert (await bench.told()).origin.age_seconds == 0, "clocks differ between machines"
+
+    play(scenario)
+
+
+def test_a_reply_without_usage_gets_no_mark() -> None:
+    async def scenario(bench: Bench) -> None:
+        batches: list[list[Event]] = [*say("one"), [Finish("stop")]]
+        await bench.told(batches)
+        assert (await bench.told()).said == ("hit", batches)
+
+    play(scenario)
+
+
+def test_a_kept_reply_lives_as_long_as_its_question_said() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told(ttl_seconds=100.0)
+        await bench.dimmed()
+        bench.clock.now += 99
+        assert (await bench.told()).origin.label == "hit"
+        bench.clock.now += 2
+        assert (await bench.told()).origin.label == "miss"
+
+    play(scenario)
+
+
+def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(bench: Bench) -> None:
+        now = 1000.0
+        monkeypatch.setattr("app.cache.cache.time.time", lambda: now)
+        monkeypatch.setattr("app.cache.flight.time.time", lambda: now)
+        young = Control(max_age=10)
+        await bench.told()
+        now += 10
+        assert (await bench.told(control=young)).origin.label == "hit"
+        now += 1
+        assert (await bench.told(OTHER, control=young)).said == ("miss", OTHER), "also of what is still in memory"
+        assert (await bench.told(control=young)).origin.label == "hit"
+        await bench.dimmed()
+        now += 11
+        assert (await bench.told(control=young)).origin.label == "miss"
+
+    play(scenario)
+
+
+# -- what is stored ----------------------------------------------------------------------------------------------------
+
+CALL: list[Event] = [CallDelta(0, '{"a": 1}', "c1", "f"), CallDelta(1, "{}", "c2", "g")]
+GOOD: dict[str, list[list[Event]]] = {
+    "text": REPLY,
+    "thought": [[ReasoningDelta("Hm")], [DONE]],
+    "calls": [CALL, [Finish("tool_calls")]],
+    "stop with calls": [CALL, [Finish("stop")]],
+}
+BAD: dict[str, list[list[Event]]] = {
+    "failed": [*say("one"), [Failed(CUT)]],
+    "failed at once": [[Failed(CUT)]],
+    "filtered": [*say("one"), [Finish("content_filter")]],
+    "length": [*say("one"), [Finish("length")]],
+    "nothing said": [[DONE]],
+    "broken call": [[CallDelta(0, '{"a": ', "c1", "f")], [Finish("tool_calls")]],
+    "one broken call of two": [[*CALL, CallDelta(2, "{", "c3", "f")], [Finish("tool_calls")]],
+    "too long": [*say("x" * 5000), [DONE]],
+}
+
+
+@pytest.mark.parametrize("batches", GOOD.values(), ids=GOOD)
+def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told(batches)
+        await bench.dimmed()
+        assert (await bench.told()).origin.label == "hit"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["at once", "later"])
+@pytest.mark.parametrize("batches", BAD.values(), ids=BAD)
+def test_what_is_no_whole_reply_is_not(
+    batches: list[list[Event]], again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 5000)
+
+    async def scenario(bench: Bench) -> None:
+        for _ in range(3):
+            assert (await bench.told(batches)).said == ("miss", batches)
+            if not again:
+                await bench.dimmed()
+        assert (await bench.stats()).entries == 0
+
+    play(scenario)
+
+
+def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told(BAD["length"])
+        assert (await bench.told()).origin.label == "hit"
+        assert (await bench.told(BAD["filtered"], key="other")).origin.label == "miss"
+        assert (await bench.told(key="other")).origin.label == "miss"
+
+    play(scenario, Rules(store_length=True))
+
+
+def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is() -> None:
+    async def scenario(bench: Bench) -> None:
+        left, stays = await bench.ask(), await bench.ask(key="stays", stays=True)
+        for call, answer in zip(bench.model.calls, (left, stays), strict=True):
+            call.push(*REPLY[:-1])
+            answer.ear.leave()
+        assert [call.closes for call in bench.model.calls] == [1, 0]
+        bench.model.calls[1].push(REPLY[-1])
+        await bench.dimmed()
+        assert (await bench.told(key="stays")).said == ("hit", MARKED)
+        assert (await bench.told()).said == ("miss", REPLY)
+
+    play(scenario)
+
+
+def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        batches: list[list[Event]] = [*say("x" * LARGE_ENTRY), [DONE]]
+        answer = await bench.ask()
+        bench.model.calls[0].push(*batches)
+        answer.ear.leave()
+        await asyncio.sleep(0)
+        assert (await bench.stats()).entries == 0
+        assert (await bench.ask()).origin.label == "hit"
+        await bench.settled()
+        bench.cache._flights.clear()
+        assert (await bench.told()).origin.label == "hit"
+        await bench.cache.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_what_cannot_be_said_in_an_entry_is_told_and_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        odd: list[list[Event]] = [*say("one"), [Finish("stop", {"total_tokens": 2**70})]]
+        assert (await bench.told(odd)).said == ("miss", odd)
+        assert (await bench.stats()).entries == 0
+        await bench.dimmed()
+        assert (await bench.told()).said == ("miss", REPLY)
+        assert "a reply is not stored" in caplog.text
+
+    play(scenario)
+
+
+# -- a store in trouble ------------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_misses_everything_costs_no_reply() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.cache._store = Broken()
+        for _ in range(2):
+            assert (await bench.told()).said == ("miss", REPLY)
+            await bench.dimmed()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH.values(), ids=RUBBISH)
+def test_a_damaged_entry_is_a_miss_a_line_in_the_log_and_gone(rubbish: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.cache._store = store = Broken(rubbish)
+        with caplog.at_level(logging.WARNING):
+            assert (await bench.told()).said == ("miss", REPLY)
+        assert "a cached reply is not read" in caplog.text
+        assert store.deleted == ["k"]
+
+    play(scenario)
+
+
+def test_a_file_that_is_no_database_is_a_miss(tmp_path: Path) -> None:
+    (tmp_path / "cache.db").write_bytes(b"no database at all" * 1000)
+
+    async def scenario() -> None:
+        bench = Bench(store=open_store(f"sqlite:///{tmp_path}/cache.db"))
+        assert (await bench.told()).said == ("miss", REPLY)
+        await bench.cache.aclose()
+
+    asyncio.run(scenario())
+
+
+# -- modes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
+def test_a_refreshed_reply_stands_in_place_of_the_old_one(dim: bool) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told()
+        assert (await bench.told(OTHER, control=REFRESH)).said == ("refresh", OTHER)
+        if dim:
+            await bench.dimmed()
+        label, batches = (await bench.told()).said
+        assert (label, batches[0]) == ("hit", OTHER[0])
+
+    play(scenario)
+
+
+def test_a_refresh_that_fails_leaves_the_old_reply() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told()
+        await bench.told(BAD["failed"], control=REFRESH)
+        assert (await bench.told()).said == ("hit", MARKED)
+        await bench.dimmed()
+        assert (await bench.told()).said == ("hit", MARKED)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("how", "label"), [(REFRESH, "refresh"), (OFF, "bypass")])
+def test_who_wants_a_call_of_their_own_joins_none_and_is_joined_by_none(how: Control, label: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        answers = [await bench.ask(how), await bench.ask(), await bench.ask(how)]
+        assert [answer.origin.label for answer in answers] == [label, "miss", label]
+        for call in bench.model.calls:
+            call.push(*REPLY)
+        for answer in answers:
+            assert answer.ear.batches == REPLY
+            answer.ear.leave()
+
+    play(scenario)
+
+
+def test_a_refresh_that_ends_while_others_ask_does_not_end_their_call() -> None:
+    async def scenario(bench: Bench) -> None:
+        asked = await bench.ask()
+        assert (await bench.told(OTHER, control=REFRESH)).origin.label == "refresh"
+        joined = await bench.ask()
+        assert joined.origin.label == "shared"
+        bench.model.calls[0].push(*REPLY)
+        for answer in (asked, joined):
+            assert answer.ear.batches == REPLY
+            answer.ear.leave()
+
+    play(scenario)
+
+
+def test_off_neither_reads_nor_writes() -> None:
+    async def scenario(bench: Bench) -> None:
+        assert (await bench.told(control=OFF)).origin.label == "bypass"
+        await bench.told(OTHER)
+        assert (await bench.told(control=OFF)).said == ("bypass", REPLY)
+        assert (await bench.told()).ear.batches[0] == OTHER[0]
+        assert (await bench.stats()).entries == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
+def test_only_asks_no_model(dim: bool) -> None:
+    async def scenario(bench: Bench) -> None:
+        question = bench.question(ONLY)
+        with pytest.raises(CacheMiss):
+            await bench.cache.reply(question, bench.model.lead)
+        assert (question.origin.label, bench.model.asked) == ("miss", 0)
+        await bench.told()
+        if dim:
+            await bench.dimmed()
+        assert (await bench.told(control=ONLY)).said == ("hit", MARKED)
+        with pytest.raises(CacheMiss):
+            await bench.ask(replace(ONLY, read=False))
+
+    play(scenario)
+
+
+def test_only_finds_a_kept_reply_also_while_somebody_has_a_newer_one_made() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.cache._store = Broken(ENTRY)
+        newer = await bench.ask(Control(max_age=1))
+        assert newer.origin.label == "miss"
+        assert (await bench.told(control=ONLY)).said == ("hit", MARKED)
+        newer.ear.leave()
+
+    play(scenario)
+
+
+def test_only_does_not_wait_for_a_call_that_is_under_way() -> None:
+    async def scenario(bench: Bench) -> None:
+        asked = await bench.ask()
+        with pytest.raises(CacheMiss):
+            await bench.ask(ONLY)
+        asked.ear.leave()
+
+    play(scenario)
+
+
+# -- what may be purged ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_purged_is_gone_from_memory_too() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.told()
+        assert await bench.cache.purge() == 1
+        assert (await bench.told()).origin.label == "miss"
+
+    play(scenario)
+
+
+def test_a_call_that_is_under_way_outlives_a_purge() -> None:
+    async def scenario(bench: Bench) -> None:
+        asked = await bench.ask()
+        await bench.cache.purge()
+        assert (await bench.ask()).origin.label == "shared"
+        bench.model.calls[0].push(*REPLY)
+        assert asked.ear.batches == REPLY
+
+    play(scenario)
+
+
+def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
+    async def scenario(bench: Bench) -> None:
+        answers = [await bench.ask(stays=True), await bench.ask(OFF)]
+        await bench.cache.aclose()
+        assert [call.closes for call in bench.model.calls] == [1, 1]
+        assert all(failed(answer.ear) for answer in answers)
+
+    play(scenario)

@@ -1,0 +1,266 @@
+"""Equal questions at one time are one call, and nobody is worse off for sharing it."""
+
+import asyncio
+
+import pytest
+from app.cache import flight as flights
+from app.chat.events import Event, Failed
+from app.chat.reply import Reply
+from app.errors import Internal, UpstreamFailed
+
+from tests.cache.asked import REPLY, Answer, Bench
+from tests.cache.flights import DONE, Ear, say
+from tests.cache.test_cache import BUSY, CUT, MARKED, OTHER, REFUSED, play
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def together(bench: Bench, count: int, **more: object) -> list[Answer | BaseException]:
+    """Callers who all ask before the model's first word."""
+    bench.model.gate = asyncio.Event()
+    asking = [asyncio.ensure_future(bench.ask(**more)) for _ in range(count)]
+    await turns()
+    bench.model.gate.set()
+    return await asyncio.gather(*asking, return_exceptions=True)
+
+
+def labels(outcomes: list[Answer | BaseException]) -> list[str]:
+    return [one.origin.label if isinstance(one, Answer) else type(one).__name__ for one in outcomes]
+
+
+def leave(outcomes: list[Answer | BaseException]) -> None:
+    for one in outcomes:
+        if isinstance(one, Answer):
+            one.ear.leave()
+
+
+def test_equal_questions_at_one_time_are_one_call() -> None:
+    async def scenario(bench: Bench) -> None:
+        answers = await together(bench, 5)
+        assert labels(answers) == ["miss", *["shared"] * 4]
+        assert bench.model.asked == 1
+        bench.model.calls[0].push(*REPLY)
+        for answer in answers:
+            assert isinstance(answer, Answer)
+            assert answer.ear.batches == REPLY, "who shares a call is told its usage as it is"
+            assert not answer.origin.cached
+        leave(answers)
+        await bench.settled()
+        assert (await bench.stats()).entries == 1
+        assert bench.cache.counts == {"miss": 1, "shared": 4}
+
+    play(scenario)
+
+
+def test_who_comes_in_the_middle_gets_what_came_before_at_once() -> None:
+    async def scenario(bench: Bench) -> None:
+        first = await bench.ask()
+        bench.model.calls[0].push(*REPLY[:2])
+        late = await bench.ask()
+        assert late.said == ("shared", REPLY[:2])
+        first.ear.leave()
+        bench.model.calls[0].push(*REPLY[2:])
+        assert late.ear.batches == REPLY
+        late.ear.leave()
+        await bench.dimmed()
+        assert (await bench.told()).said == ("hit", MARKED), "it is kept, though who asked first had left"
+
+    play(scenario)
+
+
+def test_who_looked_just_before_the_reply_was_stored_finds_it_all_the_same() -> None:
+    """The store is asked, and has nothing yet; when it has answered, the call is over and stored."""
+
+    async def scenario(bench: Bench) -> None:
+        looked, answered = asyncio.Event(), asyncio.Event()
+        get = bench.store.get
+
+        async def slow(key: str) -> object:
+            found = await get(key)
+            looked.set()
+            await answered.wait()
+            return found
+
+        bench.store.get = slow  # type: ignore[method-assign, assignment]
+        late = asyncio.ensure_future(bench.ask())
+        await looked.wait()
+        bench.store.get = get  # type: ignore[method-assign]
+        await bench.told()
+        answered.set()
+        assert (await late).said == ("hit", MARKED)
+        assert (await late).origin.age_seconds == 0
+        assert bench.model.asked == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("retries", [1, 3])
+def test_whom_anothers_call_failed_asks_again_once_and_as_often_as_they_may(retries: int) -> None:
+    """Every call fails: each follower has its chances, and a call that it made itself is its last word."""
+
+    async def scenario(bench: Bench) -> None:
+        bench.model.refusals = [BUSY] * 100
+        outcomes = await together(bench, 3, retries=retries)
+        assert labels(outcomes) == ["UpstreamFailed"] * 3
+        assert bench.model.asked == 3, "one call for each: nobody is failed by another's call alone"
+
+    play(scenario)
+
+
+def test_whom_anothers_call_failed_is_answered_by_the_next() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.model.refusals = [BUSY]
+        outcomes = await together(bench, 4)
+        assert labels(outcomes) == ["UpstreamFailed", "miss", "shared", "shared"]
+        assert bench.model.asked == 2
+        bench.model.calls[0].push(*REPLY)
+        assert [one.ear.batches for one in outcomes if isinstance(one, Answer)] == [REPLY] * 3
+        leave(outcomes)
+
+    play(scenario)
+
+
+def test_a_follower_whose_chances_are_used_up_gives_in() -> None:
+    """Three callers with as many calls of others to fail them: who may ask again once fails at the second."""
+
+    async def scenario(bench: Bench) -> None:
+        gates = [asyncio.Event() for _ in range(3)]
+        asked = 0
+
+        async def lead() -> Reply:
+            nonlocal asked
+            asked += 1
+            await gates[asked - 1].wait()
+            raise BUSY
+
+        def ask(retries: int) -> asyncio.Future[Reply]:
+            return asyncio.ensure_future(bench.cache.reply(bench.question(retries=retries), lead))
+
+        asking = [ask(0), ask(5), ask(0)]
+        for gate in gates[:2]:
+            await turns(6)
+            gate.set()
+        await turns(6)
+        assert asking[2].done() and asked == 2, "it was failed by two calls of others and makes none itself"
+        outcomes = await asyncio.gather(*asking, return_exceptions=True)
+        assert [type(one) for one in outcomes] == [UpstreamFailed] * 3
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("error", [REFUSED, KeyError("ours")], ids=["refused", "defect"])
+def test_what_would_fail_again_is_not_asked_again(error: UpstreamFailed) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.model.refusals = [error]
+        outcomes = await together(bench, 3)
+        told = UpstreamFailed if isinstance(error, UpstreamFailed) else Internal
+        assert [type(one) for one in outcomes] == [told] * 3
+        assert bench.model.asked == 1
+        assert (await bench.told()).origin.label == "miss", "a failure is not remembered"
+
+    play(scenario)
+
+
+def test_a_reply_that_breaks_off_is_told_to_each_as_failed_and_the_next_asks_anew() -> None:
+    async def scenario(bench: Bench) -> None:
+        half: list[list[Event]] = [*say("half"), [Failed(CUT)]]
+        answers = await together(bench, 3)
+        bench.model.calls[0].push(*half)
+        assert [one.ear.batches for one in answers if isinstance(one, Answer)] == [half] * 3
+        assert (await bench.ask()).origin.label == "miss"
+        bench.model.calls[1].push(*REPLY)
+        leave(answers)
+
+    play(scenario)
+
+
+def test_the_first_may_leave_before_the_first_word_and_the_others_are_answered() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.model.gate = asyncio.Event()
+        first, second = (asyncio.ensure_future(bench.ask()) for _ in range(2))
+        await turns()
+        first.cancel()
+        await turns()
+        bench.model.gate.set()
+        answer = await second
+        bench.model.calls[0].push(*REPLY)
+        assert answer.said == ("shared", REPLY)
+        assert bench.model.asked == 1
+        answer.ear.leave()
+
+    play(scenario)
+
+
+def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
+    async def scenario(bench: Bench) -> None:
+        answers = [await bench.ask(), await bench.ask(stays=True)]
+        leave(list(answers))
+        assert bench.model.calls[0].closes == 0
+        source = answers[1].found[-1]
+        bench.model.calls[0].push(*REPLY[:2])
+        source.release()
+        assert bench.model.calls[0].closes == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("label", ["miss", "hit", "shared"])
+def test_a_caller_is_told_where_the_reply_can_be_had_again(label: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        if label == "hit":
+            await bench.told()
+        other = await bench.ask() if label == "shared" else None
+        answer = await bench.ask()
+        assert answer.origin.label == label
+        if label != "hit":
+            bench.model.calls[0].push(*REPLY)
+        source, ear = answer.found[-1], Ear()
+        ear.listen(await source.again())
+        assert ear.batches == answer.ear.batches
+        assert (source.ended, source.whole) == (True, True)
+        assert source.size > 100
+        for one in (answer, other):
+            if one is not None:
+                one.ear.leave()
+
+    play(scenario)
+
+
+# -- replies beyond what is held ---------------------------------------------------------------------------------------
+
+
+def test_nobody_joins_a_reply_whose_beginning_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+
+    async def scenario(bench: Bench) -> None:
+        huge = say(*("x" * 500 for _ in range(8)))
+        first = await bench.ask()
+        bench.model.calls[0].push(*huge)
+        second = await bench.ask()
+        assert second.said == ("miss", [])
+        joined = await bench.ask()
+        assert joined.origin.label == "shared", "of the second call"
+        bench.model.calls[1].push(*OTHER)
+        bench.model.calls[0].push([DONE])
+        assert first.ear.batches == [*huge, [DONE]]
+        assert second.ear.batches == joined.ear.batches == OTHER
+        for answer in (first, second, joined):
+            answer.ear.leave()
+        assert (await bench.told()).ear.batches[0] == OTHER[0]
+
+    play(scenario)
+
+
+def test_a_reply_whose_end_is_too_much_is_not_kept_without_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+
+    async def scenario(bench: Bench) -> None:
+        batches: list[list[Event]] = [*say("x" * 1500), [*say("y" * 1500)[0], DONE]]
+        for _ in range(3):
+            assert (await bench.told(batches)).said == ("miss", batches)
+        assert (await bench.stats()).entries == 0
+
+    play(scenario)
