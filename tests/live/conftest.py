@@ -8,3 +8,11 @@ import pytest
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(params=["at once", "later"])
+def later(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the reply is to be had from the store alone when it is asked for again."""
+    if request.param == "later":
+        monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    return bool(request.param == "later")

@@ -69,14 +69,6 @@ GOOD = {
 }
 
 
-@pytest.fixture(params=["at once", "later"])
-def later(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether the reply is to be had from the store alone when it is asked for again."""
-    if request.param == "later":
-        monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
-    return bool(request.param == "later")
-
-
 @pytest.mark.parametrize("store", STORES)
 async def test_what_is_no_whole_reply_is_never_told_again(store: str, later: bool, tmp_path: Path) -> None:
     labels: dict[str, list[str]] = {}

@@ -1,0 +1,112 @@
+"""What a caller says of the cache, in the body and in the header, and what the settings say, seen from outside."""
+
+import time
+from typing import Any
+
+import pytest
+from app.cache.stores.memory import MemoryStore
+
+from tests.live.caching import Asker, Json, caching
+from tests.live.gateway import DONE, end, say
+from tests.scripted import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+OLD, NEW = Reply([say("old"), end(), DONE], chunked=True), Reply([say("new"), end(), DONE], chunked=True)
+
+
+def said(headers: str) -> Json:
+    return {"headers": {"cache-control": headers}}
+
+
+def mode(name: str) -> Json:
+    return {"cache": {"mode": name}}
+
+
+async def told(gateway: Asker, **how: Any) -> tuple[str, str]:
+    """Label and text."""
+    answer = await gateway.ask(stream=False, **how)
+    assert answer.status == 200
+    return answer.label, answer.json["messages"][0]["content"]
+
+
+@pytest.mark.parametrize("how", [mode("refresh"), said("no-cache"), said("max-age=0"), said("max-age=soon")], ids=str)
+async def test_a_refreshed_reply_stands_in_place_of_the_old_one(how: Json, later: bool) -> None:
+    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream) as gateway:
+        assert await told(gateway) == ("miss", "old")
+        assert await told(gateway, **how) == ("refresh", "new")
+        if later:
+            await gateway.stored()
+        assert await told(gateway) == ("hit", "new")
+        assert gateway.calls == 2
+
+
+@pytest.mark.parametrize("how", [mode("off"), said("no-store"), said("max-age=60, No-Store")], ids=str)
+async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one(how: Json, later: bool) -> None:
+    async with ScriptedServer(NEW, OLD, NEW) as upstream, caching(upstream) as gateway:
+        assert await told(gateway, **how) == ("bypass", "new")
+        assert await told(gateway) == ("miss", "old")
+        assert await told(gateway, **how) == ("bypass", "new")
+        assert await told(gateway) == ("hit", "old")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("how", [mode("only"), said("only-if-cached")], ids=str)
+async def test_who_wants_a_kept_reply_or_none_costs_no_call(how: Json, stream: bool, later: bool) -> None:
+    async with ScriptedServer(OLD) as upstream, caching(upstream) as gateway:
+        missed = await gateway.ask(stream=stream, **how)
+        assert (missed.status, missed.json["error"]["code"], gateway.calls) == (504, "cache_miss", 0)
+        await gateway.ask()
+        if later:
+            await gateway.stored()
+        found = await gateway.ask(stream=stream, **how)
+        assert (found.status, found.label, gateway.calls) == (200, "hit", 1)
+        refused = await gateway.ask(stream=stream, **mode("only"), **said("no-cache"))
+        assert (refused.status, gateway.calls) == (504, 1)
+
+
+async def test_who_names_an_age_gets_no_older_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream) as gateway:
+        await told(gateway)
+        await gateway.stored()
+        now = time.time
+        monkeypatch.setattr("app.cache.cache.time.time", lambda: now() + 100)
+        assert await told(gateway, **said("max-age=110")) == ("hit", "old")
+        answer = await gateway.ask()
+        assert answer.headers["age"] in ("100", "101")
+        assert await told(gateway, **said("max-age=90")) == ("miss", "new")
+
+
+async def test_a_kept_reply_expires_when_its_request_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    async with ScriptedServer(OLD, NEW, OLD) as upstream:
+        async with caching(upstream, model={"cache_ttl_seconds": 50}) as gateway:
+            store = gateway.gateway.desk.cache._store
+            assert isinstance(store, MemoryStore)
+            await told(gateway, cache={"ttl_seconds": 1000})
+            await gateway.stored()
+            _ahead(store, 999)
+            assert await told(gateway) == ("hit", "old")
+            _ahead(store, 2)
+            assert await told(gateway) == ("miss", "new")
+            await gateway.stored()
+            _ahead(store, 49)
+            assert await told(gateway) == ("hit", "new")
+            _ahead(store, 2)
+            assert await told(gateway) == ("miss", "old"), "as long as its model says"
+
+
+def _ahead(store: MemoryStore, seconds: float) -> None:
+    """Its clock goes forward."""
+    clock = store._limits.clock
+    object.__setattr__(store._limits, "clock", lambda: clock() + seconds)
+
+
+@pytest.mark.parametrize("model", [{"cache": False}, {}])
+async def test_a_model_without_a_cache_is_asked_every_time(model: Json) -> None:
+    url = {} if model else {"url": "null:"}
+    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, model=model, **url) as gateway:
+        assert [await told(gateway), await told(gateway)] == [("bypass", "old"), ("bypass", "new")]
+        only = await gateway.ask(**mode("only"))
+        assert (only.status, gateway.calls) == (504, 2)
