@@ -1,0 +1,159 @@
+"""The whole way of a reply, for any profile: any pieces, the same messages; what is told is never taken back."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.messages import ChatRequest
+from app.profiles import Profile
+from app.steps import reply_stages
+from app.steps.text_tools import FAMILIES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.steps.replies import STOP, Reply
+from tests.steps.text_tools.test_cuts import CUTS, PIECES, TEXTS, TOOLS
+from tests.steps.written import WRITTEN
+
+Json = dict[str, Any]
+
+THINKING = ("leading", "forced_open", "auto_close", "interleaved", "off")
+PROFILES = st.fixed_dictionaries(
+    {
+        "inline_think": st.sampled_from(THINKING),
+        "think_tags": st.sampled_from([("<think>", "</think>"), ("<|START|>", "<|END|>"), ("<t>", "<t>")]),
+        "think_interrupt": st.sampled_from([None, "<tool_call>", "[TOOL_CALLS]"]),
+        "native_tools": st.booleans(),
+        "fncall_prompt_type": st.sampled_from(["nous", "qwen"]),
+        "special_code_mode": st.booleans(),
+        "text_tools": st.sampled_from([None, *sorted(FAMILIES)]),
+    }
+).map(Profile.model_validate)
+PARAMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "function_choice": st.sampled_from(["auto", "none", "f"]),
+        "parallel_function_calls": st.booleans(),
+        "thought_in_content": st.booleans(),
+        "use_raw_api": st.booleans(),
+        "repair_arguments": st.booleans(),
+    },
+)
+NATIVE = [CallDelta(0, '{"a": ', "id-0", "f"), CallDelta(0, "1}"), CallDelta(1, "{'a': 1,", "id-1", "g")]
+BESIDES = [ReasoningDelta("why"), ReasoningDelta("<think>"), TextDelta("no", refusal=True), Extra({"a": 1})]
+ENDS: list[Event] = [STOP, Finish("length"), Finish("tool_calls"), Failed(Fault("timeout", "", True))]
+
+WORDS = st.text("ab é<✿[北", min_size=1, max_size=8).filter(lambda text: text.strip() not in ("", "<"))
+"""Not what could be the beginning of a closing tag that was cut off."""
+SAID = st.text(max_size=8).map(lambda text: text.strip("\r\n"))
+"""Some families set values on lines of their own."""
+VALUES = st.fixed_dictionaries({}, optional={"s": SAID, "a": st.integers(-99, 99), "t": WORDS})
+WHOLE = st.builds(lambda write, values: write(values), st.sampled_from(list(WRITTEN.values())), VALUES)
+DAMAGED = st.builds(
+    lambda text, start, size: text[:start] + text[start + size :], WHOLE, st.integers(0, 150), st.integers(0, 40)
+)
+TALK = TEXTS | st.lists(PIECES | WHOLE | DAMAGED | WORDS, max_size=6).map("".join)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> list[Event]:
+    """Texts with tags, calls and thoughts, at times between what comes in fields of its own."""
+    texts: list[Event] = [TextDelta(text) for text in draw(st.lists(TALK, min_size=1, max_size=3)) if text]
+    besides = draw(st.lists(st.sampled_from(BESIDES), max_size=2))
+    out = draw(st.permutations([*texts, *besides]))
+    for event in NATIVE[: draw(st.sampled_from([0, 0, 0, 2, 3]))]:
+        out.insert(draw(st.integers(len(out) // 2, len(out))), event)
+    return sorted_calls(out)
+
+
+def sorted_calls(events: Sequence[Event]) -> list[Event]:
+    """The same, with the fragments of calls in their order."""
+    calls = iter([event for event in NATIVE if any(event is one for one in events)])
+    return [next(calls) if type(event) is CallDelta else event for event in events]
+
+
+@st.composite
+def stop_words(draw: st.DrawFn, events: list[Event]) -> list[str]:
+    """Some that come in the reply, and some that only begin there."""
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    places = draw(
+        st.lists(st.tuples(st.integers(0, 200), st.integers(2, 12), st.sampled_from(["", "", "!"])), max_size=3)
+    )
+    return [text[at : at + size] + end for at, size, end in places if at < len(text)]
+
+
+def request(params: Json) -> ChatRequest:
+    return ChatRequest("m", (), TOOLS, params)
+
+
+def cut(events: list[Event], cuts: list[int] | None) -> list[Event]:
+    """The texts in pieces: at the places that are named, or letter by letter."""
+    out: list[Event] = []
+    for event in events:
+        if not isinstance(event, TextDelta) or event.refusal:
+            out.append(event)
+            continue
+        size = len(event.text)
+        edges = list(range(size + 1)) if cuts is None else sorted({0, size, *(at for at in cuts if at < size)})
+        out += [TextDelta(event.text[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    return out
+
+
+def heard(events: list[Event], end: Event, profile: Profile, params: Json, *, together: bool = False) -> Reply:
+    """`Reply` itself sees to it that no message grows or ends twice, and that deltas add up."""
+    reply = Reply(reply_stages(request(params), profile, "chat-1"))
+    for batch in [[*events, end]] if together else [[event] for event in (*events, end)]:
+        reply.feed(batch)
+    return reply
+
+
+def told(reply: Reply) -> tuple[list[Json], str | None]:
+    return reply.messages(), reply.reason
+
+
+@settings(max_examples=200, deadline=None)
+@given(replies(), st.sampled_from(ENDS), PROFILES, PARAMS, CUTS, st.data())
+def test_pieces_tell_what_the_whole_tells(
+    events: list[Event], end: Event, profile: Profile, params: Json, cuts: list[int], data: st.DataObject
+) -> None:
+    params = {**params, "stop": data.draw(stop_words(events))}
+    whole = told(heard(events, end, profile, params, together=True))
+    assert told(heard(events, end, profile, params)) == whole
+    assert told(heard(cut(events, cuts), end, profile, params)) == whole
+    assert told(heard(cut(events, None), end, profile, params)) == whole
+    assert told(heard(cut(events, None), end, profile, params, together=True)) == whole
+
+
+def expected(family: str, thought: str | None, pieces: list[str | Json]) -> list[tuple[str, object]]:
+    said: list[tuple[str, object]] = [] if thought is None else [("R", thought)]
+    for piece in pieces:
+        if isinstance(piece, dict):
+            said.append(("F", piece))
+        elif said and said[-1][0] == "C":
+            said[-1] = ("C", f"{said[-1][1]}{piece}")
+        elif family != "qwen" or not any(kind == "F" for kind, _ in said):  # its commands have no end of their own
+            said.append(("C", piece))
+    return [(kind, value.strip() if isinstance(value, str) else value) for kind, value in said]
+
+
+def short(reply: Reply) -> list[tuple[str, object]]:
+    return [(one[0], json.loads(one[2]) if one[0] == "F" else one[1].strip()) for one in reply.short()]
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+@settings(max_examples=40, deadline=None)
+@given(thought=st.none() | WORDS, pieces=st.lists(WORDS | VALUES, min_size=1, max_size=5), cuts=CUTS)
+def test_thoughts_words_and_calls_are_told_as_the_model_meant_them(
+    family: str, thought: str | None, pieces: list[str | Json], cuts: list[int]
+) -> None:
+    prompted = {"native_tools": False, "fncall_prompt_type": family}
+    profile = Profile.model_validate(prompted if family in ("nous", "qwen") else {"text_tools": family})
+    text = "" if thought is None else f"<think>{thought}</think>"
+    text += "".join(piece if isinstance(piece, str) else WRITTEN[family](piece) for piece in pieces)
+    reply = heard(cut([TextDelta(text)], cuts), STOP, profile, {"parallel_function_calls": True})
+    want = expected(family, thought, pieces)
+    assert short(reply) == want
+    assert reply.reason == ("tool_calls" if any(kind == "F" for kind, _ in want) else "stop")
+    assert reply.warnings == []
