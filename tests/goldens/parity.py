@@ -1,5 +1,6 @@
 """docs/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
 
+from tests.goldens.cached import DIFFERENT, load_cached, requests
 from tests.goldens.differences import CONSTANT, EXPECTED
 from tests.goldens.expectations import Expected, Json
 from tests.goldens.play import load_cases, load_verdicts
@@ -27,9 +28,13 @@ NOTES = """Group 04 is a model that only reads text, 05 one that also sees; both
 Qwen-Agent's own class for DashScope's native API, which the gateway does not speak: what was sent and
 served there is told in the words of that service's OpenAI-compatible endpoint (`kind = "dashscope"`,
 `tests/goldens/dashscope.py`) and compared in them.
-
-Not compared: Qwen-Agent's cache (group 11, `unit_cache_key`), whose keys hold neither the model nor its configuration.
 """
+CACHED = """## Cached calls
+
+Calls one after another that share a cache, each to a gateway of its own configuration. Counted is how often each of
+them asks the model server; what is said is compared message by message.
+"""
+CACHED_COLUMNS = ("Case", "What it shows", "Asked by Qwen-Agent", "Asked by the gateway", "Reply")
 COLUMNS = ("Case", "What it shows", "Request", "Reply")
 
 
@@ -38,7 +43,19 @@ def document() -> str:
     rows = [_row(name, case) for name, case in load_cases().items()]
     same = [f"- {line}" for line in CONSTANT]
     table = [_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(_line(row) for row in rows)]
-    return "\n".join([HEAD + "\n".join(same), "", f"{len(rows)} cases.", "", *table, "", NOTES, *_units()])
+    return "\n".join([HEAD + "\n".join(same), "", f"{len(rows)} cases.", "", *table, "", NOTES, *_cached(), *_units()])
+
+
+def _cached() -> list[str]:
+    rows = [_cached_row(name, case) for name, case in load_cached().items()]
+    return [CACHED, *(_line(row) for row in (CACHED_COLUMNS, ["---"] * len(CACHED_COLUMNS), *rows)), ""]
+
+
+def _cached_row(name: str, case: Json) -> tuple[str, ...]:
+    asked = " and ".join(str(len(call["upstream"])) for call in case["calls"])
+    want = DIFFERENT.get(name)
+    reply = f"**fix**: {want.why}" if want else EQUAL["match"]
+    return f"`{name}`", case["description"], asked, " and ".join(map(str, requests(name, case))), reply
 
 
 def _units() -> list[str]:

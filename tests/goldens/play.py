@@ -7,6 +7,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,7 +72,7 @@ class _Read:
 
 
 GROUPS = ("01_", "02_", "03_", "04_", "05_", "06_", "07_", "08_", "09_", "10_", "12_", "13_")
-"""Whole requests and replies; units are held against the steps that they are about."""
+"""Single requests and replies. Cached calls (group 11) are several, units are held against their steps."""
 
 
 def load_cases() -> dict[str, Json]:
@@ -82,27 +83,49 @@ def load_cases() -> dict[str, Json]:
 
 
 def load_verdicts() -> dict[str, Json]:
+    return {name: verdict for name, verdict in load_all_verdicts().items() if name.startswith(GROUPS)}
+
+
+def load_all_verdicts() -> dict[str, Json]:
+    """Those of cached calls too."""
     verdicts: dict[str, Json] = json.loads((FOLDER / "VERDICTS.json").read_text("utf-8"))
-    return {name: verdict for name, verdict in verdicts.items() if name.startswith(GROUPS)}
+    return verdicts
 
 
 async def play(case: Json) -> Outcome:
     """The case's request through a gateway of its configuration."""
-    replies = [_reply(exchange["response"]) for exchange in case["upstream"]]
-    async with ScriptedServer(*(replies or [_reply({"kind": "sse", "chunks": [HELLO]})])) as server:
-        tree = _settings(case, server.url)
-        try:
-            settings = Settings.model_validate(tree)
-        except ValidationError as error:
-            return Outcome(refused=tuple(item.path for item in violations(error, tree)))
-        app = create_app(settings)
-        async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://parley") as client:
-                response = await client.post("/v1/chat", json=_request(case))
-        read = _read_events(response.text) if _streamed(response) else _read_whole(response.json())
-        grown = tuple(read.grown.get(index, "") for index in sorted(read.completed))
-        return Outcome(tuple(server.requests), read.messages, read.finish_reason, read.error, grown=grown)
+    async with ScriptedServer(*(_replies(case) or [_reply({"kind": "sse", "chunks": [HELLO]})])) as server:
+        return await _played(case, server, "null:")
+
+
+async def play_calls(case: Json) -> list[Outcome]:
+    """Calls one after another that share a cache, each to a gateway of its own configuration."""
+    calls = [{**call, "env": case["env"]} for call in case["calls"]]
+    replies = [reply for call in calls for reply in _replies(call)]
+    with TemporaryDirectory() as folder:
+        async with ScriptedServer(*replies) as server:
+            return [await _played(call, server, f"sqlite:///{folder}/cache.db") for call in calls]
+
+
+async def _played(case: Json, server: ScriptedServer, cache: str) -> Outcome:
+    known = len(server.requests)
+    tree = {**_settings(case, server.url), "cache": {"url": cache}}
+    try:
+        settings = Settings.model_validate(tree)
+    except ValidationError as error:
+        return Outcome(refused=tuple(item.path for item in violations(error, tree)))
+    app = create_app(settings)
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://parley") as client:
+            response = await client.post("/v1/chat", json=_request(case))
+    read = _read_events(response.text) if _streamed(response) else _read_whole(response.json())
+    grown = tuple(read.grown.get(index, "") for index in sorted(read.completed))
+    return Outcome(tuple(server.requests[known:]), read.messages, read.finish_reason, read.error, grown=grown)
+
+
+def _replies(case: Json) -> list[Reply]:
+    return [_reply(exchange["response"]) for exchange in case["upstream"]]
 
 
 def _settings(case: Json, url: str) -> Json:
@@ -118,7 +141,7 @@ def _settings(case: Json, url: str) -> Json:
 
 
 def _request(case: Json) -> Json:
-    body: Json = {"messages": [_of_the_web(message) for message in case["messages"]], "stream": case["stream"]}
+    body: Json = {"messages": [of_the_web(message) for message in case["messages"]], "stream": case["stream"]}
     body["stream_mode"] = "delta" if case["delta_stream"] else "snapshot"
     if case["llm_cfg"]["model"]:
         body["model"] = case["llm_cfg"]["model"]
@@ -135,7 +158,7 @@ def words(message: Json) -> str:
     return str(call["arguments"] if call else message.get("reasoning_content") or message.get("content", ""))
 
 
-def _of_the_web(message: Json) -> Json:
+def of_the_web(message: Json) -> Json:
     """What is only a name, which Qwen-Agent tells without looking, is here the name of something on the web."""
     if isinstance(message.get("content"), list):
         return {**message, "content": [_named(item) for item in message["content"]]}

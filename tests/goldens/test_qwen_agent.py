@@ -10,11 +10,23 @@ import pytest
 from tests.goldens.differences import EXPECTED
 from tests.goldens.expectations import Expected, Json
 from tests.goldens.parity import document
-from tests.goldens.play import FOLDER, Outcome, load_cases, load_verdicts, play, words
+from tests.goldens.play import FOLDER, Outcome, load_all_verdicts, load_cases, load_verdicts, play, words
 
 CASES = load_cases()
 VERDICTS = load_verdicts()
 GENERATED = "<generated>"
+UNITS = (
+    "cache_key",
+    "generate_cfg_merge",
+    "is_tool_schema",
+    "nous_parse",
+    "qwen_parse",
+    "schema",
+    "stop_words",
+    "text_utils",
+    "tokenizer",
+    "truncation",
+)
 
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -151,7 +163,8 @@ def test_the_table_names_cases_that_exist() -> None:
 def test_every_golden_stands_on_the_page() -> None:
     page = document()
     names = [path.stem for path in FOLDER.glob("*_*.json")]
-    assert {name[:2] for name in names} >= {f"{group:02}" for group in (*range(1, 11), 12, 13)}
+    assert {name[:2] for name in names} >= {f"{group:02}" for group in range(1, 14)}
+    assert {*load_all_verdicts(), *(f"unit_{unit}" for unit in UNITS)} == set(names)
     assert [name for name in names if f"| `{name}` |" not in page] == []
 
 

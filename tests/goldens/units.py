@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.api import test_functions as functions
 from tests.formats import test_qwen_schema as schema
+from tests.goldens import cached
 from tests.steps import test_media as media
 from tests.steps.fncall import test_units as fncall
 from tests.steps.test_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES
@@ -49,6 +50,7 @@ def units() -> list[Unit]:
         Unit("unit_stop_words", "where text is cut by stop words", [_stopped(case) for case in STOPS]),
         Unit("unit_tokenizer", "how texts are counted and shortened", [(case["text"], "") for case in COUNTS]),
         Unit("unit_generate_cfg_merge", "a model's parameters and a caller's", [_merged(case) for case in MERGES]),
+        Unit("unit_cache_key", "which conversations share a reply", list(_keyed(cached.load_keys()))),
         Unit("unit_schema", "which messages are taken", [_taken(case) for case in schema.CASES]),
         Unit("unit_is_tool_schema", "which functions are taken", [_function(case) for case in functions.CASES]),
         Unit("unit_text_utils", "what media are called, and how they are told", [_told(case) for case in media.UNITS]),
@@ -83,6 +85,12 @@ def _stopped(case: Json) -> Entry:
 def _merged(case: Json) -> Entry:
     name = json.dumps(case["new"])
     return name, MERGED_OTHERWISE.get(name, ([], ""))[1]
+
+
+def _keyed(cases: Iterable[Json]) -> Iterable[Entry]:
+    reasons = {place: reason for reason, place in cached.KEYS.items()}
+    for place, case in enumerate(cases):
+        yield case["key"], reasons.get(place, "")
 
 
 def _taken(case: Json) -> Entry:
