@@ -55,7 +55,6 @@ KINDS: dict[str, Profile] = {
     ),
     "dashscope": _kind(
         max_thinking_budget=38912,
-        replay_reasoning="none",
         continuation="partial",
         media=("image", "audio", "video"),
     ),

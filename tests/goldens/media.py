@@ -1,6 +1,6 @@
 """What is different for models with eyes and for media that a model is only told of."""
 
-from tests.goldens.expectations import Expected, Json, answered, asked, said, user
+from tests.goldens.expectations import Expected, Json, said, user
 
 NO_LOCAL_FILES = "a file of the gateway's own machine is never read for a caller"
 
@@ -39,19 +39,4 @@ MEDIA: dict[str, Expected] = {
     "05_vl_image_missing": refused("messages[0].content[0].image"),
     "05_vl_video_local": refused("messages[0].content[0].video"),
     "05_vl_video_local_frames": refused("messages[0].content[0].video[0]"),
-    "12_ds_history": Expected(
-        request='DashScope\'s models are not sent their old thoughts (`replay_reasoning` of `kind = "dashscope"`)',
-        body={
-            "messages": [
-                user("Weather in Paris and time in CET?"),
-                asked(
-                    ("call_a", "get_weather", '{"city": "Paris"}'),
-                    ("call_b", "get_time", '{"tz": "CET"}'),
-                    content="Let me check.",
-                ),
-                answered("call_a", "sunny"),
-                answered("call_b", "12:00"),
-            ]
-        },
-    ),
 }
