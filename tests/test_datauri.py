@@ -1,5 +1,7 @@
 """Data URIs are read as leniently as browsers read them, and no more."""
 
+import base64
+
 import pytest
 from app.chat import datauri
 
@@ -35,3 +37,16 @@ def test_the_beginning_is_read_without_the_rest() -> None:
 
 def test_a_charset_is_a_parameter() -> None:
     assert datauri.parse('data:text/plain;charset="GBK",x').charset == "GBK"
+
+
+@pytest.mark.parametrize(
+    "head", [b"\xff\xd8\xff\xe0", b"\xff\xfb\x90d", b"\xff\xf1P\x80", b"\xff\xe3\x18", b"\xff\xfea\0"]
+)
+def test_media_whose_base64_begins_like_a_path_are_no_paths(head: bytes) -> None:
+    text = base64.b64encode(head + bytes(40)).decode()
+    assert text.startswith("/") and datauri.may_be_base64(text)
+
+
+@pytest.mark.parametrize("text", ["/etc/passwd", " /home/ada/a", "/usr/share/sounds/bell", "a.wav", "../a", "~/a", ""])
+def test_a_path_is_no_base64(text: str) -> None:
+    assert not datauri.may_be_base64(text)

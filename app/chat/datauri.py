@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -88,6 +89,15 @@ def decode(url: str) -> bytes:
     return unbase64(url[head.start :]) if head.base64 else unquote_to_bytes(url[head.start :])
 
 
+def may_be_base64(text: str) -> bool:
+    """Whether it looks like media in base64. What looks like a path of a machine does not, though its letters do.
+
+    Of a long text only the beginning is looked at.
+    """
+    shown = text[:_LOOKED_AT]
+    return _BASE64.fullmatch(shown) is not None and _PATH.match(shown) is None
+
+
 def unbase64(text: str | bytes) -> bytes:
     """Lenient as browsers are: percent escapes, white space, the URL alphabet and missing padding pass."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -105,6 +115,10 @@ def beginning(text: str, size: int) -> bytes:
     return unbase64(data[: min(len(data), size) // 4 * 4])
 
 
+_LOOKED_AT = 1024
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
+# Of media, only JPEG, the frames of MP3 and AAC, and the marks of UTF-16 begin with a stroke in base64.
+_PATH = re.compile(r"\s*/(?!9j|/|\+|v8)")
 _ALPHABET = bytes.maketrans(b"-_", b"+/")
 
 

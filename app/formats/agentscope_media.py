@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.chat import datauri
 from app.chat.messages import Media, MediaKind
 
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
-_BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]+")
 _TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
@@ -69,7 +69,7 @@ def checked_media_type(text: str) -> str:
 
 def checked_base64(text: str) -> str:
     """Base64, or a data URI, which AgentScope's documents speak of. Only its beginning is looked at: it may be long."""
-    if text[:5].lower() != "data:" and not _BASE64.fullmatch(text[:256]):
+    if text[:5].lower() != "data:" and not datauri.may_be_base64(text):
         raise ValueError("must be base64")
     return text
 

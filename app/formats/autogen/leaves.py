@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from app.chat.datauri import may_be_base64
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
 
@@ -14,7 +16,7 @@ def compact(value: Any) -> str:
 
 
 def is_base64(text: str) -> bool:
-    return _BASE64.fullmatch(text) is not None
+    return _BASE64.fullmatch(text) is not None and may_be_base64(text)
 
 
 def _base64(value: str) -> str:

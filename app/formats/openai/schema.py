@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from app.chat.datauri import may_be_base64
+
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
-_BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]+")
 _REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
 
 
@@ -73,7 +74,7 @@ class FramesPart(_Wire):
 
 
 def _sound(value: str) -> str:
-    if not _REMOTE.match(value) and not _BASE64.fullmatch(value, 0, 64):
+    if not _REMOTE.match(value) and not may_be_base64(value):
         raise ValueError("must be base64, an http(s) URL or a data URI")
     return value
 

@@ -1,6 +1,5 @@
 """Qwen-Agent's messages as they come over the wire (docs/formats.md: where the package and its documents differ)."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -15,8 +14,10 @@ from pydantic import (
     model_validator,
 )
 
+from app.chat.datauri import may_be_base64
+
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
-_BASE64 = re.compile(r"[A-Za-z0-9+/=_\-\s]{16}")
+_SHORTEST_BASE64 = 16
 _AS_OPENAI = "send the list with format: openai"
 OPENAI_PART = f"is a part in OpenAI's form; {_AS_OPENAI}"
 OPENAI_CALLS = f"is a key of OpenAI's form; {_AS_OPENAI}"
@@ -49,7 +50,7 @@ def _audio(value: Any) -> Any:
         raise ValueError("must have a string for its key format")
     if unknown := sorted(set(value) - {"data", "format"}):
         raise ValueError(f"has unknown keys: {', '.join(map(str, unknown))}")
-    if not _is_remote(value["data"]) and not _BASE64.match(value["data"]):
+    if not _is_remote(value["data"]) and not (len(value["data"]) >= _SHORTEST_BASE64 and may_be_base64(value["data"])):
         raise ValueError(f"data {LOCAL}, or base64")
     return value
 
