@@ -2,7 +2,9 @@
 
 import base64
 import json
+import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +192,25 @@ def test_nothing_is_opened_when_no_file_is_named(monkeypatch: pytest.MonkeyPatch
     for library in ("tiktoken", "tokenizers"):
         monkeypatch.setitem(sys.modules, library, None)
     assert Counters([]).of(None).count("a b") == 2
+
+
+def test_nothing_is_ever_fetched_to_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked for")
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refused)
+    own, default = str(write_json(tmp_path / "tokenizer.json")), str(write_ranks(tmp_path / "cl100k_base.tiktoken"))
+    for counter in (Counters([own], default).of(own), Counters([own], default).of(None), Counters([]).of(None)):
+        assert counter.count("hello world") > 0
+        assert counter.truncate("hello world " * 9, 5) != ""
+
+
+def test_several_threads_count_alike(ranks: Counter, json_file: Counter) -> None:
+    """Large requests are counted beside each other."""
+    texts = [f"hello {number} é 汉字 " * 50 for number in range(40)]
+    for counter in (ranks, json_file, Estimate()):
+        count = counter.count
+        alone = [count(text) for text in texts]
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(count, texts)) == alone
