@@ -98,9 +98,38 @@ HOSTILE = [
     "http://public.test:x/", "https://public.test:6/", "http://-a.test/", "http://" + "a" * 64 + ".test/",
     "file:///etc/passwd", "FILE:///etc/passwd", "ftp://public.test/x", "gopher://public.test:70/_x", "data:,x",
     "dict://public.test/", "ldap://public.test/", "jar:http://public.test!/", "javascript:x", "/etc/passwd", "",
+    "http://[::127.0.0.1]/", "http://[2002:7f00:1::]/", "http://[64:ff9b::7f00:1]/", "http://[2001:0:7f00:1::]/",
+    "http://[::ffff:a9fe:a9fe]:80/", "http://[::]/", "http://[::1%251]/", "http://127.127/", "http://0x7f.1/",
+    "http://025177524776/", "http://2852039166/", "http://00000000177.0.0.1/", "http://127.0.0.1%00.public.test/",
+    "http://public.test%2f@127.0.0.1/", "http://127.0.0.1:80@public.test/", "http://a@b@127.0.0.1/", "http://@127.0.0.1/",
+    "http://127.0.0.1;public.test/", "http://public.test,127.0.0.1/", "http://127.0.0.1\u200b/", "http:/\\127.0.0.1/",
+    "http://ⓛocalhost/", "http://ｌｏｃａｌｈｏｓｔ/", "http://local\u00adhost/", "http://xn--/", "http://0000::1/",
+    "http://public.test:80:80/", "http://public.test:-1/", "http://public.test:+80/", "http://public.test:８０/",
+    "smb://127.0.0.1/x", "sftp://public.test/", "ws://public.test/", "view-source:http://127.0.0.1/", "about:blank",
     "unix:///var/run/docker.sock", "http+unix://x/", "http://public.test/" + "a" * 9000,
 ]  # fmt: skip
 """URLs that are refused for how they are written, or for the address that stands in them."""
+
+
+NAMED = {
+    "metadata.google.internal": "169.254.169.254",
+    "metadata": "169.254.169.254",
+    "instance-data": "169.254.169.254",
+    "169.254.169.254.nip.io": "169.254.169.254",
+    "localhost.localdomain": "127.0.0.1",
+    "kubernetes.default.svc": "10.96.0.1",
+    "host.docker.internal": "192.168.65.2",
+    "rotating.test.": "fd00:ec2::254",
+}
+"""Names that lead inside, in clouds, clusters and containers."""
+
+
+@pytest.mark.parametrize("name", NAMED)
+async def test_a_name_that_leads_inside_is_refused(name: str) -> None:
+    nowhere = Nowhere()
+    async with Fetcher(FetchLimits(), Names(**{name.removesuffix("."): [NAMED[name]]}), nowhere) as fetcher:
+        assert type(await refused(fetcher, f"http://{name}/computeMetadata/v1/")) is MediaRefused
+    assert nowhere.requests == []
 
 
 @pytest.mark.parametrize("address", PRIVATE)

@@ -21,7 +21,11 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) → addresses. Raises OSError where there is none."""
 
 _MAX_URL = 8192
-_AS_WRITTEN = re.compile(r"https?://[^\s/?#\\@%\x00-\x20\x7f]+([/?#][^\\\s\x00-\x20\x7f]*)?", re.IGNORECASE)
+_AS_WRITTEN = re.compile(
+    r"https?://(\[[0-9a-f:.]+\]|[^\s/?#\\@%:\[\]\x00-\x20\x7f]+)(:[0-9]{0,5})?"
+    r"([/?#][^\\\s\x00-\x20\x7f]*)?",
+    re.IGNORECASE,
+)
 _HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _NUMERIC_END = re.compile(r"(\d+|0x[0-9a-f]*)\.?")
 _WEB_PORTS = frozenset({80, 443})
