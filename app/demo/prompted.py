@@ -12,6 +12,7 @@ from typing import Any
 from app.demo.request import Request, Tool, Turn
 
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
+_FORCED = re.compile(r"You must call (?:the function (.+?)|at least one of the functions) in this reply")
 _CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
@@ -24,7 +25,11 @@ def understood(request: Request) -> Request | None:
         return None
     values = (_object(line).get("function") for line in found[1].splitlines())
     tools = tuple(_tool(value) for value in values if isinstance(value, dict))
-    return replace(request, tools=tools, turns=tuple(_turns(request.turns)))
+    forced = _FORCED.search(found.string, found.end())
+    named = forced[1] if forced else None
+    choice = "required" if forced else "auto"
+    turns = tuple(_turns(request.turns))
+    return replace(request, tools=tools, tool_choice=choice, named_tool=named, turns=turns)
 
 
 def said(content: str, calls: Sequence[tuple[str, str]]) -> str:

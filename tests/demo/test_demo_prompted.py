@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from app.chat.messages import Tool
+from app.steps.fncall.choice import Choice
+from app.steps.fncall.nous import system_block
 
 NAMES = ("get_weather", "get_time")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -53,3 +56,19 @@ def test_tools_of_the_request_itself_win(converse):
     tool = {"type": "function", "function": {"name": "get_time", "parameters": CITY}}
     reply = converse([system(LINES[0]), QUESTION], tools=[tool])
     assert [name for name, _ in reply.calls] == ["get_time"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "question", "called"),
+    [
+        (Choice("named", "get_time"), "What is the weather in Paris?", ["get_time"]),
+        (Choice("required"), "Hello", ["get_weather"]),
+        (Choice("auto"), "Hello", []),
+    ],
+    ids=lambda value: getattr(value, "word", None),
+)
+def test_a_function_that_the_prompt_demands_is_called(converse, choice, question, called):
+    tools = [Tool(name, {"name": name, "parameters": CITY}) for name in NAMES]
+    system = {"role": "system", "content": system_block(tools, choice, code=False)}
+    said = converse([system, {"role": "user", "content": question}]).content
+    assert [name for name in NAMES if f'"name": "{name}"' in said] == called
