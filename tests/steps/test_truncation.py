@@ -345,6 +345,24 @@ def test_any_conversation_is_cut_to_the_limit_or_refused(request: ChatRequest, l
     assert all(one.name == before[one.path].name and one.role == before[one.path].role for one in cut.messages)
 
 
+@settings(max_examples=150, deadline=None)
+@given(conversations(), st.integers(1, 80))
+def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatRequest, limit: int) -> None:
+    try:
+        cut, warnings = truncate(request, limit, Words(), MEDIA)
+    except ContextTooLong:
+        return
+    after = {one.path: one for one in cut.messages}
+    gone = [one.path for one in request.messages if one.path not in after]
+    changed = [one.path for one in request.messages if after.get(one.path, one) != one]
+    want = [(gone, "left out"), (changed, "shortened")]
+    assert len(warnings) == sum(bool(paths) for paths, _ in want)
+    for warning, (paths, done) in zip(warnings, (pair for pair in want if pair[0]), strict=True):
+        listed = warning.partition("max_input_tokens: ")[2]
+        named = ", ".join(paths) if len(paths) < 5 else f"{paths[0]}, {paths[1]}, … {paths[-1]} ({len(paths)} messages)"
+        assert listed == f"{named} {done}"
+
+
 @given(conversations(), st.sampled_from([Words(), Estimate()]))
 def test_the_limit_from_above_is_one(request: ChatRequest, counter: Counter) -> None:
     assert size(request, counter) <= Measure(counter, MEDIA).at_most(request)
