@@ -14,8 +14,8 @@ from pydantic_core import from_json
 
 from app.api.envelope import Envelope, Reading, in_lists, understood
 from app.api.limits import Limits
-from app.errors import BadRequest, InvalidInput, ParleyError, Shape, Violation
-from app.formats.base import Encoder, Format, Mode, ReplyInfo
+from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.formats.base import Format, Mode, ReplyInfo
 from app.formats.openai import OPENAI
 from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
@@ -124,15 +124,11 @@ def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _telling(choice: str) -> Shape:
-    """Errors of this face: their places are those of a body in which functions are chosen by this field."""
-
-    def told(error: dict[str, Any]) -> dict[str, Any]:
-        places = {key: _at_the_top(error[key], choice) for key in ("message", "param") if error[key]}
-        found = [one | {"param": one["param"] and _at_the_top(one["param"], choice)} for one in _each(error)]
-        return OPENAI.error(error | places | ({"violations": found} if found else {}))
-
-    return told
+def _renamed(error: dict[str, Any], choice: str) -> dict[str, Any]:
+    """The places of an error are those of a body in which functions are chosen by this field."""
+    places = {key: _at_the_top(error[key], choice) for key in ("message", "param") if error[key]}
+    found = [one | {"param": one["param"] and _at_the_top(one["param"], choice)} for one in _each(error)]
+    return error | places | ({"violations": found} if found else {})
 
 
 def _each(error: dict[str, Any]) -> list[dict[str, Any]]:
@@ -163,10 +159,26 @@ class _Warnings(Sequence[str]):
         return found[place]
 
 
-def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
-    return OPENAI.encoder(replace(info, warnings=_Warnings(info.warnings)), mode)
+class _Encoder:
+    """OpenAI's, with the warnings and the errors of this face."""
+
+    def __init__(self, info: ReplyInfo, mode: Mode, choice: str) -> None:
+        made = OPENAI.encoder(replace(info, warnings=_Warnings(info.warnings)), mode)
+        self.open, self.feed = made.open, made.feed
+        self._fail, self._choice = made.fail, choice
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._fail(_renamed(error, self._choice))
 
 
-COMPLETIONS: Format = replace(OPENAI, encoder=_encoder, error=_telling("function_choice"))
-_OF_OLD = replace(COMPLETIONS, error=_telling("function_call"))
-"""For callers that choose by `function_call`."""
+def _face(choice: str) -> Format:
+    """For callers that choose functions by this field."""
+    return replace(
+        OPENAI,
+        encoder=lambda info, mode: _Encoder(info, mode, choice),
+        error=lambda error: OPENAI.error(_renamed(error, choice)),
+    )
+
+
+COMPLETIONS = _face("function_choice")
+_OF_OLD = _face("function_call")

@@ -284,3 +284,18 @@ def test_a_server_that_takes_few_fields_is_sent_no_other() -> None:
 def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(native: bool) -> None:
     answer = ask(settings=profiled(native_tools=native), tools=[TOOL], tool_choice="g")
     assert (answer.status, answer.json["error"]["param"]) == (422, "tool_choice")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [({"tools": [TOOL], "tool_choice": "g"}, "tool_choice"), ({**LISTED, "function_call": "g"}, "function_call")],
+)
+def test_a_large_request_is_refused_in_the_same_words(
+    monkeypatch: pytest.MonkeyPatch, stream: bool, body: Json, param: str
+) -> None:
+    small = ask(stream=stream, **body)
+    monkeypatch.setattr("app.api.chat.LARGE_BYTES", 0)
+    large = ask(stream=stream, **body)
+    assert (large.status, large.json["error"]["param"]) == (422, param)
+    assert {**large.json["error"], "request_id": ""} == {**small.json["error"], "request_id": ""}
