@@ -54,6 +54,8 @@ def prepare(
     request, unseen = apply(request, profile, media, lang)
     warnings += unseen
     request = with_default_system(request, profile, lang)
+    if told_in_words(request, profile):
+        request = replace(request, tools=())  # they are not sent: they do not count
     limit = input_limit(request.params, profile)
     if limit is not None:
         request, said = truncate(request, limit, counter, profile.media_tokens)

@@ -20,6 +20,7 @@ from app.chat.messages import (
 )
 from app.errors import ContextTooLong
 from app.profiles import Profile
+from app.steps import prepare
 from app.steps.truncation import input_limit, truncate
 from app.steps.truncation.measure import Measure
 from app.tokens import Estimate
@@ -170,6 +171,20 @@ def test_tools_count_and_are_never_cut() -> None:
     assert len(warnings) == 1
     with pytest.raises(ContextTooLong):
         truncate(request, 20, Words(), MEDIA)
+
+
+@pytest.mark.parametrize(("choice", "fits"), [("none", True), ("auto", False)])
+def test_tools_that_are_not_explained_to_the_model_do_not_count(choice: str, fits: bool) -> None:
+    tools = (Tool("f", {"name": "f", "description": "d " * 60}),)
+    params = {"function_choice": choice, "max_input_tokens": 40}
+    request = conversation({"role": "user", "content": "q " * 30}, tools=tools, params=params)
+    profile = Profile(native_tools=False)
+    if fits:
+        seen, warnings = prepare(request, profile, Words(), {})
+        assert (texts(seen), warnings) == (texts(request), [])
+    else:
+        with pytest.raises(ContextTooLong):
+            prepare(request, profile, Words(), {})
 
 
 def test_the_image_of_the_last_question_is_kept_or_the_request_refused() -> None:
