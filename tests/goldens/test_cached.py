@@ -14,6 +14,9 @@ from tests.goldens.play import load_all_verdicts, of_the_web, play_calls
 CASES = load_cached()
 
 
+SAME = {"stream": True, "stream_options": {"include_usage": True}}
+
+
 def _told(messages: list[Json] | None) -> list[Json]:
     """Without ids, which each side makes for itself, and without what is empty."""
     return [{name: value for name, value in message.items() if name != "extra"} for message in messages or ()]
@@ -27,6 +30,9 @@ def test_a_call_is_answered_from_the_cache_where_qwen_agent_does_or_as_the_table
     messages = [call["final"] for call in case["calls"]] if want is None or want.messages is None else want.messages
     assert [_told(call.messages) for call in calls] == [_told(one) for one in messages]
     assert [call.error for call in calls] == [None] * len(calls)
+    for asked, call in zip(case["calls"], calls, strict=True):
+        sent = [exchange["request"]["body"] | SAME for exchange in asked["upstream"]]
+        assert call.bodies[: len(sent)] == sent[: len(call.bodies)]
 
 
 def test_the_table_of_cached_calls_names_what_differs() -> None:
