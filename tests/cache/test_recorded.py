@@ -1,7 +1,6 @@
 """Every recorded reply that is kept is told again byte for byte, in every format; what did not end well is not kept."""
 
 import asyncio
-import json
 import random
 from pathlib import Path
 
@@ -10,12 +9,13 @@ from app.cache.entry import storable
 from app.chat.events import Event
 from app.profiles import Profile
 
+from tests.cache.kept import case_is_kept, recording_is_kept
 from tests.cache.telling import differences, timed
 from tests.conformance.compare import Json, body_chunks, load_cases
 from tests.cuts import random_cuts
 from tests.replay import Recorded, replay
 from tests.streams.agreement import recorded
-from tests.streams.reader import Expected, read, read_body
+from tests.streams.reader import read, read_body
 from tests.streams.recordings import RECORDINGS, needs_recordings
 
 CASES = load_cases()
@@ -27,27 +27,12 @@ async def _case(case: Json) -> list[list[Event]]:
     return await replay(reply, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
 
 
-def _ends_well(finish_reason: str, calls: list[str]) -> bool:
-    return finish_reason in ("stop", "tool_calls") and all(map(_is_json, calls))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_a_case_that_ends_well_is_told_again_byte_for_byte_and_no_other_is_kept(case: Json) -> None:
-    want = case["expect"]
-    calls = [message["function_call"]["arguments"] for message in want["messages"] if "function_call" in message]
-
     async def scenario() -> None:
         batches = await _case(case)
         kept = storable(timed(batches), length=False)
-        assert kept is (_ends_well(want["finish_reason"], calls) and bool(want["messages"]))
+        assert kept is case_is_kept(case)
         if kept or storable(timed(batches), length=True):
             assert await differences(batches) == []
 
@@ -57,15 +42,6 @@ def test_a_case_that_ends_well_is_told_again_byte_for_byte_and_no_other_is_kept(
 def test_the_cases_hold_replies_of_every_end() -> None:
     ends = {case["expect"]["finish_reason"] for case in CASES}
     assert ends == {"stop", "tool_calls", "length", "content_filter", "error"}
-
-
-def _says(expected: Expected) -> bool:
-    return bool(expected.reasoning or expected.content or expected.calls)
-
-
-def _whole(expected: Expected) -> bool:
-    calls = [arguments for _, arguments in expected.calls]
-    return not expected.error and _says(expected) and _ends_well(expected.finish_reason or "stop", calls)
 
 
 @needs_recordings
@@ -79,7 +55,7 @@ def test_every_recording_that_ends_well_is_told_again_byte_for_byte_and_no_other
 async def _recorded(path: Path, body: bytes) -> list[str]:
     batches = await replay(recorded(path, random_cuts(body, len(body), 50)))
     kept = storable(timed(batches), length=False)
-    wrong = [] if kept is _whole(read(path)) else [f"kept: {kept}"]
+    wrong = [] if kept is recording_is_kept(read(path)) else [f"kept: {kept}"]
     return [f"{path.parent.name}/{path.name}: {line}" for line in wrong + (await differences(batches) if kept else [])]
 
 

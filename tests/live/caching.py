@@ -94,16 +94,20 @@ class Asker:
         return (await self.gateway.desk.cache.stats()).entries
 
 
-def cached_settings(url: str, cache: Json, model: Json) -> Settings:
+def cached_settings(url: str, cache: Json, models: Json) -> Settings:
     row = {"base_url": f"{url}/v1", "first_token_seconds": 5, "idle_seconds": 5, "connect_seconds": 5}
     server = {"port": 0, "heartbeat_seconds": 5, "commit_seconds": 5, "log_level": "error"}
     tree = {"server": server, "upstreams": {"local": row}, "cache": {"url": "memory:"} | cache}
-    tree["models"] = {"m": {"upstreams": ["local"]} | model}
+    tree["models"] = {name: {"upstreams": ["local"]} | model for name, model in models.items()}
     return Settings.model_validate(tree)
 
 
 @asynccontextmanager
-async def caching(upstream: ScriptedServer, *, model: Json | None = None, **cache: Any) -> AsyncIterator[Asker]:
-    async with serving_with(cached_settings(upstream.url, cache, model or {})) as gateway:
+async def caching(
+    upstream: ScriptedServer, *, model: Json | None = None, models: Json | None = None, **cache: Any
+) -> AsyncIterator[Asker]:
+    """`model` is what is said of the model `m`."""
+    what = cached_settings(upstream.url, cache, models or {"m": model or {}})
+    async with serving_with(what) as gateway:
         async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=10) as client:
             yield Asker(gateway, upstream, client)

@@ -1,0 +1,30 @@
+"""Which of the replies that we know are to be kept, by what an independent reader says of them."""
+
+import json
+
+from tests.conformance.compare import Json
+from tests.streams.reader import Expected
+
+
+def case_is_kept(case: Json) -> bool:
+    want = case["expect"]
+    calls = [message["function_call"]["arguments"] for message in want["messages"] if "function_call" in message]
+    return _ends_well(want["finish_reason"], calls) and bool(want["messages"])
+
+
+def recording_is_kept(expected: Expected) -> bool:
+    says = bool(expected.reasoning or expected.content or expected.calls)
+    calls = [arguments for _, arguments in expected.calls]
+    return not expected.error and says and _ends_well(expected.finish_reason or "stop", calls)
+
+
+def _ends_well(finish_reason: str, calls: list[str]) -> bool:
+    return finish_reason in ("stop", "tool_calls") and all(map(_is_json, calls))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,97 @@
+"""A reply from the cache is told, in every way, as the model's own was: event by event."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.caching import Asker, ByQuestion, caching, question
+from tests.live.gateway import DONE, chunk, end, say
+from tests.live.test_cache_poison import USAGE, call, url_of
+from tests.live.ways import WAYS, alike, told
+from tests.scripted import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+
+def think(text: str) -> bytes:
+    return chunk({"reasoning_content": text})
+
+
+def more(index: int, arguments: str) -> bytes:
+    return chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
+
+
+UNNAMED = chunk({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": '{"x": "é"}'}}]})
+RICH = {
+    "text": [say("Hel"), say("lo\n\n"), say("wörld 🌍"), end(), USAGE, DONE],
+    "a thought, a text and two calls at once": [
+        *(think("Let me "), think("see."), say("I "), say("look."), call('{"a"'), call("", 1)),
+        *(more(0, ": [1, "), more(1, "{}"), more(0, "2]}"), end("tool_calls"), USAGE, DONE),
+    ],
+    "several segments": [think("A"), say("b"), think("C"), say("d"), say("e"), think("F"), end(), USAGE, DONE],
+    "a call without an id, and no usage": [say("So:"), UNNAMED, end("tool_calls"), DONE],
+    "several events in one read": [say("a") + say("b") + think("c"), b": alive\n\n", end() + USAGE + DONE],
+}
+ONE_BODY = b"""{"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant",
+"content": "Hi",
+"reasoning_content": "Hm", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments":
+"{}"}}]}}], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}"""
+SCRIPTS = {name: Reply(script, chunked=True) for name, script in RICH.items()}
+SCRIPTS["no stream"] = Reply([ONE_BODY], headers={"content-type": "application/json"})
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite"])
+async def test_a_hit_is_told_as_the_reply_itself_was(store: str, later: bool, tmp_path: Path) -> None:
+    async with ByQuestion({**SCRIPTS}) as upstream, caching(upstream, url=url_of(store, tmp_path)) as gateway:
+        for way in WAYS:
+            for name in SCRIPTS:
+                upstream.scripts[f"{way.name}: {name}"] = SCRIPTS[name]
+                asked = question(f"{way.name}: {name}")
+                live = await way.ask(gateway, messages=asked)
+                if later:
+                    await gateway.stored()
+                hit = await way.ask(gateway, messages=asked)
+                assert (live.status, live.label, hit.status, hit.label) == (200, "miss", 200, "hit")
+                assert told(hit) == told(live), (way.name, name)
+        assert gateway.calls == len(WAYS) * len(SCRIPTS)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream) as gateway:
+        live = {way.name: alike(told(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
+        for writer in WAYS:
+            assert (await writer.ask(gateway)).label == "miss"
+            await gateway.stored()
+            for reader in WAYS:
+                hit = await reader.ask(gateway)
+                assert hit.label == "hit"
+                assert alike(told(hit)) == live[reader.name], (writer.name, reader.name)
+            assert await gateway.gateway.desk.cache.purge() == 1
+        assert gateway.calls == 2 * len(WAYS)
+
+
+async def test_the_rich_replies_are_rich() -> None:
+    """What these tests compare is there at all."""
+    async with ByQuestion(SCRIPTS) as upstream, caching(upstream) as gateway:
+        kinds = {name: [kind for kind in await _kinds(gateway, name)] for name in SCRIPTS}
+    assert kinds == {
+        "text": ["content"],
+        "a thought, a text and two calls at once": ["reasoning_content", "content", "function_call", "function_call"],
+        "several segments": ["reasoning_content", "content"] * 2 + ["reasoning_content"],
+        "a call without an id, and no usage": ["content", "function_call"],
+        "several events in one read": ["content", "reasoning_content"],
+        "no stream": ["reasoning_content", "content", "function_call"],
+    }
+
+
+async def _kinds(gateway: Asker, name: str) -> list[str]:
+    messages = (await gateway.ask(messages=question(name), stream=False)).json["messages"]
+    fields = ("reasoning_content", "function_call", "content")
+    return [next(field for field in fields if message.get(field)) for message in messages]

@@ -1,0 +1,73 @@
+"""What real servers say is told from the cache as the first time, over sockets."""
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.cache.kept import case_is_kept, recording_is_kept
+from tests.conformance.compare import body_chunks, load_cases
+from tests.cuts import random_cuts
+from tests.live.caching import Asker, Json, caching
+from tests.live.ways import WAYS, alike, told
+from tests.scripted import Reply
+from tests.serving import ByModel
+from tests.streams.agreement import content_type
+from tests.streams.reader import read
+from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
+
+pytestmark = pytest.mark.anyio
+
+CASES = [case for case in load_cases() if case["upstream_kind"] != "error"]
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
+
+
+async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked: Any) -> list[str]:
+    """The ways, among `count` of all, in which a hit is told otherwise than the reply itself. In all of them, in one
+    process: tests/cache/test_recorded.py."""
+    first, *others = random.Random(seed).sample(WAYS, count)
+    live, again = await first.ask(gateway, **asked), await first.ask(gateway, **asked)
+    if (live.label, again.label) != ("miss", "hit" if kept else "miss"):
+        return [f"{live.label}, {again.label}"]
+    found = [first.name] if kept and told(live) != told(again) else []
+    for way in others if kept else ():
+        live = await way.ask(gateway, **asked, cache={"mode": "off"})
+        hit = await way.ask(gateway, **asked)
+        if (hit.label, alike(told(hit))) != ("hit", alike(told(live))):
+            found.append(way.name)
+    return found
+
+
+async def test_every_case_that_is_kept_is_told_as_the_first_time() -> None:
+    wrong: dict[str, list[str]] = {}
+    models = {case["id"]: {"profile": case["profile"]} for case in CASES}
+    async with ByModel() as upstream, caching(upstream, models=models) as gateway:
+        for seed, case in enumerate(CASES):
+            upstream.scripts[case["id"]] = _scripted(case)
+            functions = [{"name": name} for name in case["request"].get("tools", [])]
+            asked = {"model": case["id"], **({"functions": functions} if functions else {})}
+            if found := await differences(gateway, seed, 3, case_is_kept(case), **asked):
+                wrong[case["id"]] = found
+    assert wrong == {}
+
+
+def _scripted(case: Json) -> Reply:
+    abrupt = case["upstream_end"] == "abrupt"
+    return Reply(body_chunks(case), case["upstream_status"], case["upstream_headers"], abrupt=abrupt)
+
+
+@needs_recordings
+async def test_every_recording_that_is_kept_is_told_as_the_first_time() -> None:
+    wrong: dict[str, list[str]] = {}
+    models = {f"{path.parent.name}/{path.name}": {} for path in RECORDINGS}
+    async with ByModel() as upstream, caching(upstream, models=models) as gateway:
+        for seed, (name, path) in enumerate(zip(models, RECORDINGS, strict=True)):
+            parts = random_cuts(path.read_bytes(), seed, 5)
+            upstream.scripts[name] = Reply(parts, status_of(path), {"content-type": content_type(path)})
+            if found := await differences(gateway, seed, 2, recording_is_kept(read(path)), model=name):
+                wrong[name] = found
+    assert wrong == {}
