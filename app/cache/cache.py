@@ -7,17 +7,14 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
 
-from app.cache.control import Control
 from app.cache.entry import Batch, Damaged, Entry, Unstorable, dump, load, storable
-from app.cache.flight import Beat, Flight, Listener, Place, size
-from app.cache.replay import CachedReply, Pace
+from app.cache.flight import Beat, Flight, Listener, Place
+from app.cache.question import Commons, Lead, Question, Rules, Source
+from app.cache.recorded import Recorded
 from app.cache.stores import Stats, Store
-from app.chat.events import Finish
-from app.chat.reply import Origin, Reply
+from app.chat.reply import Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
@@ -26,83 +23,6 @@ AFTERGLOW_SECONDS = 1.0
 """How long a reply that is stored can still be had from memory: for whoever looked it up just before it was stored."""
 LARGE_ENTRY = 256 * 1024
 """Entries of more bytes than this are packed in a thread."""
-
-Lead: TypeAlias = Callable[[], Awaitable[Reply]]
-"""Makes the call to the model. Raises UpstreamFailed."""
-
-
-class Source(Protocol):
-    """A reply that can be listened to from its first event, more than once."""
-
-    @property
-    def size(self) -> int:
-        """About the bytes that it takes."""
-
-    @property
-    def ended(self) -> bool: ...
-
-    @property
-    def place(self) -> Place | None:
-        """Where other processes find it."""
-
-    @property
-    def whole(self) -> bool:
-        """Nothing of it is missing."""
-
-    async def again(self) -> Reply:
-        """From its first event on. Raises ParleyError where it never began."""
-
-    def release(self) -> None:
-        """A caller who might have come back will not."""
-
-
-class Commons(Protocol):
-    """One call at a time for all the gateways that share it."""
-
-    async def open(self, key: str, lead: Lead) -> tuple[Reply, bool, str]:
-        """(the reply, whether this process made the call, the call's id). Raises UpstreamFailed."""
-
-    async def lead_private(self, lead: Lead) -> tuple[Reply, bool, str]:
-        """The same for a call that nobody else may join."""
-
-    async def follow(self, flight_id: str) -> Reply | None:
-        """A call from its first event on."""
-
-    async def note(self, reply_id: str, data: bytes, ttl_seconds: float) -> None: ...
-
-    async def noted(self, reply_id: str) -> bytes | None: ...
-
-    async def live(self, flight_id: str) -> bool: ...
-
-    async def stop(self, reply_id: str) -> bool: ...
-
-    def heed(self, stopped: Callable[[str], None]) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    pace: Pace = "fast"
-    store_length: bool = False
-    """Replies that were cut at max_tokens are stored too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    key: str
-    model: str
-    """As callers know it: by it entries are purged."""
-    control: Control
-    ttl_seconds: float
-    retries: int
-    """How often a caller whom somebody else's call failed asks again, beyond once."""
-    stays: bool
-    """The call goes on when this caller leaves."""
-    origin: Origin
-    """Settled here."""
-    found: Callable[[Source], None]
-    """Told where the reply can be had again, as soon as that is known."""
 
 
 class Cache:
@@ -336,28 +256,6 @@ class Cache:
         await self._store.aclose()
 
 
-class Recorded:
-    """A reply from the cache."""
-
-    ended = whole = True
-
-    def __init__(self, key: str, batches: Sequence[Batch], at: float) -> None:
-        self.place: Place = ("entry", f"{key}@{at!r}")
-        self._batches = _marked(batches)
-
-    @property
-    def size(self) -> int:
-        return sum(size(batch.events) for batch in self._batches)
-
-    def listen(self, pace: Pace) -> CachedReply:
-        return CachedReply(self._batches, pace)
-
-    async def again(self) -> CachedReply:
-        return self.listen("fast")
-
-    def release(self) -> None: ...
-
-
 def _young(question: Question, batches: Sequence[Batch], finished_at: float | None) -> Recorded | None:
     """The kept reply, unless the caller wants a newer one."""
     assert finished_at is not None
@@ -366,13 +264,3 @@ def _young(question: Question, batches: Sequence[Batch], finished_at: float | No
         return None
     question.origin.age_seconds = int(age)
     return Recorded(question.key, batches, finished_at)
-
-
-def _marked(batches: Sequence[Batch]) -> list[Batch]:
-    """Usage says that nothing was used this time."""
-    last = batches[-1]
-    finish = last.events[-1]
-    if not isinstance(finish, Finish) or finish.usage is None:
-        return list(batches)
-    told = Finish(finish.reason, {**finish.usage, "cached": True}, finish.native_reason)
-    return [*batches[:-1], Batch(last.at, [*last.events[:-1], told])]

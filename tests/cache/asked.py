@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.cache.cache import Cache, Question, Rules, Source
+from app.cache import Cache, Question, Rules, Source
 from app.cache.control import ON, Control
 from app.cache.entry import Batch, Entry, dump
 from app.cache.flight import Beat, Flight

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from app.cache import Rules
 from app.cache import flight as flights
-from app.cache.cache import LARGE_ENTRY, Rules
+from app.cache.cache import LARGE_ENTRY
 from app.cache.control import Control, control
 from app.cache.stores import open_store
 from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta

@@ -1,0 +1,38 @@
+"""A reply that is all there, told as often as anyone likes."""
+
+from collections.abc import Sequence
+
+from app.cache.entry import Batch
+from app.cache.flight import Place, size
+from app.cache.replay import CachedReply, Pace
+from app.chat.events import Finish
+
+
+class Recorded:
+    ended = whole = True
+
+    def __init__(self, key: str, batches: Sequence[Batch], at: float) -> None:
+        self.place: Place = ("entry", f"{key}@{at!r}")
+        self._batches = _marked(batches)
+
+    @property
+    def size(self) -> int:
+        return sum(size(batch.events) for batch in self._batches)
+
+    def listen(self, pace: Pace) -> CachedReply:
+        return CachedReply(self._batches, pace)
+
+    async def again(self) -> CachedReply:
+        return self.listen("fast")
+
+    def release(self) -> None: ...
+
+
+def _marked(batches: Sequence[Batch]) -> list[Batch]:
+    """Usage says that nothing was used this time."""
+    last = batches[-1]
+    finish = last.events[-1]
+    if not isinstance(finish, Finish) or finish.usage is None:
+        return list(batches)
+    told = Finish(finish.reason, {**finish.usage, "cached": True}, finish.native_reason)
+    return [*batches[:-1], Batch(last.at, [*last.events[:-1], told])]
