@@ -67,13 +67,6 @@ class Commons:
         await self._catch_up(followed)
         return followed
 
-    async def cancel(self, flight_id: str) -> bool:
-        """Whoever leads it ends it within a second or so; False: nobody does."""
-        try:
-            return await self._ledger.cancel(Names.of(flight_id))
-        except Away:
-            return False
-
     async def note(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
         """What any gateway may have to know of a reply. Nothing happens where Redis is away."""
         with suppress(Away):

@@ -87,7 +87,6 @@ class Answer:
     """0: it leads no more; 1: written; 2: nobody listened, so it is over."""
     others: bool
     """Somebody follows elsewhere."""
-    cancel: bool
 
 
 class Ledger:
@@ -115,7 +114,7 @@ class Ledger:
             keys += (names.pointer, names.listen, names.state, names.lease, names.stream)
             arguments += (names.number, one.fence, one.place, one.record, one.after, one.glow_ms)
         answers = await self._run(lua.WRITE, keys, arguments)
-        return [Answer(code, bool(others), bool(cancel)) for code, others, cancel in answers]
+        return [Answer(code, bool(others)) for code, others in answers]
 
     async def take_over(self, names: Names) -> int:
         """The fence under which this process leads now; 0: somebody else does; -1: there is nothing to lead."""
@@ -132,9 +131,6 @@ class Ledger:
         """Its end was not written; unlike `watch`, it says of nobody that they listen."""
         state = await self.ask(lambda redis: redis.hget(names.state, "state"))
         return state is not None and text(state) == "live"
-
-    async def cancel(self, names: Names) -> bool:
-        return bool(await self._run(lua.CANCEL, [names.state], []))
 
     async def history(self, names: Names, after: int) -> list[tuple[int, Record | None]]:
         """Some of the records behind the one with this number; none: that was the last."""

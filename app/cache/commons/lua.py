@@ -5,7 +5,7 @@ all. The number in the tag is the version of the events.
 
     parley:{commons-1}:<question>                  the number of the flight to join; lives as long as its lease
     parley:{commons-1}:<question>:listen           somebody follows elsewhere
-    parley:{commons-1}:<question>:<number>         fence, state (live, ended, given up), whether it is to be cancelled
+    parley:{commons-1}:<question>:<number>         fence, state (live, ended, given up)
     parley:{commons-1}:<question>:<number>:lease   somebody leads
     parley:{commons-1}:<question>:<number>:stream  records, numbered from 1 without gaps
     parley:{commons-1}:notices                     replies that were cancelled
@@ -49,7 +49,7 @@ return false
 WRITE = Script("""
 -- For each flight, keys: pointer, listen, state, lease, stream; arguments: number of the flight, fence, number of the
 -- record, record, what then ('', ended, leave, left), glow. Before them: lease, keep (milliseconds).
--- Answers: code (0 lost, 1 written, 2 left), whether others listen, whether it is to be cancelled.
+-- Answers: code (0 lost, 1 written, 2 left), whether others listen.
 local lease_ms, keep_ms = ARGV[1], ARGV[2]
 
 local function top(stream)
@@ -71,21 +71,20 @@ local function renew(pointer, lease, number, fence)
 end
 
 local function write(pointer, listen, state, lease, stream, number, fence, place, record, after, glow)
-    local known = redis.call('HMGET', state, 'fence', 'state', 'cancel')
-    if known[1] ~= fence or known[2] ~= 'live' then return {0, 0, 0} end
+    local known = redis.call('HMGET', state, 'fence', 'state')
+    if known[1] ~= fence or known[2] ~= 'live' then return {0, 0} end
     local others = redis.call('EXISTS', listen)
     if record ~= '' then
         local last = top(stream)
         if last + 1 < tonumber(place) then
             redis.call('DEL', state, lease)
-            return {0, others, 0}
+            return {0, others}
         end
         -- Else it was written when its answer did not come.
         if last + 1 == tonumber(place) then redis.call('XADD', stream, place .. '-0', 'r', record) end
     end
     redis.call('PEXPIRE', stream, keep_ms)
     redis.call('PEXPIRE', state, keep_ms)
-    local cancel = known[3] and 1 or 0
     if after == 'ended' then
         redis.call('HSET', state, 'state', 'ended')
         let_go(pointer, lease, number, glow)
@@ -94,11 +93,11 @@ local function write(pointer, listen, state, lease, stream, number, fence, place
     elseif after == 'leave' and others == 0 then
         redis.call('HSET', state, 'state', 'given up')
         let_go(pointer, lease, number, 0)
-        return {2, 0, cancel}
+        return {2, 0}
     else
         renew(pointer, lease, number, fence)
     end
-    return {1, others, cancel}
+    return {1, others}
 end
 
 local answers = {}
@@ -135,11 +134,4 @@ for i = 0, #KEYS / 3 - 1 do
     answers[i + 1] = state or 'gone'
 end
 return answers
-""")
-
-CANCEL = Script("""
--- key: state. Answers whether there is a flight to cancel.
-if redis.call('HGET', KEYS[1], 'state') ~= 'live' then return 0 end
-redis.call('HSET', KEYS[1], 'cancel', 1)
-return 1
 """)

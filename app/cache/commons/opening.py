@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from app.cache.commons.published import CANCELLED, Nobody, Published
+from app.cache.commons.published import Nobody, Published
 from app.cache.commons.tenure import Tenure
 from app.chat.reply import Reply
 from app.errors import UpstreamFailed
@@ -13,7 +13,7 @@ class Opening:
     def __init__(self, tenure: Tenure, lead: Callable[[], Awaitable[Reply]]) -> None:
         self._tenure = tenure
         self._lead = lead
-        self._cancelled = self._deserted = self._given_away = False
+        self._deserted = self._given_away = False
         tenure.leader = self
         self._task = asyncio.get_running_loop().create_task(self._open())
 
@@ -22,8 +22,6 @@ class Opening:
         try:
             return await asyncio.shield(self._task)
         except asyncio.CancelledError:
-            if self._cancelled and self._task.done():
-                raise UpstreamFailed(CANCELLED) from None
             self._deserted = True
             self._tenure.leave()
             self._give_away()
@@ -67,11 +65,6 @@ class Opening:
     # -- from Redis ---------------------------------------------------------------------------------------------------
 
     def on_beat(self, others: bool) -> None: ...
-
-    def on_cancel(self) -> None:
-        self._cancelled = True
-        self._tenure.refuse(CANCELLED)
-        self._task.cancel()
 
     def on_alone(self) -> None:
         if self._deserted:

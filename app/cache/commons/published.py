@@ -13,7 +13,6 @@ GLOW_MS = 2000
 MAX_AHEAD_BYTES = 8 * 1024 * 1024
 """What a local receiver that cannot take more is given all the same, so that others need not wait for it."""
 
-CANCELLED = Fault("cancelled", "the reply was cancelled", False)
 CRASHED = Fault("upstream_protocol", "the gateway that received this reply could not read it", False)
 
 
@@ -125,12 +124,6 @@ class Published:
         self._balance()
         if self._deserted:
             self._source.tick(self._loop.time())
-
-    def on_cancel(self) -> None:
-        if not self._over:
-            self._stop()
-            self._receiver.on_events([Failed(CANCELLED)])
-            self._publish([[Failed(CANCELLED)]])
 
     def on_alone(self) -> None:
         if self._deserted and not self._over:

@@ -21,9 +21,6 @@ class Leader(Protocol):
     def on_beat(self, others: bool) -> None:
         """Redis has answered: whether somebody follows elsewhere."""
 
-    def on_cancel(self) -> None:
-        """Somebody wants the reply cancelled."""
-
     def on_alone(self) -> None:
         """It was to be left, and nobody else listens."""
 
@@ -145,10 +142,6 @@ class Tenure:
         elif sent.after == "ended":
             self._finish()
         elif self.leader is not None:
-            (self.leader.on_cancel if answer.cancel else self._beat)()
-
-    def _beat(self) -> None:
-        if self.leader is not None:
             self.leader.on_beat(self.others)
 
     def away(self, now: float, patience: float) -> None:

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 from app.cache.commons.followed import ORPHANED
-from app.cache.commons.published import CANCELLED
 from app.chat.events import Failed, Fault, TextDelta
 from app.errors import UpstreamFailed
 
@@ -296,19 +295,6 @@ def test_a_resumed_reply_whose_leader_died_fails_when_nobody_takes_over(shared_r
             late = listen(resumed)
             await die(one)
             assert await late.end() == [Failed(ORPHANED)]
-
-    play(scene())
-
-
-def test_a_reply_is_cancelled_from_another_gateway(shared_redis: RedisServer) -> None:
-    async def scene() -> None:
-        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
-            model = Model()
-            reply, _, id = await one.open("q", model.lead)
-            heard, late = listen(reply), listen((await two.open("q", model.lead))[0])
-            assert await two.cancel(id) and not await two.cancel("q.0123")
-            assert await heard.end() == await late.end() == [Failed(CANCELLED)]
-            assert model.calls[0].closed.is_set()
 
     play(scene())
 

@@ -18,9 +18,6 @@ class Leading:
     def on_beat(self, others: bool) -> None:
         self.heard.append("others" if others else "beat")
 
-    def on_cancel(self) -> None:
-        self.heard.append("cancel")
-
     def on_alone(self) -> None:
         self.heard.append("alone")
 
@@ -38,10 +35,10 @@ def said(text: str) -> Batch:
     return Batch(0.5, [TextDelta(text)])
 
 
-def answer(one: Tenure, code: Literal[0, 1, 2] = 1, *, others: bool = False, cancel: bool = False) -> Record | None:
+def answer(one: Tenure, code: Literal[0, 1, 2] = 1, *, others: bool = False) -> Record | None:
     """What was written."""
     parcel = one.parcel()
-    one.answered(Answer(code, others, cancel), 1.0)
+    one.answered(Answer(code, others), 1.0)
     return records.read(parcel.record) if parcel.record else None
 
 
@@ -148,11 +145,10 @@ def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
     assert one.over and leading.heard == ["lost"]
 
 
-def test_a_leader_hears_that_it_is_cancelled_or_no_leader_any_more() -> None:
+def test_a_leader_hears_that_it_is_no_leader_any_more() -> None:
     one, leading = tenure()
-    answer(one, cancel=True)
     answer(one, 0)
-    assert leading.heard == ["cancel", "lost"] and one.over
+    assert leading.heard == ["lost"] and one.over
     one.speak(said("a"))
     one.step_down()
     assert one.parcel().record == b""
