@@ -77,4 +77,4 @@ def _unmarked(value: Any) -> Any:
 
 
 def _only_totals(said: Any) -> bool:
-    return isinstance(said, dict) and bool(said) and _TOTALS.issuperset(said)
+    return isinstance(said, dict) and bool(said) and _TOTALS.issuperset(key for key in said if said[key] is not None)
