@@ -1,0 +1,106 @@
+"""A hit comes as fast as it is read, or at the pace of the first time, write by write."""
+
+import asyncio
+
+import pytest
+from app.cache.entry import Batch, Entry, dump, load
+from app.cache.stores.memory import MemoryStore
+
+from tests.live.caching import Asker, caching
+from tests.live.caller import Caller, calling, checked, frames
+from tests.live.gateway import DONE, end, eventually, say
+from tests.scripted import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+PIECES = ["one ", "two ", "three"]
+SCRIPT = [*map(say, PIECES), end(), DONE]
+GAP = 0.12
+EARLY = 0.02
+"""How much sooner than meant a wait may end, as clocks differ."""
+
+
+@pytest.fixture(autouse=True)
+def _from_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+
+
+async def spaced(gateway: Asker, seconds: float) -> int:
+    """As if each read had come so long after the one before; how many there were."""
+    await gateway.stored()
+    store = gateway.gateway.desk.cache._store
+    assert isinstance(store, MemoryStore)
+    ((key, row),) = store._rows.items()
+    entry = load(row.value)
+    batches = [Batch(place * seconds, batch.events) for place, batch in enumerate(entry.batches)]
+    store._rows[key] = row._replace(value=dump(Entry(entry.created, batches)))
+    return len(batches)
+
+
+async def writes(caller: Caller) -> tuple[list[bytes], list[float]]:
+    """The gateway's writes and when each of them came."""
+    await caller.ask()
+    await caller.head()
+    told, at = [], []
+    while data := await caller.write():
+        told.append(data)
+        at.append(asyncio.get_running_loop().time())
+    return told, at
+
+
+def texts(raw: bytes) -> list[str]:
+    return [frame.data["delta"]["content"] for frame in frames(raw) if frame.type == "message.delta"]
+
+
+async def test_at_the_original_pace_the_writes_are_those_of_the_first_time_at_their_distances() -> None:
+    async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream:
+        async with caching(upstream, replay="original") as gateway:
+            async with calling(gateway.gateway.address) as caller:
+                live, _ = await writes(caller)
+            assert await spaced(gateway, GAP) == len(PIECES) + 1
+            async with calling(gateway.gateway.address) as caller:
+                hit, at = await writes(caller)
+                assert caller.headers["x-parley-cache"] == "hit"
+    assert [texts(data) for data in hit] == [texts(data) for data in live]
+    assert [data for data in map(texts, hit) if data] == [[piece] for piece in PIECES]
+    spoken = [moment for data, moment in zip(hit, at, strict=True) if texts(data)]
+    distances = [later - sooner for sooner, later in zip(spoken, [*spoken[1:], at[-1]], strict=True)]
+    assert min(distances) > GAP - EARLY
+    assert at[-1] - at[0] < len(PIECES) * GAP + 2
+
+
+async def test_as_fast_as_possible_it_waits_for_nothing() -> None:
+    async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream, caching(upstream) as gateway:
+        await gateway.ask()
+        await spaced(gateway, 3600)
+        async with calling(gateway.gateway.address) as caller:
+            hit, at = await writes(caller)
+    assert [texts(data) for data in hit if texts(data)] == [PIECES], "all of it in one write"
+    assert [frame.type for frame in checked(b"".join(hit))][-1] == "response.completed"
+    assert at[-1] - at[0] < 5
+
+
+async def test_who_leaves_a_hit_in_its_middle_leaves_nothing_behind() -> None:
+    async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream:
+        async with caching(upstream, replay="original") as gateway:
+            await gateway.ask()
+            await spaced(gateway, 3600)
+            async with calling(gateway.gateway.address) as caller:
+                await caller.ask()
+                await caller.head()
+                await caller.write()
+            await eventually(gateway.gateway.quiet)
+            assert (await gateway.ask(cache={"mode": "off"})).label == "bypass"
+
+
+async def test_a_hit_that_is_not_read_holds_nobody_up_and_is_told_whole_when_it_is() -> None:
+    script = [say("x" * 20_000)] * 200
+    async with ScriptedServer(Reply([*script, end(), DONE], chunked=True)) as upstream, caching(upstream) as gateway:
+        await gateway.ask()
+        await gateway.stored()
+        async with calling(gateway.gateway.address, receive_bytes=8192) as slow:
+            await slow.ask()
+            await slow.head()
+            quick = await gateway.ask()
+            assert (quick.label, len(gateway.gateway.desk.active)) == ("hit", 1)
+            assert "".join(texts(await slow.rest())) == "x" * 20_000 * 200
