@@ -33,9 +33,9 @@ LONG_SECONDS = 30.0
 class Call:
     """One request that the model server got: nothing is said before `go`, and then the words come at a pace."""
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, number: int) -> None:
         self.question = question
-        self.words = words(question)
+        self.words = words(question, number)
         self.said = [asyncio.Event() for _ in self.words]
         self.begin = asyncio.Event()
 
@@ -53,7 +53,7 @@ class Call:
 
 
 class Model(ScriptedServer):
-    """Goes by itself where a pace is given."""
+    """Its calls go by themselves where a pace is given, and where a question was asked before."""
 
     def __init__(self, pace: float | None = None) -> None:
         super().__init__()
@@ -64,16 +64,18 @@ class Model(ScriptedServer):
     def reply_to(self, request: Request) -> Reply:
         if self.replies:
             return self.replies.pop(0)
-        call = Call(json.loads(request.body)["messages"][-1]["content"])
+        text = json.loads(request.body)["messages"][-1]["content"]
+        again = self.asked[text]
+        call = Call(text, again)
         self.calls.append(call)
-        if self.pace is not None:
-            call.go(self.pace)
+        if self.pace is not None or again:
+            call.go(self.pace or 0.0)
         return call.reply()
 
-    async def call(self, number: int = 1) -> Call:
-        await asyncio.wait_for(self.request(number), LONG_SECONDS)
-        await eventually(lambda: len(self.calls) >= number)
-        return self.calls[number - 1]
+    async def call(self, text: str = "Hi") -> Call:
+        """The first that asks this."""
+        await eventually(lambda: text in self.asked, LONG_SECONDS)
+        return next(call for call in self.calls if call.question == text)
 
     @property
     def asked(self) -> Counter[str]:
@@ -81,8 +83,12 @@ class Model(ScriptedServer):
         return Counter(call.question for call in self.calls)
 
 
-def words(question: str) -> list[str]:
-    pick = random.Random(question)
+FICKLE = "fickle"
+"""A question that begins so is answered in another way each time."""
+
+
+def words(question: str, number: int = 0) -> list[str]:
+    pick = random.Random(f"{question} {number}" if question.startswith(FICKLE) else question)
     return [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(pick.randint(6, 40))]
 
 
@@ -123,7 +129,7 @@ class Heard:
     @property
     def frames(self) -> list[dict[str, Any]]:
         """Of one JSON body, that alone."""
-        return [frame.data for frame in checked(self.raw)] if self.raw.startswith(b"id: ") else [json.loads(self.raw)]
+        return [frame.data for frame in checked(self.raw)] if self.raw[:1] in b"i:" else [json.loads(self.raw)]
 
     @property
     def ending(self) -> str:
@@ -143,15 +149,21 @@ class Heard:
         return (self.status, self.text, self.ending) == (200, "".join(words(text)), "stop")
 
 
-async def heard(caller: Caller) -> Heard:
-    """The answer to what was asked; a storm takes its time."""
+async def heads(callers: Sequence[Caller]) -> None:
     async with asyncio.timeout(LONG_SECONDS):
-        status = await caller.head()
-        return Heard(status, caller.headers.get("x-parley-cache", ""), await caller.rest())
+        await asyncio.gather(*(caller.head() for caller in callers))
+
+
+async def rests(callers: Sequence[Caller]) -> list[Heard]:
+    async with asyncio.timeout(LONG_SECONDS):
+        raw = await asyncio.gather(*(caller.rest() for caller in callers))
+    labels = [caller.headers.get("x-parley-cache", "") for caller in callers]
+    return [Heard(caller.status, label, body) for caller, label, body in zip(callers, labels, raw, strict=True)]
 
 
 async def all_heard(callers: Sequence[Caller]) -> list[Heard]:
-    return list(await asyncio.gather(*map(heard, callers)))
+    await heads(callers)
+    return await rests(callers)
 
 
 @asynccontextmanager

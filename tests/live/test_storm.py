@@ -8,7 +8,7 @@ import pytest
 from app.formats import FORMATS
 
 from tests.live.gateway import Gateway, eventually, say
-from tests.live.storms import SEEDS, Model, all_heard, caching, common, crowd, heard, kill, listening, question, words
+from tests.live.storms import SEEDS, Model, all_heard, caching, common, crowd, kill, listening, question, words
 from tests.scripted import Reply
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_the_one_who_asked_first_is_killed_and_all_others_hear_the_whole_r
     moment = pick.randint(-1, len(words(text)) - 1)
     async with Model() as model, caching(model) as gateway, crowd(*[gateway.address] * SOME) as (first, *others):
         await first.ask(question(text), stream=True)
-        call = await model.call()
+        call = await model.call(text)
         for caller in others:
             await caller.ask(question(text), stream=pick.random() < 0.8)
         await joined(gateway, SOME)
@@ -96,7 +96,7 @@ async def test_a_reply_that_is_cut_off_is_whole_for_nobody_and_is_not_kept(said:
         assert {reply.text for reply in replies} == {"".join(words("Hi")[:said])}
         assert len(model.requests) == 1
         await callers[0].ask(HI, stream=True)
-        again = await heard(callers[0])
+        (again,) = await all_heard(callers[:1])
         assert again.whole("Hi") and again.label == "miss"
 
 

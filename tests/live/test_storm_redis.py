@@ -1,0 +1,151 @@
+"""Gateways that share a Redis make one call of equal questions, and one that dies takes nobody else down."""
+
+import asyncio
+import random
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from tests.live.caller import Caller
+from tests.live.gateway import eventually
+from tests.live.nursery import Nursery, Process, nursery
+from tests.live.storms import FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+MANY = 120
+SOME = 6
+AT_ONCE = 5
+"""Gateways that are killed beside each other."""
+
+
+@pytest.fixture(scope="module")
+def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    with nursery(tmp_path_factory.mktemp("gateways")) as one:
+        yield one
+
+
+def configuration(model: Model, redis: RedisServer) -> str:
+    return f"""
+        passthrough = "local"
+        [upstreams.local]
+        base_url = "{model.url}/v1"
+        [cache]
+        url = "{redis.url}"
+        resume_seconds = 1
+    """
+
+
+MAX_SOCKETS = 64
+"""What is kept for the next request: ways to Redis and to the model server."""
+
+
+async def _settled(gateway: Process, model: Model, redis: RedisServer) -> None:
+    """Nothing is left of any request."""
+    await eventually(lambda: not gateway.callers and not leases(redis), 10)
+    await eventually(lambda: all(one.closed.is_set() or one.finished for one in model.connections))
+    assert gateway.sockets < MAX_SOCKETS
+
+
+def leases(redis: RedisServer) -> list[bytes]:
+    with redis.client() as client:
+        return list(client.scan_iter("*:lease"))
+
+
+async def test_equal_questions_to_two_processes_are_one_call(born: Nursery, shared_redis: RedisServer) -> None:
+    async with Model() as model:
+        gateways = [born.start(configuration(model, shared_redis)) for _ in range(2)]
+        await asyncio.gather(*(gateway.until_ready() for gateway in gateways))
+        async with crowd(*[gateway.address for gateway in gateways] * (MANY // 2)) as callers:
+            await asyncio.gather(*(caller.ask(question("Hi"), stream=True) for caller in callers))
+            call = await model.call()
+            call.begin.set()
+            call.said[0].set()
+            await heads(callers)
+            call.go(0.01)
+            replies = await rests(callers)
+        assert all(reply.whole("Hi") for reply in replies)
+        assert Counter(reply.label for reply in replies) == {"miss": 1, "shared": MANY - 1}
+        assert len(model.requests) == 1
+        await asyncio.gather(*(_settled(gateway, model, shared_redis) for gateway in gateways))
+        await asyncio.gather(*(gateway.end() for gateway in gateways))
+
+
+class Fall:
+    """A gateway that leads two calls is killed: the server would say one of them again as it was, the other not."""
+
+    def __init__(self, seed: int, model: Model, victim: Process, survivor: Process) -> None:
+        self.pick = random.Random(seed)
+        self.texts = (f"steady {seed}", f"{FICKLE} {seed}")
+        self.model, self.victim, self.survivor = model, victim, survivor
+        self.seconds = 0.0
+        """From the kill to the last reply's end."""
+
+    async def play(self) -> None:
+        await self.victim.until_ready()
+        addresses = ([self.victim.address] + [self.survivor.address] * SOME) * 2
+        async with crowd(*addresses) as callers:
+            asked = {text: callers[at * (SOME + 1) :][: SOME + 1] for at, text in enumerate(self.texts)}
+            await asyncio.gather(*(self._begin(text, some) for text, some in asked.items()))
+            moment = self.pick.randint(-1, len(words(self.texts[0])) - 1)
+            if moment >= 0:
+                await self._run_to(moment)
+            await asyncio.sleep(self.pick.random() / 50)
+            self.victim.kill()
+            killed_at = asyncio.get_running_loop().time()
+            steady, fickle = await asyncio.gather(*(all_heard(some[1:]) for some in asked.values()))
+            self.seconds = asyncio.get_running_loop().time() - killed_at
+        self._judge(steady, fickle)
+
+    async def _begin(self, text: str, callers: list[Caller]) -> None:
+        await callers[0].ask(question(text), stream=True)
+        await self.model.call(text)
+        for caller in callers[1:]:
+            await caller.ask(question(text), stream=self.pick.random() < 0.8)
+
+    async def _run_to(self, moment: int) -> None:
+        calls = [await self.model.call(text) for text in self.texts]
+        pace = 0.005 + self.pick.random() / 50
+        for call in calls:
+            call.go(pace)
+        await calls[0].said[moment].wait()
+
+    def _judge(self, steady: list[Heard], fickle: list[Heard]) -> None:
+        assert all(reply.whole(self.texts[0]) for reply in steady), [(one.ending, one.text) for one in steady]
+        wholes = ["".join(words(self.texts[1], number)) for number in range(3)]
+        for reply in fickle:
+            if reply.ending == "stop":
+                assert reply.text in wholes
+            else:
+                assert reply.ending == "upstream_incomplete"
+                assert wholes[0].startswith(reply.text)
+        assert max(self.model.asked[text] for text in self.texts) <= 2
+
+
+async def test_a_process_that_leads_is_killed_and_another_tells_the_rest(
+    born: Nursery, shared_redis: RedisServer
+) -> None:
+    seconds: list[float] = []
+    async with Model() as model:
+        told = configuration(model, shared_redis)
+        survivor = born.start(told)
+        await survivor.until_ready()
+        seeds = iter(SEEDS)
+        while some := list(islice(seeds, AT_ONCE)):
+            falls = [Fall(seed, model, born.start(told), survivor) for seed in some]
+            ends = await asyncio.gather(*(fall.play() for fall in falls), return_exceptions=True)
+            failed = {seed: end for seed, end in zip(some, ends, strict=True) if end is not None}
+            assert not failed, failed
+            seconds += [fall.seconds for fall in falls]
+        await _settled(survivor, model, shared_redis)
+        await survivor.end()
+    print(f"\nkilled {len(seconds)}: the rest was told after {_spread(seconds, 's', 1)}")
+
+
+def _spread(figures: list[float], unit: str, factor: float) -> str:
+    low, middle, high = (factor * pick(figures) for pick in (min, statistics.median, max))
+    return f"{low:.3g} to {high:.3g} {unit}, median {middle:.3g} {unit}"
