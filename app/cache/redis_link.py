@@ -1,14 +1,16 @@
 """The way to Redis: an operation takes a tenth of a second at most, and none is tried while Redis is known to be away.
 
 After the first failure every call is refused at once, those that wait for their turn too, and a task of the link's own
-asks whether the server is back: soon, and then once a second. So an outage delays only who was under way when it began.
+asks whether the server is back: soon, and then once a second. So an outage delays only who was under way when it began,
+and each of those once, whatever else it would have asked. Time in which this process did not get round to reading the
+answer is not held against the server.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 from redis import exceptions
@@ -24,7 +26,12 @@ TIMEOUT_SECONDS = 0.1
 _LOG = logging.getLogger("parley.cache")
 _PROBE_SECONDS = 1.0
 _FIRST_REST_SECONDS = 0.1
-_LATE = 1.5
+_LATE_SECONDS = 0.02
+"""A timer that is as late as that says that the process was busy, not the server."""
+_GLANCE_SECONDS = 0.02
+"""What a server's answer then still has to be found in."""
+_BUSY_SECONDS = 1.0
+"""Nobody is busy for longer than that."""
 _TROUBLE = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
 
 
@@ -79,21 +86,19 @@ class RedisLink:
     async def _tried(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         if self.away:
             raise Away("redis is away")
-        began = time.monotonic()
         try:
             return await self._bounded(op, seconds)
         except Refused:
             raise
         except Away as error:
-            # Much later than it was to be: then this process was busy, and who knows of Redis.
-            if not self.away and time.monotonic() - began < _LATE * seconds:
+            if not self.away:
                 _LOG.warning("redis is away: %s", error)
                 self._probing = asyncio.get_running_loop().create_task(self._probe())
             raise
 
     async def _bounded(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         try:
-            async with asyncio.timeout(seconds):
+            async with _within(seconds):
                 return await op(self._connected())
         except TimeoutError as error:
             raise Away(f"no answer within {seconds * 1000:.0f} ms") from error
@@ -134,6 +139,30 @@ class RedisLink:
             with contextlib.suppress(*_TROUBLE):
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError for what the server had so long for, and did not do."""
+    loop = asyncio.get_running_loop()
+    due = time.monotonic() + seconds
+    last = due + _BUSY_SECONDS
+    timer: asyncio.TimerHandle
+    async with asyncio.timeout(None) as limit:
+
+        def strike() -> None:
+            nonlocal due, timer
+            now = time.monotonic()
+            if now - due < _LATE_SECONDS or now > last:
+                limit.reschedule(loop.time())
+                return
+            due, timer = now + _GLANCE_SECONDS, loop.call_later(_GLANCE_SECONDS, strike)
+
+        timer = loop.call_later(seconds, strike)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 async def _ping(client: Client) -> object:

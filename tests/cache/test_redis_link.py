@@ -130,19 +130,32 @@ def test_a_connection_that_was_given_up_is_not_used_for_the_next_answer(own_redi
     told(RedisLink(own_redis.url, max_connections=1, rest_seconds=0.02), story)
 
 
-def test_a_process_that_was_busy_does_not_take_redis_for_away(shared_redis: RedisServer) -> None:
+def test_a_process_that_was_busy_finds_its_answer_all_the_same(shared_redis: RedisServer) -> None:
+    async def story(link: RedisLink) -> None:
+        async def busy(client: Client) -> Any:
+            await client.set("key", "text")
+            time.sleep(0.2)  # noqa: ASYNC251 - it is busy
+            return await client.get("key")
+
+        assert await link.call(busy) == b"text"
+        assert not link.away
+
+    told(RedisLink(shared_redis.url), story)
+
+
+def test_a_server_that_is_away_while_the_process_is_busy_is_asked_once_only(own_redis: RedisServer) -> None:
     async def story(link: RedisLink) -> None:
         async def busy(client: Client) -> None:
-            await client.get("key")
+            await client.set("key", "text")
+            own_redis.pause()
             time.sleep(0.2)  # noqa: ASYNC251 - it is busy
             await client.get("key")
 
         with pytest.raises(Away):
             await link.call(busy)
-        assert not link.away
-        assert await link.call(read) is None
+        assert link.away
 
-    told(RedisLink(shared_redis.url), story)
+    told(RedisLink(own_redis.url), story)
 
 
 def test_a_patient_call_takes_no_turn_from_the_others(shared_redis: RedisServer) -> None:
