@@ -18,6 +18,8 @@ Lead: TypeAlias = Callable[[], Awaitable[Reply]]
 
 MAX_AHEAD = 64
 """Batches that are read for a receiver that cannot take them yet."""
+MOMENT_SECONDS = 0.1
+"""How long Redis may be away before a reply of which nothing was told is asked for here."""
 ORPHANED = Fault("upstream_incomplete", "the gateway that received this reply is gone", True)
 
 
@@ -159,7 +161,9 @@ class Followed:
         self._idle = state == "ended"
 
     def on_away(self, seconds: float) -> None:
-        if seconds > self._patience and self.hungry:
+        # Another call may say something else: that is no risk where nothing was told.
+        free = self._lead is not None and not any(self.told)
+        if seconds > (MOMENT_SECONDS if free else self._patience) and self.hungry:
             self._save(shared=False)
 
     # -- when its leader is gone --------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ class Reader:
                 continue
             found = await self._tried(self._ledger.read(places, BLOCK_MS))
             if found is None:
+                self._tell_away(tuple(self._followers))
                 await asyncio.sleep(AWAY_SECONDS)
                 continue
             for one in tuple(self._followers):
@@ -127,6 +128,9 @@ class Reader:
                 if one in self._followers:
                     one.on_state(state)
             return
+        self._tell_away(followers)
+
+    def _tell_away(self, followers: Sequence[Follower]) -> None:
         now = self._loop.time()
         for one in followers:
             if one in self._followers:

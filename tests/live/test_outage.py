@@ -1,0 +1,194 @@
+"""Redis stops or dies, before requests and in the middle of them: nobody waits for it, and nobody fails for it."""
+
+import asyncio
+import statistics
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Literal, NamedTuple
+
+import pytest
+
+from tests.live.caller import Caller
+from tests.live.gateway import Gateway, eventually
+from tests.live.storms import SEEDS, Call, Model, all_heard, caching, crowd, heads, question, rests, words
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+How = Literal["pause", "kill"]
+HOWS = pytest.mark.parametrize("how", ["pause", "kill"])
+ROUNDS = 3 + len(SEEDS) // 5
+CROWD = 50
+PACE = 0.005
+MOST_SECONDS = 0.15
+"""What an outage may add to a reply."""
+
+SOON_SECONDS = 2.0
+"""Less than the time after which a gateway that says nothing is taken for dead."""
+
+
+class Took(NamedTuple):
+    first: float
+    whole: float
+
+
+@asynccontextmanager
+async def outage(redis: RedisServer, how: How, *gateways: Gateway) -> AsyncIterator[None]:
+    """When it is over, all gateways know."""
+    redis.pause() if how == "pause" else redis.kill()
+    try:
+        yield
+    finally:
+        redis.go_on() if how == "pause" else redis.start()
+    await eventually(lambda: not any(away(gateway) for gateway in gateways), 10)
+
+
+def away(gateway: Gateway) -> bool:
+    return bool(gateway.desk.cache._store._link.away)  # type: ignore[attr-defined]
+
+
+async def timed(gateway: Gateway, text: str, pace: float = PACE) -> Took:
+    """Until the first word; and how much longer than the model itself the whole took."""
+    loop = asyncio.get_running_loop()
+    async with crowd(gateway.address) as callers:
+        asked_at = loop.time()
+        await callers[0].ask(question(text), stream=True)
+        await heads(callers)
+        first = loop.time() - asked_at
+        (reply,) = await rests(callers)
+        assert reply.whole(text), reply.ending
+        return Took(first, loop.time() - asked_at - pace * len(words(text)))
+
+
+def added(without: list[Took], within: list[Took]) -> Took:
+    """To the median of either."""
+    first, whole = (
+        statistics.median(took[at] for took in within) - statistics.median(took[at] for took in without)
+        for at in range(2)
+    )
+    print(f"\nadded: {first * 1000:.0f} ms to the first word, {whole * 1000:.0f} ms to the whole")
+    return Took(first, whole)
+
+
+@HOWS
+async def test_the_first_request_of_an_outage_waits_a_moment_and_the_others_do_not(
+    own_redis: RedisServer, how: How
+) -> None:
+    without: list[Took] = []
+    first: list[Took] = []
+    later: list[Took] = []
+    async with Model(PACE) as model, caching(model, own_redis.url) as gateway:
+        await timed(gateway, "to get warm")
+        for number in range(ROUNDS):
+            without.append(await timed(gateway, f"without {number:02}"))
+            async with outage(own_redis, how, gateway):
+                first.append(await timed(gateway, f"first {number:02}"))
+                later.append(await timed(gateway, f"later {number:02}"))
+    assert max(added(without, first)) < MOST_SECONDS
+    assert max(added(without, later)) < MOST_SECONDS / 3
+
+
+async def test_a_crowd_with_questions_of_their_own_waits_no_longer_than_one(own_redis: RedisServer) -> None:
+    without: list[Took] = []
+    within: list[Took] = []
+    async with Model(0.0) as model, caching(model, own_redis.url) as gateway:
+        await _asked_at_once(gateway, "to get warm")
+        for number in range(ROUNDS - 2):
+            without += await _asked_at_once(gateway, f"without {number}")
+            async with outage(own_redis, "pause", gateway):
+                within += await _asked_at_once(gateway, f"within {number}")
+    assert max(added(without, within)) < MOST_SECONDS
+
+
+async def _asked_at_once(gateway: Gateway, text: str) -> list[Took]:
+    return await asyncio.gather(*(timed(gateway, f"{text}, {number}", 0.0) for number in range(CROWD)))
+
+
+@HOWS
+async def test_a_reply_that_is_under_way_goes_on_as_if_nothing_were(own_redis: RedisServer, how: How) -> None:
+    without: list[Took] = []
+    within: list[Took] = []
+    async with Model() as model, caching(model, own_redis.url) as gateway:
+        for number in range(ROUNDS):
+            without.append(await _in_the_middle(gateway, model, f"without {number}"))
+            within.append(await _in_the_middle(gateway, model, f"within {number}", own_redis, how))
+    assert max(added(without, within)) < MOST_SECONDS / 3
+
+
+async def _in_the_middle(
+    gateway: Gateway, model: Model, text: str, redis: RedisServer | None = None, how: How = "kill"
+) -> Took:
+    """How much longer than the model itself what comes behind the first word took."""
+    loop = asyncio.get_running_loop()
+    async with crowd(*[gateway.address] * 2) as callers, AsyncExitStack() as stack:
+        for caller in callers:
+            await caller.ask(question(text), stream=True)
+        call = await model.call(text)
+        call.begin.set()
+        call.said[0].set()
+        await heads(callers)
+        if redis is not None:
+            await stack.enter_async_context(outage(redis, how, gateway))
+        began = loop.time()
+        call.go(PACE)
+        replies = await rests(callers)
+        took = loop.time() - began - PACE * len(words(text))
+        assert all(reply.whole(text) for reply in replies)
+        return Took(took, took)
+
+
+@HOWS
+async def test_who_follows_another_gateway_is_told_all_of_it_and_sharing_works_again(
+    own_redis: RedisServer, how: How
+) -> None:
+    async with (
+        Model() as model,
+        caching(model, own_redis.url) as one,
+        caching(model, own_redis.url) as other,
+        crowd(*[gateway.address for gateway in (one, other) for _ in range(3)]) as callers,
+    ):
+        call = await _ask_first_and_others(model, callers, "outage")
+        call.begin.set()
+        call.said[0].set()
+        await heads(callers)
+        async with outage(own_redis, how, one, other):
+            call.go(PACE)
+            told = await rests(callers[:3])
+            if how == "kill":
+                told += await rests(callers[3:])
+        if how == "pause":
+            told += await rests(callers[3:])
+        assert all(reply.whole("outage") for reply in told)
+        assert model.asked["outage"] == (1 if how == "pause" else 2)
+        again = await _ask_first_and_others(model, callers, "again")
+        again.go(PACE)
+        assert all(reply.whole("again") for reply in await all_heard(callers))
+        assert model.asked["again"] == 1
+
+
+@HOWS
+async def test_who_follows_and_was_told_nothing_yet_does_not_wait_for_redis(own_redis: RedisServer, how: How) -> None:
+    async with (
+        Model() as model,
+        caching(model, own_redis.url) as one,
+        caching(model, own_redis.url) as other,
+        crowd(one.address, other.address) as callers,
+    ):
+        call = await _ask_first_and_others(model, callers, "Hi")
+        await eventually(lambda: len(other.desk.cache._commons._reader) == 1)  # type: ignore[union-attr]
+        async with outage(own_redis, how, one, other):
+            async with asyncio.timeout(SOON_SECONDS):
+                (told,) = await all_heard(callers[1:])
+        assert told.whole("Hi")
+        call.go()
+        (told,) = await all_heard(callers[:1])
+        assert told.whole("Hi")
+        assert model.asked["Hi"] == 2
+
+
+async def _ask_first_and_others(model: Model, callers: list[Caller], text: str) -> Call:
+    await callers[0].ask(question(text), stream=True)
+    call = await model.call(text)
+    for caller in callers[1:]:
+        await caller.ask(question(text), stream=True)
+    return call
