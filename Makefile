@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format openapi lock bench compatibility interop
+.PHONY: help serve test check format openapi lock bench compatibility interop storms
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -13,6 +13,10 @@ serve: ## run the gateway (ARGS="--port 9000")
 test: ## run the tests (PYTEST_ARGS="-k cache")
 	@scripts/bootstrap dev
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+storms: ## ask at one moment what is equal, kill who answers and stop Redis, fifty times (SEEDS=200)
+	@scripts/bootstrap dev
+	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py $(PYTEST_ARGS)
 
 check: ## formatting, lint, types, import floors, generated files
 	@scripts/bootstrap dev
