@@ -83,13 +83,15 @@ class Model(ScriptedServer):
         return Counter(call.question for call in self.calls)
 
 
-FICKLE = "fickle"
-"""A question that begins so is answered in another way each time."""
+FICKLE, BRIEF = "fickle", "brief"
+"""A question that begins so is answered in another way each time, or later in less words."""
 
 
 def words(question: str, number: int = 0) -> list[str]:
     pick = random.Random(f"{question} {number}" if question.startswith(FICKLE) else question)
-    return [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(pick.randint(6, 40))]
+    count = pick.randint(6, 40)
+    spoken = [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(count)]
+    return spoken[:4] if question.startswith(BRIEF) and number else spoken
 
 
 def question(text: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from tests.live.caller import Caller
 from tests.live.gateway import eventually
 from tests.live.nursery import Nursery, Process, nursery
-from tests.live.storms import FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
+from tests.live.storms import BRIEF, FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +80,7 @@ class Fall:
 
     def __init__(self, seed: int, model: Model, victim: Process, survivor: Process) -> None:
         self.pick = random.Random(seed)
-        self.texts = (f"steady {seed}", f"{FICKLE} {seed}")
+        self.texts = (f"steady {seed}", f"{FICKLE if seed % 2 else BRIEF} {seed}")
         self.model, self.victim, self.survivor = model, victim, survivor
         self.seconds = 0.0
         """From the kill to the last reply's end."""
