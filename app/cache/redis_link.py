@@ -26,10 +26,8 @@ TIMEOUT_SECONDS = 0.1
 _LOG = logging.getLogger("parley.cache")
 _PROBE_SECONDS = 1.0
 _FIRST_REST_SECONDS = 0.1
-_LATE_SECONDS = 0.02
-"""A timer that is as late as that says that the process was busy, not the server."""
-_GLANCE_SECONDS = 0.02
-"""What a server's answer then still has to be found in."""
+_STEPS = 10
+"""A bound of time is counted in so many steps. One that takes longer counts once: it was this process that was busy."""
 _BUSY_SECONDS = 1.0
 """Nobody is busy for longer than that."""
 _TROUBLE = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
@@ -145,20 +143,18 @@ class RedisLink:
 async def _within(seconds: float) -> AsyncIterator[None]:
     """Raises TimeoutError for what the server had so long for, and did not do."""
     loop = asyncio.get_running_loop()
-    due = time.monotonic() + seconds
-    last = due + _BUSY_SECONDS
+    step, last = seconds / _STEPS, time.monotonic() + seconds + _BUSY_SECONDS
     timer: asyncio.TimerHandle
     async with asyncio.timeout(None) as limit:
 
-        def strike() -> None:
-            nonlocal due, timer
-            now = time.monotonic()
-            if now - due < _LATE_SECONDS or now > last:
+        def count(steps: int) -> None:
+            nonlocal timer
+            if steps == _STEPS or time.monotonic() > last:
                 limit.reschedule(loop.time())
-                return
-            due, timer = now + _GLANCE_SECONDS, loop.call_later(_GLANCE_SECONDS, strike)
+            else:
+                timer = loop.call_later(step, count, steps + 1)
 
-        timer = loop.call_later(seconds, strike)
+        timer = loop.call_later(step, count, 1)
         try:
             yield
         finally:
