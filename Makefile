@@ -16,7 +16,7 @@ test: ## run the tests (PYTEST_ARGS="-k cache")
 
 storms: ## ask at one moment what is equal, kill who answers and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev
-	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py $(PYTEST_ARGS)
+	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py tests/live/test_killed.py $(PYTEST_ARGS)
 
 check: ## formatting, lint, types, import floors, generated files
 	@scripts/bootstrap dev

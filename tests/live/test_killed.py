@@ -15,7 +15,7 @@ from tests.live.gateway import DONE, end, say
 from tests.live.test_shutdown import Process, process
 from tests.scripted import Reply, ScriptedServer
 
-ROUNDS = 4 * int(os.environ.get("PARLEY_SEEDS") or 2)
+ROUNDS = 4 * int(os.environ.get("SEEDS") or 2)
 SCRIPT = Reply([say("One"), end(), DONE], chunked=True)
 
 
