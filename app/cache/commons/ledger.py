@@ -94,7 +94,7 @@ class Ledger:
         self, link: RedisLink, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
     ) -> None:
         self._link = link
-        self._gate = asyncio.Semaphore(MAX_AT_ONCE)
+        self._gate, self._aside = asyncio.Semaphore(MAX_AT_ONCE), asyncio.Semaphore(MAX_AT_ONCE)
         self.lease_seconds = lease_seconds
         self._lease_ms = int(lease_seconds * 1000)
         self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
@@ -146,8 +146,9 @@ class Ledger:
         return {streams[text(stream)]: _records(entries) for stream, entries in rows}
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        """Nobody waits for it."""
-        await self.wait(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))), 0)
+        """Nobody waits for it; of many at once, each waits for its turn rather than taking a connection of its own."""
+        async with self._aside:
+            await self.wait(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))), 0)
 
     async def get(self, key: str) -> bytes | None:
         value: Any = await self.ask(lambda redis: redis.get(key))
