@@ -61,13 +61,19 @@ async def timed(gateway: Gateway, text: str, pace: float = PACE) -> Took:
 
 
 def added(without: list[Took], within: list[Took]) -> Took:
-    """To the median of either."""
-    first, whole = (
-        statistics.median(took[at] for took in within) - statistics.median(took[at] for took in without)
-        for at in range(2)
-    )
-    print(f"\nadded: {first * 1000:.0f} ms to the first word, {whole * 1000:.0f} ms to the whole")
-    return Took(first, whole)
+    """By the medians of both."""
+    print()
+    return Took(*(_added(name, [took[at] for took in without], [took[at] for took in within]) for at, name in _PARTS))
+
+
+_PARTS = tuple(enumerate(("the first word", "the whole")))
+
+
+def _added(name: str, without: list[float], within: list[float]) -> float:
+    usual = statistics.median(without)
+    low, middle, high = (pick(within) - usual for pick in (min, statistics.median, max))
+    print(f"added to {name}: {low * 1000:.0f} to {high * 1000:.0f} ms, median {middle * 1000:.0f} ms")
+    return middle
 
 
 @HOWS
