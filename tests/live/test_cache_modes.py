@@ -61,8 +61,9 @@ async def test_who_wants_a_kept_reply_or_none_costs_no_call(how: Json, stream: b
             await gateway.stored()
         found = await gateway.ask(stream=stream, **how)
         assert (found.status, found.label, gateway.calls) == (200, "hit", 1)
-        refused = await gateway.ask(stream=stream, **mode("only"), **said("no-cache"))
-        assert (refused.status, gateway.calls) == (504, 1)
+        for header in ("no-cache", "no-store"):
+            refused = await gateway.ask(stream=stream, **mode("only"), **said(header))
+            assert (refused.status, gateway.calls) == (504, 1)
 
 
 async def test_who_names_an_age_gets_no_older_reply(monkeypatch: pytest.MonkeyPatch) -> None:

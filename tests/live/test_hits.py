@@ -30,6 +30,7 @@ RICH = {
     ],
     "several segments": [think("A"), say("b"), think("C"), say("d"), say("e"), think("F"), end(), USAGE, DONE],
     "a call without an id, and no usage": [say("So:"), UNNAMED, end("tool_calls"), DONE],
+    "an end in a word of its own": [say("a"), end("eos"), USAGE, DONE],
     "several events in one read": [say("a") + say("b") + think("c"), b": alive\n\n", end() + USAGE + DONE],
 }
 ONE_BODY = b"""{"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant",
@@ -86,6 +87,7 @@ async def test_the_rich_replies_are_rich() -> None:
         "a thought, a text and two calls at once": ["reasoning_content", "content", "function_call", "function_call"],
         "several segments": ["reasoning_content", "content"] * 2 + ["reasoning_content"],
         "a call without an id, and no usage": ["content", "function_call"],
+        "an end in a word of its own": ["content"],
         "several events in one read": ["content", "reasoning_content"],
         "no stream": ["reasoning_content", "content", "function_call"],
     }
