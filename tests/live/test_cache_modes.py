@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from app.cache.stores.memory import MemoryStore
 
-from tests.live.caching import Asker, Json, caching
+from tests.live.caching import Asker, Json, caching, question
 from tests.live.gateway import DONE, end, say
 from tests.scripted import Reply, ScriptedServer
 
@@ -30,40 +30,45 @@ async def told(gateway: Asker, **how: Any) -> tuple[str, str]:
     return answer.label, answer.json["messages"][0]["content"]
 
 
-@pytest.mark.parametrize("how", [mode("refresh"), said("no-cache"), said("max-age=0"), said("max-age=soon")], ids=str)
-async def test_a_refreshed_reply_stands_in_place_of_the_old_one(how: Json, later: bool) -> None:
-    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream) as gateway:
-        assert await told(gateway) == ("miss", "old")
-        assert await told(gateway, **how) == ("refresh", "new")
-        if later:
-            await gateway.stored()
-        assert await told(gateway) == ("hit", "new")
-        assert gateway.calls == 2
+async def test_a_refreshed_reply_stands_in_place_of_the_old_one(later: bool) -> None:
+    hows = [mode("refresh"), said("no-cache"), said("max-age=0"), said("max-age=soon")]
+    async with ScriptedServer(*[OLD, NEW] * len(hows)) as upstream, caching(upstream) as gateway:
+        for how in hows:
+            asked = {"messages": question(str(how))}
+            assert await told(gateway, **asked) == ("miss", "old")
+            assert await told(gateway, **asked, **how) == ("refresh", "new")
+            if later:
+                await gateway.stored()
+            assert await told(gateway, **asked) == ("hit", "new")
+        assert gateway.calls == 2 * len(hows)
 
 
-@pytest.mark.parametrize("how", [mode("off"), said("no-store"), said("max-age=60, No-Store")], ids=str)
-async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one(how: Json, later: bool) -> None:
-    async with ScriptedServer(NEW, OLD, NEW) as upstream, caching(upstream) as gateway:
-        assert await told(gateway, **how) == ("bypass", "new")
-        assert await told(gateway) == ("miss", "old")
-        assert await told(gateway, **how) == ("bypass", "new")
-        assert await told(gateway) == ("hit", "old")
+async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one() -> None:
+    hows = [mode("off"), said("no-store"), said("max-age=60, No-Store")]
+    async with ScriptedServer(*[NEW, OLD, NEW] * len(hows)) as upstream, caching(upstream) as gateway:
+        for how in hows:
+            asked = {"messages": question(str(how))}
+            assert await told(gateway, **asked, **how) == ("bypass", "new")
+            assert await told(gateway, **asked) == ("miss", "old")
+            assert await told(gateway, **asked, **how) == ("bypass", "new")
+            assert await told(gateway, **asked) == ("hit", "old")
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("how", [mode("only"), said("only-if-cached")], ids=str)
-async def test_who_wants_a_kept_reply_or_none_costs_no_call(how: Json, stream: bool, later: bool) -> None:
+async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later: bool) -> None:
     async with ScriptedServer(OLD) as upstream, caching(upstream) as gateway:
-        missed = await gateway.ask(stream=stream, **how)
-        assert (missed.status, missed.json["error"]["code"], gateway.calls) == (504, "cache_miss", 0)
-        await gateway.ask()
-        if later:
-            await gateway.stored()
-        found = await gateway.ask(stream=stream, **how)
-        assert (found.status, found.label, gateway.calls) == (200, "hit", 1)
-        for header in ("no-cache", "no-store"):
-            refused = await gateway.ask(stream=stream, **mode("only"), **said(header))
-            assert (refused.status, gateway.calls) == (504, 1)
+        for calls, how in enumerate([mode("only"), said("only-if-cached")]):
+            asked = {"messages": question(str(how)), "stream": stream}
+            missed = await gateway.ask(**asked, **how)
+            assert (missed.status, missed.json["error"]["code"], gateway.calls) == (504, "cache_miss", calls)
+            await gateway.ask(**asked)
+            if later:
+                await gateway.stored()
+            found = await gateway.ask(**asked, **how)
+            assert (found.status, found.label, gateway.calls) == (200, "hit", calls + 1)
+            for header in ("no-cache", "no-store"):
+                refused = await gateway.ask(**asked, **mode("only"), **said(header))
+                assert (refused.status, gateway.calls) == (504, calls + 1)
 
 
 async def test_who_names_an_age_gets_no_older_reply(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,8 @@ def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
 
 
-@pytest.mark.parametrize("store", ["memory:", "sqlite"])
-async def test_a_hit_is_told_as_the_reply_itself_was(store: str, later: bool, tmp_path: Path) -> None:
+async def test_a_hit_is_told_as_the_reply_itself_was(later: bool, tmp_path: Path) -> None:
+    store = "sqlite" if later else "memory:"
     async with ByQuestion({**SCRIPTS}) as upstream, caching(upstream, url=url_of(store, tmp_path)) as gateway:
         for way in WAYS:
             for name in SCRIPTS:
@@ -67,7 +67,8 @@ async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str, monke
     monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
     async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream) as gateway:
         live = {way.name: alike(told(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
-        for writer in WAYS:
+        writers = WAYS[list(SCRIPTS).index(name) % 3 :: 3]
+        for writer in writers:
             assert (await writer.ask(gateway)).label == "miss"
             await gateway.stored()
             for reader in WAYS:
@@ -75,7 +76,7 @@ async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str, monke
                 assert hit.label == "hit"
                 assert alike(told(hit)) == live[reader.name], (writer.name, reader.name)
             assert await gateway.gateway.desk.cache.purge() == 1
-        assert gateway.calls == 2 * len(WAYS)
+        assert gateway.calls == len(WAYS) + len(writers)
 
 
 async def test_the_rich_replies_are_rich() -> None:

@@ -23,6 +23,7 @@ CASES = [case for case in load_cases() if case["upstream_kind"] != "error"]
 
 @pytest.fixture(autouse=True)
 def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
 
 
@@ -50,7 +51,7 @@ async def test_every_case_that_is_kept_is_told_as_the_first_time() -> None:
             upstream.scripts[case["id"]] = _scripted(case)
             functions = [{"name": name} for name in case["request"].get("tools", [])]
             asked = {"model": case["id"], **({"functions": functions} if functions else {})}
-            if found := await differences(gateway, seed, 3, case_is_kept(case), **asked):
+            if found := await differences(gateway, seed, 2, case_is_kept(case), **asked):
                 wrong[case["id"]] = found
     assert wrong == {}
 
