@@ -5,6 +5,7 @@ What the gateway knows by a name of its own is translated; everything else a cal
 caller said them: what `POST /v1/chat` has in `generate_cfg` stands at the top here.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -37,7 +38,7 @@ _REFUSED = {
 _OPTIONS = {"include_usage", "include_obfuscation"}
 """Of `stream_options`. Padding against listeners is never sent, and nobody can rely on it."""
 _TRANSLATED = {"stream_options", "function_call"}
-_PLACES = ("generate_cfg.extra_body.", "generate_cfg.")
+_INNER = re.compile(r"generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 
 def read_completion(raw: bytes | bytearray, limits: Limits) -> Reading:
@@ -137,7 +138,8 @@ def _each(error: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _at_the_top(place: str, choice: str = "function_choice") -> str:
-    inner = next((place.removeprefix(prefix) for prefix in _PLACES if place.startswith(prefix)), place)
+    found = _INNER.match(place)
+    inner = place[found.end() :] if found else place
     return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
 
 

@@ -167,6 +167,8 @@ def test_a_strict_tool_stays_strict() -> None:
         ({"cache": {"mode": "sometimes"}}, "cache.mode"),
         ({"response_format": {"x": float("inf")}}, "response_format.x"),
         ({"odd": {"x": [float("nan")]}}, "odd.x[0]"),
+        ({"": float("nan")}, '[""]'),
+        ({"very odd": float("nan")}, '["very odd"]'),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_the_callers_name_for_it(body: Json, param: str | None) -> None:
