@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from app.api.stepping import Rest
 from app.errors import BadRequest, BodyTimeout, TooLarge
 
 Scope: TypeAlias = dict[str, Any]
@@ -21,9 +22,15 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
             raise TooLarge(f"the body has more than {max_bytes} bytes")
         if name == b"content-encoding" and value.lower() != b"identity":
             raise BadRequest("a body must not be compressed")
+    reading = _received(receive, max_bytes)
+    try:
+        waiting = reading.send(None)
+    except StopIteration as done:
+        body: bytes | bytearray = done.value
+        return body
     try:
         async with asyncio.timeout(seconds):
-            return await _received(receive, max_bytes)
+            return await Rest(reading, waiting)
     except TimeoutError:
         raise BodyTimeout(f"the body did not come within {seconds:g} s") from None
 

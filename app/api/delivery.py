@@ -50,7 +50,7 @@ class Delivery:
     ) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._out = Outgoing(send, self)
+        self._out = Outgoing(send)
         self._encoder = encoder
         self.info = info
         self._stream = stream
@@ -216,7 +216,7 @@ class Delivery:
 
     def _step(self, message: dict[str, Any]) -> None:
         if not self.gone:
-            self._out.put(message)
+            self._out.put(message, self)
 
     def on_blocked(self) -> None:
         if self._reply is not None:

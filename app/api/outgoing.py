@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias
+
+from app.api.stepping import Rest
 
 Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
@@ -22,9 +24,10 @@ class Sender(Protocol):
 
 
 class Outgoing:
-    def __init__(self, send: Send, sender: Sender) -> None:
+    """It does not hold its sender, who holds it: neither would go before the garbage is collected."""
+
+    def __init__(self, send: Send) -> None:
         self._send = send
-        self._sender = sender
         self._loop = asyncio.get_running_loop()
         self._queue: deque[dict[str, Any]] = deque()
         self._flusher: asyncio.Task[None] | None = None
@@ -35,7 +38,7 @@ class Outgoing:
     def blocked(self) -> bool:
         return self._flusher is not None
 
-    def put(self, message: dict[str, Any]) -> None:
+    def put(self, message: dict[str, Any], sender: Sender) -> None:
         """Send now, as far as it goes without waiting."""
         if self._flusher is not None:
             self._queue.append(message)
@@ -46,46 +49,24 @@ class Outgoing:
         except StopIteration:
             return
         except Exception:
-            self._sender.leave()
+            sender.leave()
             return
         self.blocked_since = self._loop.time()
-        self._sender.on_blocked()
-        self._flusher = self._loop.create_task(self._flush(_Rest(coroutine, waiting)))
+        sender.on_blocked()
+        self._flusher = self._loop.create_task(self._flush(Rest(coroutine, waiting), sender))
 
-    async def _flush(self, rest: "_Rest") -> None:
+    async def _flush(self, rest: Rest[None], sender: Sender) -> None:
         try:
             await rest
             while self._queue:
                 self.blocked_since = self._loop.time()
                 await self._send(self._queue.popleft())
         except Exception:
-            self._sender.leave()
+            sender.leave()
             return
         self._flusher = None
-        self._sender.on_clear()
+        sender.on_clear()
 
     def close(self) -> None:
         if self._flusher is not None:
             self._flusher.cancel()
-
-
-class _Rest:
-    """What is left of a coroutine that was stepped by hand and wants to wait."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waiting: Any) -> None:
-        self._coroutine = coroutine
-        self._waiting = waiting
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        waiting = self._waiting
-        while True:
-            try:
-                value = yield waiting
-            except BaseException as error:
-                thrown: BaseException | None = error
-            else:
-                thrown = None
-            try:
-                waiting = self._coroutine.throw(thrown) if thrown is not None else self._coroutine.send(value)
-            except StopIteration:
-                return

@@ -41,7 +41,8 @@ class ThinkStage:
         """What stands before it and waits with it."""
         self._thought = False
         """The thought that is open has text: line breaks no longer lead it."""
-        self._state: Callable[[list[Event]], bool] = self._start
+        self._state: Callable[[ThinkStage, list[Event]], bool] = ThinkStage._start
+        """As the class has it: a method of this very one would keep it from going when it is done."""
         self._passing = mode == "off"
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -51,7 +52,7 @@ class ThinkStage:
         for event in events:
             if type(event) is TextDelta and not event.refusal and not self._passing:
                 self._held += event.text
-                while self._held and self._state(out):
+                while self._held and self._state(self, out):
                     pass
             else:
                 if type(event) is not Extra and not self._passing:
@@ -65,23 +66,23 @@ class ThinkStage:
         if (
             isinstance(event, ReasoningDelta)
             or isinstance(event, CallDelta)
-            and self._state in (self._start, self._seek)
+            and self._state in (ThinkStage._start, ThinkStage._seek)
             and self._mode in ("leading", "auto_close")
         ):
             self._pass()
 
     def _flush(self, out: list[Event]) -> None:
         held, self._held = self._released(self._held), ""
-        if held and self._state == self._think:
+        if held and self._state == ThinkStage._think:
             self._think_text(held, out)
         elif held:
             out.append(TextDelta(held))
-        if self._state == self._seek:
-            self._state = self._start
+        if self._state == ThinkStage._seek:
+            self._state = ThinkStage._start
 
     def _pass(self) -> None:
         self._passing = True
-        self._state = self._text
+        self._state = ThinkStage._text
 
     def _start(self, out: list[Event]) -> bool:
         """True when the state has changed and what is held must be looked at again."""
@@ -95,11 +96,11 @@ class ThinkStage:
             return False
         self._held = self._released(text)
         if self._mode == "auto_close":
-            self._state = self._seek
+            self._state = ThinkStage._seek
         elif self._mode == "forced_open":
             self._begin(self._held)
         else:
-            self._state = self._text
+            self._state = ThinkStage._text
         return True
 
     def _seek(self, out: list[Event]) -> bool:
@@ -127,12 +128,12 @@ class ThinkStage:
     def _begin(self, rest: str) -> None:
         self._held = rest
         self._thought = False
-        self._state = self._think
+        self._state = ThinkStage._think
 
     def _end(self, rest: str) -> None:
         self._kept.clear()
         self._held = rest
-        self._state = self._after
+        self._state = ThinkStage._after
 
     def _think(self, out: list[Event]) -> bool:
         if not self._thought:
@@ -176,7 +177,7 @@ class ThinkStage:
     def _after(self, out: list[Event]) -> bool:
         self._held = self._held.lstrip(_BREAKS)
         if self._held:
-            self._state = self._text
+            self._state = ThinkStage._text
         return bool(self._held)
 
     def _text(self, out: list[Event]) -> bool:
