@@ -158,7 +158,7 @@ class Gateway:
         warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
         retries = params.get("max_retries")
         return Prepared(
-            replace(route, ways=tuple(way for way, _ in bodies)),
+            route if len(bodies) == len(route.ways) else replace(route, ways=tuple(way for way, _ in bodies)),
             replace(request, messages=()),
             tuple(body.data for _, body in bodies),
             tuple(warnings),

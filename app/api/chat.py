@@ -28,6 +28,8 @@ from app.steps.media import Wanted
 LARGE_BYTES = 256 * 1024
 """Bodies above it are read and prepared in another thread: others are answered meanwhile."""
 
+NOTHING_SAID = CacheControl()
+
 
 class ChatEndpoint:
     """`read` makes a request of a body; `face` is its name in the logs; `shape` says errors known before it is read."""
@@ -122,7 +124,7 @@ class ChatEndpoint:
 
 
 def _control(reading: Reading, scope: Scope, route: Route) -> Control:
-    said = reading.envelope.cache or CacheControl()
+    said = reading.envelope.cache or NOTHING_SAID
     headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
     enabled = route.cache_seconds is not None
     return control(said.mode, said.ttl_seconds, headers, enabled=enabled)

@@ -91,7 +91,7 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
     """Raises InvalidInput with every violation, in the form of the reply's format."""
     name, mixed = (envelope.format, []) if envelope.format != "auto" else detect(envelope.messages)
     form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]
-    _refuse(list(too_many(dict(envelope), limits)), reply)
+    _refuse(list(too_many(vars(envelope), limits)), reply)
     found = list(_beyond(envelope, limits))
     decoded = form.decode(envelope.messages, envelope.options)
     found += mixed

@@ -33,12 +33,17 @@ class Bag(BaseModel):
     call: dict[str, Any] = {}
 
 
+NO_BAG = Bag()
+
+
 def opened(extra: Mapping[str, Any]) -> tuple[Bag, dict[str, Any]]:
     """(the bag, `extra` without it). What is no bag of ours stays where it is."""
+    if KEY not in extra:
+        return NO_BAG, dict(extra)
     try:
         bag = Bag.model_validate(extra.get(KEY))
     except ValidationError:
-        return Bag(), dict(extra)
+        return NO_BAG, dict(extra)
     return bag, {key: value for key, value in extra.items() if key != KEY}
 
 
