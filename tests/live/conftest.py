@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.redis_server import RedisServer
+
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
@@ -16,3 +18,12 @@ def later(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     if request.param == "later":
         monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
     return bool(request.param == "later")
+
+
+@pytest.fixture(params=["null:", "redis"])
+def url(request: pytest.FixtureRequest) -> str:
+    """Of a cache that stores nothing, and of one that other gateways share."""
+    if request.param == "null:":
+        return "null:"
+    server: RedisServer = request.getfixturevalue("shared_redis")
+    return server.url

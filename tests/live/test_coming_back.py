@@ -26,16 +26,6 @@ from tests.scripted import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-ROOMS = ["null:", "redis"]
-
-
-@pytest.fixture(params=ROOMS)
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "null:":
-        return "null:"
-    server: RedisServer = request.getfixturevalue("shared_redis")
-    return server.url
-
 
 @pytest.fixture
 def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,16 +25,6 @@ from tests.scripted import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-ROOMS = ["null:", "redis"]
-
-
-@pytest.fixture(params=ROOMS)
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "null:":
-        return "null:"
-    server: RedisServer = request.getfixturevalue("shared_redis")
-    return server.url
-
 
 async def test_a_call_that_nobody_listens_to_is_given_up(url: str) -> None:
     async with ScriptedServer(Reply([say("One"), asyncio.Event()])) as upstream, caching(upstream, url) as gateway:
