@@ -161,3 +161,11 @@ def own_redis() -> Iterator[RedisServer]:
     """A server that a test may pause, kill and start again."""
     with running_redis() as server:
         yield server
+
+
+def store_url(request: pytest.FixtureRequest) -> str:
+    """What a fixture's parameter names: a URL as it stands, or `redis`, the server that all tests share."""
+    if request.param != "redis":
+        return str(request.param)
+    server: RedisServer = request.getfixturevalue("shared_redis")
+    return server.url

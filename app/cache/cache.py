@@ -54,14 +54,14 @@ class Cache:
         self.counts[origin.label] += 1
         return reply
 
-    def _hit(self, question: Question, stored: "Recorded") -> Reply:
+    def _hit(self, question: Question, stored: Recorded) -> Reply:
         question.origin.label = "hit"
         question.found(stored)
         return stored.listen(self._rules.pace)
 
     # -- what is stored -----------------------------------------------------------------------------------------------
 
-    async def _stored(self, question: Question) -> "Recorded | None":
+    async def _stored(self, question: Question) -> Recorded | None:
         flight = self._flights.get(question.key)
         if flight is not None and flight.ended:
             return _young(question, flight.log, flight.finished_at)
@@ -118,9 +118,7 @@ class Cache:
         async def start() -> Reply:
             return await self._begun(question, flight, lead)
 
-        flight = Flight(start, lambda flight: self._over(question, flight))
-        self._beat.add(flight)
-        self._all.add(flight)
+        flight = self._take_off(start, lambda flight: self._over(question, flight))
         if question.control.share:
             self._flights[question.key] = flight
         return flight
@@ -148,6 +146,13 @@ class Cache:
                 flight.followed = not led
                 return reply
         raise AssertionError("the second chance returns or raises")
+
+    def _take_off(self, start: Lead, over: Callable[[Flight], None]) -> Flight:
+        """`over` sees to it that the flight is `_landed`."""
+        flight = Flight(start, over)
+        self._beat.add(flight)
+        self._all.add(flight)
+        return flight
 
     def _landed(self, flight: Flight) -> None:
         self._beat.discard(flight)
@@ -229,10 +234,7 @@ class Cache:
         async def start() -> Reply:
             return followed
 
-        flight = Flight(start, self._landed)
-        self._beat.add(flight)
-        self._all.add(flight)
-        return flight
+        return self._take_off(start, self._landed)
 
     # -- looking after it ---------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.redis_server import RedisServer
+from tests.redis_server import store_url
 
 
 @pytest.fixture
@@ -23,7 +23,4 @@ def later(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 @pytest.fixture(params=["null:", "redis"])
 def url(request: pytest.FixtureRequest) -> str:
     """Of a cache that stores nothing, and of one that other gateways share."""
-    if request.param == "null:":
-        return "null:"
-    server: RedisServer = request.getfixturevalue("shared_redis")
-    return server.url
+    return store_url(request)

@@ -14,7 +14,7 @@ from tests.inprocess import restored_logging
 from tests.live.caller import calling
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.resuming import QUESTION, asked, caching
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, store_url
 from tests.scripted import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -31,12 +31,9 @@ def no_afterglow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "GLOW_MS", 0)
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory:", "sqlite", "redis"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "redis":
-        server: RedisServer = request.getfixturevalue("shared_redis")
-        return server.url
-    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/cache.db"
+    return f"sqlite:///{tmp_path}/cache.db" if request.param == "sqlite" else store_url(request)
 
 
 async def replied(gateway: Gateway, model: str, seed: int = 0, **more: Any) -> str:

@@ -22,7 +22,7 @@ from tests.live.resuming import (
     started,
     told,
 )
-from tests.redis_server import RedisServer
+from tests.redis_server import store_url
 from tests.scripted import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -30,10 +30,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["memory:", "redis"])
 def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "memory:":
-        return "memory:"
-    server: RedisServer = request.getfixturevalue("shared_redis")
-    return server.url
+    return store_url(request)
 
 
 async def test_a_cancelled_stream_ends_with_that_failure_and_nothing_is_kept(url: str) -> None:
