@@ -203,6 +203,23 @@ def test_the_image_is_labelled_with_the_projects_version() -> None:
     assert f'org.opencontainers.image.version="{PROJECT["version"]}"' in final_stage()["LABEL"][-1]
 
 
+def test_the_licence_is_the_same_everywhere() -> None:
+    assert PROJECT["license"] == "Apache-2.0" and PROJECT["license-files"] == ["LICENSE"]
+    assert f'org.opencontainers.image.licenses="{PROJECT["license"]}"' in final_stage()["LABEL"][-1]
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text and "Version 2.0, January 2004" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"])
+def test_a_page_at_the_top_links_only_to_files_that_exist(page: str) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#]+)\)", (ROOT / page).read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_command_keeps_its_name_whatever_the_distribution_is_called() -> None:
+    assert (PROJECT["name"], PROJECT["scripts"]) == ("parley-gateway", {"parley": "app.cli:main"})
+
+
 def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any]) -> None:
     assert [name for name, service in compose.items() if "profiles" not in service] == ["gateway"]
 
