@@ -93,6 +93,7 @@ class Server(_Section):
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "console", "json"] = "auto"
 
 
 class Upstream(_Section):
