@@ -107,6 +107,7 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         tools=tools,
         params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
         text_joiner=form.text_joiner,
+        policy=form.policy,
     )
     return Reading.model_construct(
         envelope=envelope, reply_format=reply, request=request, warnings=tuple(decoded.warnings)

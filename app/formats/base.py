@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from app.chat.events import Event
-from app.chat.messages import Message
+from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.reply import Origin
 from app.errors import Violation
 
@@ -103,3 +103,5 @@ class Format:
     """The body of an HTTP error, from `ParleyError.to_dict`."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""
+    policy: PromptPolicy = PLAIN
+    """What the framework of this format does to a conversation before a model sees it."""

@@ -4,7 +4,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.chat.messages import MediaKind
+from app.chat.messages import MediaKind, NamedMedia
 
 TextTools: TypeAlias = Literal[
     "hermes",
@@ -80,7 +80,11 @@ class Profile(BaseModel):
     continuation: Literal["fold", "prefix", "partial", "continue_final_message", "send", "refuse"] = "fold"
     """How a last assistant message is gone on with: `prefix` and `partial` are fields of that message (DeepSeek's on
     its /beta URL only), `continue_final_message` is one of the body, `send` means that the server does it anyway;
-    `fold` puts the text behind the user's message, for models that cannot."""
+    `fold` is for models that cannot: Qwen-Agent's format has the text put behind the user's message, the other formats
+    send both messages, as their clients do; `refuse` answers with an error."""
+    assistant_last: bool = True
+    """A conversation may end with an assistant's message that is not gone on with. Where it may not, the text is put
+    behind the user's message in every format, with a warning."""
 
     max_input_tokens: int | None = Field(default=None, ge=1)
     """Longer conversations are cut before they are sent; the caller's own `max_input_tokens` wins."""
@@ -104,8 +108,10 @@ class Profile(BaseModel):
     """Images above it are encoded smaller; sound, film and files whose bytes are read are refused above it."""
     file_text: bool = True
     """A file that the model does not take is read and its text inserted; else only its name is told."""
-    name_media: Literal["untaken", "with_tools"] = "with_tools"
-    """Media of users named in words: those that the model does not take, or where there are tools all (Qwen-Agent)."""
+    name_media: NamedMedia | None = None
+    """Media of users named in words: `never`, `untaken` those that the model does not take, `with_tools` where there
+    are tools all. None: as the request's format has it, `with_tools` for Qwen-Agent's, `never` for the others. What is
+    neither taken nor named nor read as text is refused."""
     video_frames: Literal["video", "images"] = "video"
     """A list of frames: DashScope's `video` part, or one image part each."""
 
@@ -170,6 +176,7 @@ SHAPES_REQUESTS = frozenset(
         "alternate",
         "assistant_after_tool",
         "continuation",
+        "assistant_last",
         "max_input_tokens",
         "tokenizer",
         "media_tokens",

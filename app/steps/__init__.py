@@ -16,8 +16,9 @@ from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
+from app.steps.empty import without_empty_turns
 from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
-from app.steps.language import language
+from app.steps.language import language, own_words
 from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
 from app.steps.stop_words import StopStage, stop_words
@@ -49,9 +50,10 @@ def prepare(
     `media` is what became of everything that `wanted` named.
     """
     warnings = check(request, profile)
+    request = without_empty_turns(request)
     lang = language(request)  # of what was said, before names and texts of files stand in it
+    request, unseen = apply(request, profile, media, own_words(request, lang))
     request = replace(request, params={**request.params, "lang": lang})
-    request, unseen = apply(request, profile, media, lang)
     warnings += unseen
     request = with_default_system(request, profile, lang)
     if told_in_words(request, profile):

@@ -25,7 +25,8 @@ def group(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
 
 def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     reasoning = _reasoning(one, profile)
-    if not one.texts and not one.calls and one.reasonings and reasoning is None:
+    details = one.details if profile.replay_details else []
+    if not one.texts and not one.calls and reasoning is None and not details:
         return []
     message: dict[str, Any] = {"role": "assistant"}
     if one.name and profile.names == "all":
@@ -35,8 +36,8 @@ def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]
         content = _tagged(reasoning, content, profile)
     elif reasoning is not None:
         message[profile.replay_reasoning] = reasoning
-    if one.details and profile.replay_details:
-        message["reasoning_details"] = one.details
+    if details:
+        message["reasoning_details"] = details
     if content or not one.calls:
         message["content"] = content
     elif profile.empty_content != "omit":

@@ -170,6 +170,7 @@ SPECIAL: dict[str, list[Any]] = {
     "think_interrupt": ["<tool_call>"],
     "text_tools": ["hermes", "harmony"],
     "continuation": ["partial"],
+    "name_media": ["never", "untaken", "with_tools"],
     "default_system": [{"en": "Hello"}],
     "tokenizer": [],
     "media_tokens": [{"image": 1}],

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
 from app.errors import InvalidInput
+from app.formats.qwen import QWEN_AGENT
 from app.profiles import Profile
 from app.steps.fncall import fncall_request, fncall_stage
 
@@ -19,7 +20,7 @@ PICTURE = Media("image", ("https://example.com/cat.png",))
 
 
 def said(*messages: Message, profile: Profile = NOUS, tools: tuple[Tool, ...] = (F,), **params: Any) -> list[Message]:
-    request = ChatRequest("m", (ASKED, *messages), tools, params)
+    request = ChatRequest("m", (ASKED, *messages), tools, params, policy=QWEN_AGENT)
     made, _ = fncall_request(request, profile)
     assert request.tools == tools
     return list(made.messages)
