@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import from_json
 
 from app.api.limits import Limits, odd_values, too_many
-from app.api.tools import read_tools
+from app.api.tools import read_tools, unknown_keys
 from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
@@ -110,7 +110,10 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         policy=form.policy,
     )
     return Reading.model_construct(
-        envelope=envelope, reply_format=reply, request=request, warnings=tuple(decoded.warnings)
+        envelope=envelope,
+        reply_format=reply,
+        request=request,
+        warnings=(*decoded.warnings, *unknown_keys(field, envelope.functions or envelope.tools or ())),
     )
 
 

@@ -15,8 +15,19 @@ NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
+class CacheMark:
+    """`cache_control` of a content part or a tool: up to here the model's server is to cache the prompt."""
+
+    value: Mapping[str, Any]
+    """As the caller wrote it."""
+    path: str
+    """Where it stood in the request, for warnings."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     text: str
+    mark: CacheMark | None = None
     kind: Literal["text"] = "text"
 
 
@@ -40,6 +51,7 @@ class Media:
     """Where it stood in the request, for errors."""
     name: str | None = None
     """The file's name where the caller gave one; else it is read from the URL."""
+    mark: CacheMark | None = None
     kind: Literal["media"] = "media"
 
 
@@ -83,6 +95,7 @@ class Tool:
     name: str
     schema: Mapping[str, Any]
     """The function object as the caller gave it, without a wrapper."""
+    mark: CacheMark | None = None
 
 
 NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]

@@ -103,5 +103,7 @@ class Format:
     """The body of an HTTP error, from `ParleyError.to_dict`."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""
+    keeps_marks: bool = False
+    """Its content parts can have a `cache_control`."""
     policy: PromptPolicy = PLAIN
     """What the framework of this format does to a conversation before a model sees it."""

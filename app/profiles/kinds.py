@@ -55,6 +55,7 @@ KINDS: dict[str, Profile] = {
     ),
     "dashscope": _kind(
         max_thinking_budget=38912,
+        cache_control=True,
         continuation="partial",
         media=("image", "audio", "video"),
     ),
@@ -99,6 +100,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="reasoning_max_tokens",
         replay_reasoning="reasoning",
         replay_details=True,
+        cache_control=True,
         audio="base64",
     ),
     "groq": _kind(

@@ -144,6 +144,10 @@ class Profile(BaseModel):
     valid_arguments: bool = True
     """The server refuses history whose arguments are no JSON object: broken ones are wrapped as `{"_raw": "…"}`."""
 
+    cache_control: bool = False
+    """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic); for
+    others it is left out with a warning."""
+
     stream_usage: bool = True
     """Usage in a stream is asked for by `stream_options.include_usage`."""
 
@@ -202,6 +206,7 @@ SHAPES_REQUESTS = frozenset(
         "text_parts",
         "call_ids",
         "valid_arguments",
+        "cache_control",
         "stream_usage",
     }
 )

@@ -19,6 +19,7 @@ from app.steps.continuation import continued
 from app.steps.empty import without_empty_turns
 from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
 from app.steps.language import language, own_words
+from app.steps.marks import without_marks
 from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
 from app.steps.stop_words import StopStage, stop_words
@@ -50,7 +51,8 @@ def prepare(
     `media` is what became of everything that `wanted` named.
     """
     warnings = check(request, profile)
-    request = without_empty_turns(request)
+    request, unmarked = _with_known_marks(without_empty_turns(request), profile)
+    warnings += unmarked
     lang = language(request)  # of what was said, before names and texts of files stand in it
     request, unseen = apply(request, profile, media, own_words(request, lang))
     request = replace(request, params={**request.params, "lang": lang})
@@ -70,6 +72,14 @@ def prepare(
         request, said = continued(request, profile)
         warnings += said
     return request, warnings
+
+
+def _with_known_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    if not profile.cache_control:
+        return without_marks(request, "this model's server does not know cache_control")
+    if emulated(request, profile):
+        return without_marks(request, "the prompt is rewritten to explain functions in it")
+    return request, []
 
 
 def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:

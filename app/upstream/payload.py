@@ -8,7 +8,7 @@ does not undo the thinking switch.
 from collections.abc import Mapping
 from typing import Any
 
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.params import UNSENT
 from app.profiles import Profile
@@ -103,7 +103,7 @@ class _Building:
             if choice not in (None, "auto", "none"):
                 self._refuse(name, "there are no functions to choose from")
             return
-        self._body["tools"] = [{"type": "function", "function": dict(tool.schema)} for tool in self._tools]
+        self._body["tools"] = [_tool(tool) for tool in self._tools]
         if choice is not None:
             self._choice(name, choice)
         name, parallel = self._either("parallel_function_calls", "parallel_tool_calls")
@@ -180,6 +180,11 @@ class _Building:
                 self._refuse(f"extra_body.{name}", "is no field that this model's server takes")
             else:
                 self._body[name] = _laid_over(self._body.get(name), extra[name])
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": "function", "function": dict(tool.schema)}
+    return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 
 def _chosen_name(choice: Any) -> str | None:

@@ -68,12 +68,16 @@ def _results(one: Group) -> list[dict[str, Any]]:
 def _content(parts: list[Text | Media]) -> Any:
     if not parts:
         return ""
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], Text) and not parts[0].mark:
         return parts[0].text
     return [_part(part) for part in parts]
 
 
 def _part(part: Text | Media) -> dict[str, Any]:
+    return _unmarked(part) | ({"cache_control": dict(part.mark.value)} if part.mark else {})
+
+
+def _unmarked(part: Text | Media) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     url = part.urls[0]

@@ -90,7 +90,7 @@ class _Rewriting:
         if self._takes(part):
             return [_inlined(part, found, self._names.of(part))]
         return [
-            Text(rendered(name, one, self._lang))
+            Text(rendered(name, one, self._lang), part.mark)
             for name, one in zip(self._names.of(part), found, strict=True)
             if isinstance(one, FileText)
         ]
