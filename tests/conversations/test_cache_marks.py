@@ -113,7 +113,7 @@ def test_a_mark_in_a_function_stands_beside_it(gateway: Gateway, tool: Json) -> 
 
 
 def test_merged_messages_keep_what_is_cached_apart(gateway: Gateway) -> None:
-    systems = [{"role": "system", "content": [marked("a")]}, {"role": "system", "content": "b"}]
+    systems: list[Json] = [{"role": "system", "content": [marked("a")]}, {"role": "system", "content": "b"}]
     body, _ = gateway.sent("merging", [*systems, {"role": "user", "content": "Hi"}])
     assert body["messages"][0]["content"] == [marked("a"), text("\n\nb")]
 

@@ -272,7 +272,11 @@ EMPTY: dict[str, list[Json]] = {
         {"type": "AssistantMessage", "source": "assistant", "content": ""},
         {"type": "TextMessage", "source": "assistant", "content": ""},
     ],
-    "agentscope": [{"name": "a", "role": "assistant", "content": content} for content in ("", [], None)],
+    "agentscope": [
+        {"name": "a", "role": "assistant", "content": ""},
+        {"name": "a", "role": "assistant", "content": []},
+        {"name": "a", "role": "assistant", "content": None},
+    ],
     "agentscope2": [
         {"name": "a", "role": "assistant", "content": []},
         {"name": "a", "role": "assistant", "content": [{"type": "text", "text": ""}]},

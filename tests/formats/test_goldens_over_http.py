@@ -9,8 +9,8 @@ import pytest
 from app.errors import InvalidInput
 from app.profiles import Profile
 
+from tests.formats.agentscope.cases import sent as sent_for_agentscope
 from tests.formats.agentscope.test_requests import CASES, DEEPSEEK, OPENAI
-from tests.formats.agentscope.test_requests import sent as sent_for_agentscope
 from tests.formats.autogen.recorded import read
 from tests.formats.autogen.test_requests import AGENTS, PROFILE, REQUESTS, TRANSCRIPTS
 from tests.formats.autogen.test_requests import PROFILES as AUTOGEN_PROFILES
