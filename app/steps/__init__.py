@@ -16,7 +16,14 @@ from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
-from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
+from app.steps.fncall import (
+    emulated,
+    fncall_request,
+    fncall_stage,
+    fncall_stop_words,
+    fncall_traits,
+    told_in_words,
+)
 from app.steps.language import language
 from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
@@ -78,7 +85,7 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     stages: list[Stage | None] = []
     if profile.inline_think != "off":
         stages.append(ThinkStage(profile.inline_think, profile.think_tags, profile.think_interrupt))
-    if words := stop_words(request.params):
+    if words := stop_words(request.params, fncall_stop_words(request, profile)):
         stages.append(StopStage(words))
     if emulated(request, profile):
         stages.append(fncall_stage(request, profile, reply_id))
@@ -93,7 +100,7 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     """What `reply_stages` looks at in a request, as JSON. Equal replies to requests of equal traits read alike, where
     the profiles agree in `READS_REPLIES`."""
     traits: dict[str, Any] = {}
-    if words := stop_words(request.params):
+    if words := stop_words(request.params, fncall_stop_words(request, profile)):
         traits["stop"] = words
     if emulated(request, profile):
         traits["calls"] = fncall_traits(request, profile)

@@ -14,13 +14,14 @@ from app.chat.events import Event, Extra, Finish, TextDelta
 from app.steps.thinking import held_suffix
 
 
-def stop_words(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words to look for; none where the caller wants them left in the reply."""
+def stop_words(params: Mapping[str, Any], own: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words to look for, `own` are the gateway's; none where the caller wants them left in the reply."""
     body = params.get("extra_body") or {}
     if params.get("skip_stopword_postproc") or body.get("include_stop_str_in_output"):
         return ()
     stop = params.get("stop") or ()
-    return tuple(word for word in ([stop] if isinstance(stop, str) else stop) if word)
+    words = [stop] if isinstance(stop, str) else list(stop)
+    return tuple(word for word in dict.fromkeys([*words, *own]) if word)
 
 
 class StopStage:

@@ -4,6 +4,7 @@ The wording is Qwen-Agent's, byte for byte: the models were trained on it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
@@ -79,11 +80,15 @@ def qwen_request(request: ChatRequest) -> ChatRequest:
     if chosen.name:
         _force(messages, chosen.name)
     block = system_block(request.tools, language(request), several=parallel(request))
-    made = without_tools(request, folded(with_system(messages, block, joiner), joiner))
-    stop = made.params.get("stop") or []
+    return with_stop_words(without_tools(request, folded(with_system(messages, block, joiner), joiner)))
+
+
+def with_stop_words(request: ChatRequest) -> ChatRequest:
+    """The request with the prompt's own stop words behind the caller's."""
+    stop = request.params.get("stop") or []
     words = [stop] if isinstance(stop, str) else list(stop)
     words += [word for word in STOP_WORDS if word not in words]
-    return ChatRequest(made.model, made.messages, (), {**made.params, "stop": words}, joiner)
+    return replace(request, params={**request.params, "stop": words})
 
 
 def system_block(tools: Sequence[Tool], lang: Language, *, several: bool) -> str:
