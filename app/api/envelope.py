@@ -107,6 +107,7 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         tools=tools,
         params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
         text_joiner=form.text_joiner,
+        stream=envelope.stream,
     )
     return Reading.model_construct(
         envelope=envelope, reply_format=reply, request=request, warnings=tuple(decoded.warnings)
@@ -168,5 +169,5 @@ def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
     for field in ("messages", "functions", "tools"):
         yield from odd_values(getattr(envelope, field), field, limits.max_nesting)
     if envelope.generate_cfg is not None:
-        for field in ("extra_body", "response_format", "function_choice", "tool_choice"):
+        for field in ("extra_body", "response_format", "function_choice", "tool_choice", "stream_options"):
             yield from odd_values(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)

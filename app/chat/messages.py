@@ -98,3 +98,5 @@ class ChatRequest:
     """Stands between the text items of one message where a server wants a string."""
     continue_last: bool = False
     """The last message is an assistant's that the model is to go on writing."""
+    stream: bool = True
+    """The caller wants the reply as it comes."""
