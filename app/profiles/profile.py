@@ -60,7 +60,7 @@ class Profile(BaseModel):
     replay_details: bool = False
     """`extra.reasoning_details` of a turn go back with it, unread and in order (OpenRouter)."""
     replay_extra_content: bool = True
-    """Calls of the history keep their `extra_content`: Gemini's signatures of thoughts, which it must see again."""
+    """Texts and calls of the history keep their `extra_content`: signatures of thoughts that Gemini must see again."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"

@@ -16,6 +16,7 @@ from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
+from app.steps.demanded import DemandStage, demanded
 from app.steps.fncall import (
     emulated,
     fncall_request,
@@ -93,6 +94,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
         stages.append(text_stage(profile.text_tools, _offered(request), reply_id))
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
+    if (name := demanded(request)) is not None:
+        stages.append(DemandStage(name))
     return [stage for stage in stages if stage is not None]
 
 
@@ -108,6 +111,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered(request)]
     if request.params.get("repair_arguments"):
         traits["repair"] = True
+    if (name := demanded(request)) is not None:
+        traits["demanded"] = name
     return traits
 
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.chat.events import Event, Extra, Finish, TextDelta
 from app.steps.thinking import held_suffix
 
@@ -48,7 +50,7 @@ class StopStage:
                 if not self._ended:
                     out.append(event)
             if self._ended:
-                out.append(Finish("stop", _usage(events[place:])))
+                out.append(_finish(events[place:]))
                 break
         return out
 
@@ -81,7 +83,7 @@ def _say(text: str, out: list[Event]) -> None:
         out.append(TextDelta(text))
 
 
-def _usage(events: list[Event]) -> dict[str, Any] | None:
-    """What the reply cost, where its end is known already: a whole reply comes in one piece."""
+def _finish(events: list[Event]) -> Finish:
+    """With what the end of the reply says, where it is known already: a whole reply comes in one piece."""
     last = events[-1]
-    return last.usage if isinstance(last, Finish) else None
+    return replace(last, reason="stop", native_reason=None) if isinstance(last, Finish) else Finish("stop")

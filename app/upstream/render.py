@@ -37,6 +37,8 @@ def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]
         message[profile.replay_reasoning] = reasoning
     if one.details and profile.replay_details:
         message["reasoning_details"] = one.details
+    if one.extra_content is not None and profile.replay_extra_content:
+        message["extra_content"] = one.extra_content
     if content or not one.calls:
         message["content"] = content
     elif profile.empty_content != "omit":
