@@ -96,7 +96,7 @@ def counted(usage: dict[str, Any] | None) -> dict[str, Any] | None:
             found[name] = value
         nested = usage.get(details)
         nested = nested if isinstance(nested, dict) else {}
-        if nested.get(name) is None:
+        if nested.get(name) is None and (value or details not in usage):
             found[details] = {**nested, name: value}
     return usage | found
 

@@ -68,3 +68,8 @@ def test_what_is_unknown_stays_unknown() -> None:
     assert counted({"prompt_tokens": 3}) == {"prompt_tokens": 3}
     odd = BASE | {"cached_tokens": "many", "reasoning_tokens": True, "prompt_tokens_details": "x"}
     assert counted(odd) == odd
+
+
+def test_details_without_a_number_are_not_changed_for_a_zero() -> None:
+    own = BASE | {"completion_tokens_details": {"audio_tokens": 0}, "reasoning_tokens": 0}
+    assert counted(own) == own
