@@ -74,4 +74,5 @@ def _target(name: str, row: Upstream) -> Target:
         row.idle_seconds,
         row.max_connections,
         tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
+        row.whole_reply_seconds,
     )

@@ -104,6 +104,7 @@ class Upstream(_Section):
     connect_seconds: Seconds = 10.0
     first_token_seconds: Seconds = 600.0
     idle_seconds: Seconds = 300.0
+    whole_reply_seconds: Seconds = 600.0
     max_connections: int = Field(default=4096, ge=1)
 
 

@@ -108,6 +108,7 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
         text_joiner=form.text_joiner,
         policy=form.policy,
+        stream=envelope.stream,
     )
     return Reading.model_construct(
         envelope=envelope,
@@ -172,5 +173,5 @@ def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
     for field in ("messages", "functions", "tools"):
         yield from odd_values(getattr(envelope, field), field, limits.max_nesting)
     if envelope.generate_cfg is not None:
-        for field in ("extra_body", "response_format", "function_choice", "tool_choice"):
+        for field in ("extra_body", "response_format", "function_choice", "tool_choice", "stream_options"):
             yield from odd_values(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)

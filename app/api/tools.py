@@ -22,10 +22,11 @@ def read_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list
     names: set[str] = set()
     for place, item in enumerate(items):
         path = f"{field}[{place}]"
-        wrapped = isinstance(item, dict) and item.get("type") == "function" and isinstance(item.get("function"), dict)
+        wrapped = _is_wrapped(item)
         schema = item["function"] if wrapped else item
-        path += ".function" if wrapped else ""
-        problem = _tool_problem(schema, names)
+        problem = _wrapper_problem(item) if wrapped else None
+        path += ".function" if wrapped and problem is None else ""
+        problem = problem or _tool_problem(schema, names)
         if problem is None:
             names.add(schema["name"])
             tools.append(_tool(item, schema, f"{field}[{place}]", path))
@@ -39,7 +40,7 @@ def unknown_keys(field: str, items: Sequence[Any]) -> list[str]:
     found: list[str] = []
     for place, item in enumerate(items):
         path = f"{field}[{place}]"
-        wrapped = isinstance(item.get("function"), dict) and ("name" not in item or item.get("type") == "function")
+        wrapped = _is_wrapped(item)
         beside = [key for key in item if key not in _WRAPPER] if wrapped else []
         found += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in beside)
         schema, path = (item["function"], f"{path}.function") if wrapped else (item, path)
@@ -57,13 +58,29 @@ def _tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) 
     return Tool(schema["name"], schema, mark)
 
 
+def _is_wrapped(item: Any) -> bool:
+    """Whether the function stands inside the tool, as OpenAI writes it."""
+    return isinstance(item, dict) and "function" in item and ("name" not in item or item.get("type") == "function")
+
+
+def _wrapper_problem(tool: dict[str, Any]) -> tuple[str, str] | None:
+    """Of a tool as OpenAI writes it: `{"type": "function", "function": {…}}`."""
+    if tool.get("type") is None:
+        return ".type", 'is required: write {"type": "function", "function": {…}}'
+    if tool["type"] != "function":
+        return ".type", "must be function: other tools are not known here"
+    if not isinstance(tool["function"], dict):
+        return ".function", "must be a function object with a name"
+    return None
+
+
 def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
         return "", "must be a function object with a name"
     if isinstance(schema.get("type"), str) and schema["type"] != "function":
         return ".type", "must be function: other tools are not known here"
     if "name" not in schema:
-        return ".name", "is required"
+        return (".function", "is required") if schema.get("type") == "function" else (".name", "is required")
     name = schema["name"]
     if not isinstance(name, str) or not name.strip():
         return ".name", "must be a string that is not blank"

@@ -134,3 +134,5 @@ class ChatRequest:
     policy: PromptPolicy = PLAIN
     continue_last: bool = False
     """The last message is an assistant's that the model is to go on writing."""
+    stream: bool = True
+    """The caller wants the reply as it comes."""

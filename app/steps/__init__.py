@@ -16,8 +16,16 @@ from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
+from app.steps.demanded import DemandStage, demanded
 from app.steps.empty import without_empty_turns
-from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
+from app.steps.fncall import (
+    emulated,
+    fncall_request,
+    fncall_stage,
+    fncall_stop_words,
+    fncall_traits,
+    told_in_words,
+)
 from app.steps.language import language, own_words
 from app.steps.marks import without_marks
 from app.steps.media import Wanted, apply, wanted
@@ -90,7 +98,7 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     stages: list[Stage | None] = []
     if profile.inline_think != "off":
         stages.append(ThinkStage(profile.inline_think, profile.think_tags, profile.think_interrupt))
-    if words := stop_words(request.params):
+    if words := stop_words(request.params, fncall_stop_words(request, profile)):
         stages.append(StopStage(words))
     if emulated(request, profile):
         stages.append(fncall_stage(request, profile, reply_id))
@@ -98,6 +106,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
         stages.append(text_stage(profile.text_tools, _offered(request), reply_id))
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
+    if (name := demanded(request)) is not None:
+        stages.append(DemandStage(name))
     return [stage for stage in stages if stage is not None]
 
 
@@ -105,7 +115,7 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     """What `reply_stages` looks at in a request, as JSON. Equal replies to requests of equal traits read alike, where
     the profiles agree in `READS_REPLIES`."""
     traits: dict[str, Any] = {}
-    if words := stop_words(request.params):
+    if words := stop_words(request.params, fncall_stop_words(request, profile)):
         traits["stop"] = words
     if emulated(request, profile):
         traits["calls"] = fncall_traits(request, profile)
@@ -113,6 +123,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered(request)]
     if request.params.get("repair_arguments"):
         traits["repair"] = True
+    if (name := demanded(request)) is not None:
+        traits["demanded"] = name
     return traits
 
 

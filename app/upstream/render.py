@@ -39,6 +39,8 @@ def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]
         message[profile.replay_reasoning] = reasoning
     if details:
         message["reasoning_details"] = details
+    if one.extra_content is not None and profile.replay_extra_content:
+        message["extra_content"] = one.extra_content
     if content or not one.calls:
         message["content"] = content
     elif profile.empty_content != "omit":

@@ -58,6 +58,8 @@ class _Decoding:
         parts += said
         parts += self._calls(item)
         extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
+        if item.extra_content and role == "assistant":
+            extra["extra_content"] = item.extra_content
         if item.role == "developer":
             extra["developer"] = True
         if _refuses(item):

@@ -33,6 +33,8 @@ def _messages(one: Group) -> list[dict[str, Any]]:
         message["reasoning_content"] = "\n".join(one.reasonings)
     if one.details:
         message["reasoning_details"] = one.details
+    if one.extra_content is not None:
+        message["extra_content"] = one.extra_content
     if one.calls:
         message["tool_calls"] = [
             {

@@ -190,6 +190,7 @@ class OpenAIMessage(BaseModel):
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[Any] | None = None
+    extra_content: dict[str, Any] | None = None
     refusal: str | None = None
 
     @model_validator(mode="before")

@@ -81,11 +81,17 @@ def qwen_request(request: ChatRequest) -> ChatRequest:
         _force(messages, chosen.name)
     block = system_block(request.tools, language(request), several=parallel(request))
     explained = with_system(messages, block, joiner)
-    made = without_tools(request, folded(explained, joiner) if _goes_on(request, chosen) else explained)
-    stop = made.params.get("stop") or []
+    return with_stop_words(
+        without_tools(request, folded(explained, joiner) if _goes_on(request, chosen) else explained)
+    )
+
+
+def with_stop_words(request: ChatRequest) -> ChatRequest:
+    """The request with the prompt's own stop words behind the caller's."""
+    stop = request.params.get("stop") or []
     words = [stop] if isinstance(stop, str) else list(stop)
     words += [word for word in STOP_WORDS if word not in words]
-    return replace(made, params={**made.params, "stop": words})
+    return replace(request, params={**request.params, "stop": words})
 
 
 def system_block(tools: Sequence[Tool], lang: Language, *, several: bool) -> str:
