@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     check = commands.add_parser("check-config", help="name every mistake of a configuration")
     check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
+    check.add_argument("--online", action="store_true", help="also ask each upstream whether it can be reached")
     commands.add_parser("openapi", help="print the OpenAPI document")
     return parser
 
@@ -174,7 +175,21 @@ def _functions(file: Path) -> list[dict[str, Any]]:
 def _check_config(arguments: argparse.Namespace) -> int:
     settings = load(path=arguments.file)
     print(f"the configuration is sound; models: {', '.join(_served(settings))}")
-    return 0
+    return _check_online(settings) if arguments.online else 0
+
+
+def _check_online(settings: Settings) -> int:
+    from app.routes import targets
+    from app.upstream.check import check
+
+    wanted = {
+        name: [row.name or model for model, row in settings.models.items() if name in row.upstreams]
+        for name in settings.upstreams
+    }
+    reports = asyncio.run(check(targets(settings).values(), wanted))
+    for report in reports:
+        print("\n".join(report.lines))
+    return 0 if all(report.works for report in reports) else 1
 
 
 def _openapi(arguments: argparse.Namespace) -> int:

@@ -224,6 +224,10 @@ class Internal(ParleyError):
     pass
 
 
+_REQUESTS_OWN = {"invalid_request", "context_length_exceeded", "content_filter", "cancelled", "draining"}
+_WRONG_PATHS = {"no_such_path", "wrong_base_url"}
+
+
 class UpstreamFailed(ParleyError):
     """The model server failed; the fault says how."""
 
@@ -234,8 +238,18 @@ class UpstreamFailed(ParleyError):
         self.status = FAULT_STATUS.get(fault.code, 502)
         self.retryable = fault.transient
 
+    @property
+    def is_servers(self) -> bool:
+        """The server or the way to it is at fault, not the request: whoever runs the gateway should know."""
+        if self.fault.code == "not_found":
+            return self.fault.cause in _WRONG_PATHS
+        return self.fault.code not in _REQUESTS_OWN
+
     def to_dict(self, request_id: str) -> dict[str, Any]:
-        upstream: dict[str, Any] = {"status": self.fault.status, "message": self.fault.message}
+        fault = self.fault
+        named = {"name": fault.upstream, "cause": fault.cause}
+        upstream: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+        upstream |= {"status": fault.status, "message": fault.message}
         if self.fault.detail is not None:
             upstream["detail"] = self.fault.detail
         out = super().to_dict(request_id) | {"upstream": upstream}

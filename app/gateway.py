@@ -18,15 +18,20 @@ from app.cache import Cache, Control, Question, Source
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
 from app.chat.counter import Counter
+from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, ToolResult
-from app.chat.reply import Origin, Reply
+from app.chat.reply import Attempt, Origin, Reply
 from app.errors import BadRequest, CacheMiss, ParleyError, UnknownModel, UpstreamFailed
 from app.gathering import Gatherer
 from app.params import merged
 from app.profiles import Profile, reading
 from app.steps.media import Wanted
 from app.upstream import payload
+from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.catalog import REFUSED_SECONDS, Catalog
+from app.upstream.causes import WRONG_BASE_URL, in_words
 from app.upstream.client import Target, UpstreamClient
+from app.upstream.model_names import MAX_SHOWN_NAME, listed, suggestion
 from app.upstream.reply import LiveReply
 
 _P = ParamSpec("_P")
@@ -108,22 +113,53 @@ class Gateway:
         counter: Callable[[str | None], Counter],
         gatherer: Gatherer | None = None,
         cache: Cache | None = None,
+        *,
+        known: Sequence[str] = (),
+        catalog: Catalog | None = None,
+        base_urls: BaseUrlCheck | None = None,
     ) -> None:
+        """`known` are the names that are configured; `catalog` lists those of the pass-through's server."""
         self._find = find
         self._default_model = default_model
         self._client = client
         self._counter = counter
         self._gatherer = gatherer
         self._cache = cache
+        self._known = known
+        self._catalog = catalog
+        self._base_urls = base_urls
 
-    def route(self, model: str | None) -> Route:
-        """Raises BadRequest where no model is named and none is the default, UnknownModel."""
-        name = model or self._default_model
-        if not name:
-            raise BadRequest("is required: no default_model is configured", "model")
-        route = self._find(name)
+    async def model(self, named: str | None) -> str:
+        """The name of the model for a request: as named, else the default, else the only one there is.
+
+        Raises BadRequest where there is not exactly one, UpstreamFailed where the server cannot be asked.
+        """
+        name = named or self._default_model
+        if name:
+            return name
+        names = list(dict.fromkeys((*self._known, *await self._served())))
+        if len(names) == 1:
+            return names[0]
+        raise BadRequest(f"`model` is required. {_choice(names)}", "model")
+
+    async def _served(self) -> Sequence[str]:
+        """What the pass-through's server lists. A server that answers without a list lists nothing."""
+        if self._catalog is None:
+            return ()
+        try:
+            return await self._catalog.names()
+        except UpstreamFailed as error:
+            fault = await self._with_path_explained(error.fault, self._catalog.target)
+            if fault.cause != WRONG_BASE_URL.word and _lists_nothing(fault):
+                return ()
+            raise UpstreamFailed(fault) from error
+
+    def route(self, model: str) -> Route:
+        """Raises UnknownModel."""
+        route = self._find(model)
         if route is None:
-            raise UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
+            hint = suggestion(model, self._known)
+            raise UnknownModel(f"there is no model {_cut(model)!r}{hint} (GET /v1/models lists them)", "model")
         return route
 
     def wanted(self, route: Route, request: ChatRequest) -> list[Wanted]:
@@ -172,7 +208,7 @@ class Gateway:
         if control.only and not control.read:
             raise CacheMiss("no reply is cached")
         if self._cache is None or not control.keep:
-            return await self.open(prepared, asked.reply_id)
+            return await self.open(prepared, asked.reply_id, asked.origin)
         question = Question(
             key=prepared.key(asked.scope) if control.read or control.write else "",
             model=prepared.route.model,
@@ -183,35 +219,65 @@ class Gateway:
             origin=asked.origin,
             found=asked.found,
         )
-        return await self._cache.reply(question, lambda: self.open(prepared, asked.reply_id))
+        return await self._cache.reply(question, lambda: self.open(prepared, asked.reply_id, asked.origin))
 
     def _build(self, request: ChatRequest, way: Way, media: Mapping[Wanted, Attachment]) -> "_Body":
         seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)
         body, unsent = payload.build(seen, way.model, way.profile)
         return _Body(msgspec.json.encode(body), (*said, *unsent))
 
-    async def open(self, prepared: Prepared, reply_id: str) -> LiveReply:
+    async def open(self, prepared: Prepared, reply_id: str, origin: Origin | None = None) -> LiveReply:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
 
         A fault after which the same request may work is answered by the model's next server, then by sending again,
-        `max_retries` times; nothing has been said to the caller by then.
+        `max_retries` times; nothing has been said to the caller by then. `origin` keeps every attempt for the log.
         """
+        made = Origin() if origin is None else origin
         attempts = max(len(prepared.route.ways), 1) + prepared.max_retries
+        clock = asyncio.get_running_loop().time
         for attempt in range(attempts):
             number = attempt % len(prepared.route.ways)
             way = prepared.route.ways[number]
             target = way.target if payload.streams(prepared.asked, way.profile) else way.target.whole()
             target = target.bounded(prepared.wait_seconds)
+            began = clock()
             try:
                 body = await self._client.open(target, prepared.bodies[number])
-            except UpstreamFailed as error:
+            except UpstreamFailed as refused:
+                seconds = clock() - began
+                error = await self._explained(refused, way)
+                made.attempts.append(_attempt_of(target, seconds, error.fault))
                 if not error.retryable or attempt + 1 == attempts:
-                    raise
+                    raise error from refused
                 if attempt + 1 >= len(prepared.route.ways):
                     await asyncio.sleep(_pause(error, attempt + 1 - len(prepared.route.ways)))
                 continue
+            made.attempts.append(_attempt_of(target, clock() - began, None))
             return LiveReply(body, reply_id, steps.reply_stages(prepared.asked, way.profile, reply_id), target)
         raise AssertionError("a route has at least one way")
+
+    async def _explained(self, error: UpstreamFailed, way: Way) -> UpstreamFailed:
+        """The error with what to do about it: which base_url, or which model was probably meant."""
+        fault = await self._with_path_explained(error.fault, way.target)
+        explained = UpstreamFailed(fault)
+        if self._catalog is not None and way.target.name == self._catalog.target.name:
+            if explained.is_servers:
+                self._catalog.expire()
+            elif fault.code == "not_found":
+                message = fault.message + await self._meant(way.model)
+                return UpstreamFailed(msgspec.structs.replace(fault, message=message))
+        return explained
+
+    async def _with_path_explained(self, fault: Fault, target: Target) -> Fault:
+        return fault if self._base_urls is None else await self._base_urls.explained(fault, target)
+
+    async def _meant(self, model: str) -> str:
+        """What a server that does not know the model probably calls it."""
+        assert self._catalog is not None
+        try:
+            return suggestion(model, await self._catalog.names(REFUSED_SECONDS))
+        except UpstreamFailed:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +300,27 @@ def _possible(outcomes: "Sequence[tuple[Way, _T | ParleyError]]") -> "list[tuple
     if not found:
         raise refusals[0]
     return found
+
+
+def _attempt_of(target: Target, seconds: float, fault: Fault | None) -> Attempt:
+    milliseconds = round(seconds * 1000, 1)
+    if fault is None:
+        return Attempt(target.name, target.base_url, milliseconds)
+    return Attempt(target.name, target.base_url, milliseconds, fault.cause, in_words(fault))
+
+
+def _lists_nothing(fault: Fault) -> bool:
+    """The server answers, and has no list of its models."""
+    return fault.status in (404, 405, 501) or (fault.status == 200 and fault.code == "upstream_protocol")
+
+
+def _choice(names: Sequence[str]) -> str:
+    available = f"Available models: {listed(names)}. " if names else "The model server lists none. "
+    return f"{available}(Set default_model in parley.toml to make it optional.)"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
 
 
 def _pause(error: UpstreamFailed, round_: int) -> float:

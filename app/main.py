@@ -39,6 +39,8 @@ from app.pulse import Pulse
 from app.routes import RouteTable
 from app.settings import Cache as CacheSettings
 from app.settings import Server, Settings, load
+from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.catalog import Catalog
 from app.upstream.client import UpstreamClient
 
 
@@ -89,13 +91,26 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     fetcher, workshop, gatherer = _media(settings)
     pulse = Pulse(max(beat, 0.01))
     cache = app.state.cache = _cache(settings.cache, pulse)
-    gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer, cache)
+    catalog = Catalog(table.passthrough, client) if table.passthrough is not None else None
+    base_urls = BaseUrlCheck(client)
+    gateway = Gateway(
+        table.find,
+        table.default_model,
+        client,
+        table.counters.of,
+        gatherer,
+        cache,
+        known=table.models(),
+        catalog=catalog,
+        base_urls=base_urls,
+    )
     shelf = Shelf(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
     cache.heed(desk.stop)
-    app.state.client, app.state.table, app.state.desk = client, table, desk
-    app.state.chat = ChatEndpoint(desk)
-    app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error)
+    app.state.catalog, app.state.table, app.state.desk = catalog, table, desk
+    addresses = table.addresses()
+    app.state.chat = ChatEndpoint(desk, addresses=addresses)
+    app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error, addresses)
     app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)
     try:
         yield
@@ -106,6 +121,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.sleep(0)
         shelf.close()
         await cache.aclose()
+        await base_urls.aclose()
+        if catalog is not None:
+            await catalog.aclose()
         await client.aclose()
         await fetcher.aclose()
         await workshop.aclose()
@@ -139,7 +157,7 @@ def _plain_routes(app: FastAPI) -> None:
     @app.get("/v1/models", tags=["models"], summary="The models that callers may ask for")
     async def models(request: Request) -> dict[str, Any]:
         state = request.app.state
-        return await listing(state.table.names(), state.table.passthrough, state.client)
+        return await listing(state.table.names(), state.catalog)
 
     @app.get(
         "/v1/models/{model:path}",
@@ -149,7 +167,7 @@ def _plain_routes(app: FastAPI) -> None:
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any]:
         state = request.app.state
-        return await one(model, state.table.names(), state.table.passthrough, state.client)
+        return await one(model, state.table.names(), state.catalog)
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
     async def convert_messages(request: Request) -> JSONResponse:

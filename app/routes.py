@@ -1,9 +1,12 @@
 """Settings into routes: which names callers may ask for, and the ways each of them has."""
 
+from collections.abc import Collection
+
 from app.gateway import Route, Way
 from app.settings import DEMO, Model, Settings, Upstream
 from app.tokens import Counters
 from app.upstream.client import Target, request_headers
+from app.upstream.redaction import NOTHING_CONFIGURED, Redactor
 
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
@@ -16,7 +19,7 @@ class RouteTable:
     def __init__(self, settings: Settings, demo_url: str | None) -> None:
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
-        self._targets = {name: _target(name, row) for name, row in settings.upstreams.items()}
+        self._targets = targets(settings)
         self._routes: dict[str, Route] = {}
         for name, row in settings.models.items():
             ways = tuple(self._way(name, upstream, row.name or name) for upstream in row.upstreams)
@@ -54,6 +57,14 @@ class RouteTable:
     def names(self) -> list[str]:
         return list(self._routes)
 
+    def models(self) -> list[str]:
+        """The models, without their aliases."""
+        return list(dict.fromkeys(route.model for route in self._routes.values()))
+
+    def addresses(self) -> dict[str, str]:
+        """The base_url of each upstream."""
+        return {name: target.base_url for name, target in self._targets.items()}
+
     def find(self, model: str) -> Route | None:
         route = self._routes.get(model)
         if route is None and self._settings.passthrough:
@@ -62,7 +73,19 @@ class RouteTable:
         return route
 
 
-def _target(name: str, row: Upstream) -> Target:
+def targets(settings: Settings) -> dict[str, Target]:
+    """The configured upstreams, as the client sees them."""
+    redactor = _redactor(settings.upstreams.values())
+    return {name: _target(name, row, redactor) for name, row in settings.upstreams.items()}
+
+
+def _redactor(rows: Collection[Upstream]) -> Redactor:
+    secrets = [row.api_key for row in rows if row.api_key]
+    secrets += [value for row in rows for value in row.headers.values()]
+    return Redactor((secret.get_secret_value() for secret in secrets), (row.base_url for row in rows))
+
+
+def _target(name: str, row: Upstream, redactor: Redactor = NOTHING_CONFIGURED) -> Target:
     key = row.api_key.get_secret_value() if row.api_key else None
     headers = {header: value.get_secret_value() for header, value in row.headers.items()}
     return Target(
@@ -75,4 +98,5 @@ def _target(name: str, row: Upstream) -> Target:
         row.max_connections,
         tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         row.whole_reply_seconds,
+        redactor,
     )

@@ -94,6 +94,76 @@ def test_a_sound_configuration_ends_with_zero(text: str, models: str, capsys: py
     assert capsys.readouterr() == (f"the configuration is sound; models: {models}\n", "")
 
 
+class ModelServer(BaseHTTPRequestHandler):
+    """Knows its models under /v1, for whoever has the key."""
+
+    def do_GET(self) -> None:
+        keyed = self.headers["authorization"] == "Bearer s3cret"
+        found = self.path == "/v1/models"
+        body = b'{"data": [{"id": "m"}, {"id": "n"}]}' if found and keyed else b'{"error": "bad key s3cret"}'
+        self.send_response((200 if keyed else 401) if found else 404)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.send_error(400 if self.path == "/v1/chat/completions" else 404)
+
+    @override
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def model_server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ModelServer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield "http://{}:{}".format(*server.server_address)
+        server.shutdown()
+        thread.join()
+
+
+def online(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    """What check-config ends with, and its lines after the first."""
+    status = main(["check-config", "--online", written("a.toml", text)])
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "s3cret" not in out
+    return status, out.splitlines()[1:]
+
+
+def test_upstreams_that_work_are_told_with_their_models(model_server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"{model_server}/v1"
+    text = SOUND.replace("http://127.0.0.1:1/v1", url)
+    assert online(text, capsys) == (0, [f"upstream local at {url}: works; models: m, n"])
+    status, lines = online(text.replace("[models.m]", "[models.served-m]"), capsys)
+    assert (status, lines[1]) == (0, "  it does not list 'served-m'; available models: m, n")
+
+
+def test_an_upstream_that_is_down_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = online(SOUND, capsys)
+    assert (status, lines[0]) == (1, "upstream local at http://127.0.0.1:1/v1: connection refused")
+    assert lines[1:] == ["  start the server, or correct host and port in base_url"]
+
+
+def test_a_key_that_is_refused_is_told(model_server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SOUND.replace("http://127.0.0.1:1/v1", f"{model_server}/v1").replace("s3cret", "another")
+    text += '[upstreams.second]\nbase_url = "http://127.0.0.1:2/v1"\napi_key = "s3cret"\n'
+    status, lines = online(text, capsys)
+    assert (status, "refuses the key (401)" in lines[0]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "mistake"),
+    [("", "lacks /v1"), ("/v1/v1", "has /v1 twice"), ("/v1/chat/completions", "ends with /chat/completions")],
+)
+def test_a_base_url_that_would_work_is_named(
+    path: str, mistake: str, model_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, lines = online(SOUND.replace("http://127.0.0.1:1/v1", model_server + path), capsys)
+    assert (status, lines[1]) == (1, f"  base_url probably {mistake}: set it to '{model_server}/v1'")
+
+
 def test_every_mistake_is_a_line_and_no_secret_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = SOUND + "max_retries = -1\nfoo = 1\n[server]\nport = 70000\n"
     assert main(["check-config", written("a.toml", wrong)]) == 2

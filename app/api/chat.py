@@ -6,7 +6,8 @@ A plain ASGI callable: what FastAPI does around an endpoint costs more than ever
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from app.api.body import CallerGone, Receive, Scope, read_body
 from app.api.delivery import Delivery
@@ -18,12 +19,13 @@ from app.api.problems import send_error
 from app.api.shelf import Kept
 from app.cache import Control, Source, control
 from app.chat.messages import ChatRequest
-from app.chat.reply import Reply
-from app.errors import ParleyError, Shape
+from app.chat.reply import Attempt, Reply
+from app.errors import ParleyError, Shape, UpstreamFailed
 from app.formats.base import ReplyInfo
 from app.gateway import Asked, Gateway, Route, new_reply_id
 from app.observe.logs import RequestLog
 from app.steps.media import Wanted
+from app.upstream.causes import in_words
 
 LARGE_BYTES = 256 * 1024
 """Bodies above it are read and prepared in another thread: others are answered meanwhile."""
@@ -32,7 +34,8 @@ NOTHING_SAID = CacheControl()
 
 
 class ChatEndpoint:
-    """`read` makes a request of a body; `face` is its name in the logs; `shape` says errors known before it is read."""
+    """`read` makes a request of a body; `face` is its name in the logs; `shape` says errors known before it is read;
+    `addresses` are those of the upstreams, for the logs."""
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class ChatEndpoint:
         read: Callable[[bytes | bytearray, Limits], Reading] = read,
         face: str = "chat",
         shape: Shape | None = None,
+        addresses: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._desk = desk
         self._read = read
         self._face = face
         self._shape = shape
         self._limits = limits(desk.server)
+        self._addresses = addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
@@ -56,6 +61,7 @@ class ChatEndpoint:
             entry.gone()
         except ParleyError as error:
             entry.failed(error)
+            self._log_upstream(entry, (), error)
             error.shape = error.shape or self._shape
             await send_error(send, error, request_id)
         finally:
@@ -70,21 +76,33 @@ class ChatEndpoint:
             reading = await asyncio.to_thread(self._read, raw, self._limits) if large else self._read(raw, self._limits)
             del raw
             try:
-                delivery, opening = self._prepared(reading, large, scope, send, request_id, entry)
+                model = await self._desk.gateway.model(reading.envelope.model)
+                delivery, opening = self._prepared(reading, model, large, scope, send, request_id, entry)
             except ParleyError as error:
                 error.shape = reading.reply_format.error
                 raise
             del reading
             await self._desk.deliver(delivery, opening, receive)
             entry.delivered(delivery, delivery.info.origin.label)
+            self._log_upstream(entry, delivery.info.origin.attempts, delivery.error)
+
+    def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
+        """What went wrong with model servers, also where another one answered in the end."""
+        fault = error.fault if isinstance(error, UpstreamFailed) and error.is_servers else None
+        failed = [attempt for attempt in attempts if attempt.cause]
+        if fault is not None and fault.upstream is not None:
+            address = self._addresses.get(fault.upstream, "")
+            entry.upstream_failed(Attempt(fault.upstream, address, 0.0, fault.cause, in_words(fault)), attempts)
+        elif failed and (error is None or fault is not None):
+            entry.upstream_failed(failed[-1], attempts)
 
     def _prepared(
-        self, reading: Reading, large: bool, scope: Scope, send: Send, request_id: str, entry: RequestLog
+        self, reading: Reading, model: str, large: bool, scope: Scope, send: Send, request_id: str, entry: RequestLog
     ) -> tuple[Delivery, Opening]:
         """Everything that can be refused before a byte goes out."""
         gateway = self._desk.gateway
         envelope = reading.envelope
-        route = gateway.route(envelope.model)
+        route = gateway.route(model)
         warnings = list(reading.warnings)
         info = ReplyInfo(
             response_id=new_reply_id(),

@@ -61,6 +61,10 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     retry_after_seconds: float | None = None
     detail: Any = None
     """What the server added and a caller may want (`failed_generation`)."""
+    upstream: str | None = None
+    """The configured name of the upstream."""
+    cause: str | None = None
+    """One word for what went wrong on the way (docs/errors.md lists them)."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):

@@ -1,7 +1,7 @@
 """A reply as what reads it sees it: wherever its events come from, they are pushed at one receiver until the last."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from app.chat.events import Event
@@ -38,6 +38,19 @@ class Reply(Protocol):
 Label: TypeAlias = Literal["miss", "hit", "shared", "refresh", "bypass"]
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request to a model server, as the log shows it."""
+
+    upstream: str
+    address: str
+    milliseconds: float
+    cause: str | None = None
+    """None: the server began to answer."""
+    reason: str | None = None
+    """The cause in words."""
+
+
 @dataclass(slots=True)
 class Origin:
     """Where a reply comes from. It is settled before the reply's first event."""
@@ -45,6 +58,8 @@ class Origin:
     label: Label = "bypass"
     age_seconds: int | None = None
     """How old a cached reply is; None: it is not from the cache."""
+    attempts: list[Attempt] = field(default_factory=list)
+    """What was asked of model servers for this reply, in order."""
 
     @property
     def cached(self) -> bool:

@@ -7,10 +7,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Literal, Protocol, TextIO
 
 from app.chat.events import Finish
+from app.chat.reply import Attempt
 from app.errors import ParleyError
 from app.observe.log_queue import QueuedHandler
 
@@ -33,6 +34,7 @@ class RequestLog:
     def __init__(self, request_id: str, face: str) -> None:
         self._began = time.perf_counter()
         self._fields: dict[str, Any] = {"request_id": request_id, "face": face}
+        self._level = logging.INFO
 
     def request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self._fields |= {"model": model, "stream": stream}
@@ -58,10 +60,25 @@ class RequestLog:
                 name: usage[name] for name in ("prompt_tokens", "completion_tokens") if isinstance(usage.get(name), int)
             }
 
+    def upstream_failed(self, last: Attempt, attempts: Sequence[Attempt]) -> None:
+        """A model server failed, or its reply broke, whether or not another one answered. `last` says what is to be
+        repaired; none of it quotes the request."""
+        self._level = logging.WARNING
+        shown = [_attempt_fields(one) for one in attempts]
+        if shown and shown[-1]["upstream"] == last.upstream and "cause" not in shown[-1] and "error" in self._fields:
+            shown[-1] |= {"cause": last.cause, "reason": last.reason}  # it began to answer, and broke later
+        about = {"upstream": last.upstream, "address": last.address, "cause": last.cause, "reason": last.reason}
+        self._fields |= {**about, "attempts": shown}
+
     def write(self) -> None:
-        if log.isEnabledFor(logging.INFO):
+        if log.isEnabledFor(self._level):
             self._fields["ms"] = round((time.perf_counter() - self._began) * 1000, 1)
-            log.info("request", extra={"fields": self._fields})
+            log.log(self._level, "request", extra={"fields": self._fields})
+
+
+def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
+    fields = {"upstream": attempt.upstream, "address": attempt.address, "ms": attempt.milliseconds}
+    return fields | ({"cause": attempt.cause, "reason": attempt.reason} if attempt.cause else {})
 
 
 def log_plain_request(request_id: str, method: str, path: str, status: int, error: str | None, seconds: float) -> None:

@@ -6,7 +6,7 @@ callers in one jar and read proxies from the environment, none of which a gatewa
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -17,15 +17,19 @@ import msgspec
 from app import __version__
 from app.chat.events import Fault
 from app.errors import UpstreamFailed
-from app.upstream import faults
+from app.upstream import causes, faults
 from app.upstream.body import Body
 from app.upstream.encoding import inflater
 from app.upstream.pool import Share
+from app.upstream.redaction import NOTHING_CONFIGURED, Redactor
 from app.upstream.transport import Payload, PushTransport
 
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
+MANY_BYTES = 64 * 1024
+"""A longer list is read in another thread."""
 ERROR_BODY_SECONDS = 10.0
+UNLISTED = "the model server lists no models: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Target:
     """Those of the headers that may change what the server answers."""
     whole_reply_seconds: float = 600.0
     """How long a reply that is not streamed may take."""
+    redactor: Redactor = field(default=NOTHING_CONFIGURED, compare=False, repr=False)
 
     def bounded(self, seconds: float | None) -> "Target":
         """No wait longer than `seconds`."""
@@ -67,6 +72,11 @@ class Target:
 
     def url(self, path: str) -> httpx.URL:
         return _url(self.base_url + path)
+
+    def named(self, fault: Fault) -> Fault:
+        """The fault with this upstream's name and a cause, and without what no caller may see."""
+        cause = fault.cause or causes.of_fault(fault).word
+        return self.redactor.fault(msgspec.structs.replace(fault, upstream=self.name, cause=cause))
 
 
 @lru_cache(maxsize=1024)
@@ -109,14 +119,13 @@ class UpstreamClient:
         except httpx.TransportError as error:
             raise UpstreamFailed(transport_fault(error, target)) from error
         if response.status_code != 200:
-            raise UpstreamFailed(await self._refusal(response))
+            raise UpstreamFailed(target.named(await self._refusal(response)))
         try:
             return Body(response, inflater(response.headers.get("content-encoding")))
         except ValueError as error:
             Body(response, inflater(None)).abort()
-            raise UpstreamFailed(
-                faults.made("upstream_protocol", f"the model server sent {error}", status=200)
-            ) from None
+            fault = faults.made("upstream_protocol", f"the model server sent {error}", status=200)
+            raise UpstreamFailed(target.named(fault)) from None
 
     async def _refusal(self, response: httpx.Response) -> Fault:
         """The fault of a response that is no 200; its body is read up to a limit of size and time."""
@@ -135,23 +144,59 @@ class UpstreamClient:
         return _fault_of(response, b"".join(pieces))
 
     async def models(self, target: Target) -> list[dict[str, Any]]:
-        """What the server itself lists. Raises UpstreamFailed."""
+        """What the server itself lists; each wait for it is as long as that for a connection. Raises UpstreamFailed."""
+        target = target.bounded(target.connect_seconds)
         request = httpx.Request(
-            "GET", target.url("/models"), headers=target.headers, extensions={"share": target.share}
+            "GET",
+            target.url("/models"),
+            headers=target.headers,
+            extensions={
+                "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
+                "share": target.share,
+            },
         )
         pieces: list[bytes] = []
         try:
-            async with asyncio.timeout(target.connect_seconds):
+            response = await self._transport.handle_async_request(request)
+        except httpx.TransportError as error:
+            raise _unlisted(transport_fault(error, target)) from error
+        if response.status_code != 200:
+            raise _unlisted(target.named(await self._refusal(response)))
+        try:
+            async with asyncio.timeout(target.idle_seconds):
+                await _read(response, pieces, MAX_LIST_BYTES)
+        except TimeoutError as error:
+            text = f"its list did not come within {target.idle_seconds:g} s"
+            fault = faults.made("timeout", text, upstream=target.name, cause=causes.IDLE_TIMEOUT.word)
+            raise _unlisted(fault) from error
+        except httpx.TransportError as error:
+            raise _unlisted(transport_fault(error, target, answered=True)) from error
+        finally:
+            await response.aclose()
+        try:
+            data = inflater(response.headers.get("content-encoding")).feed(b"".join(pieces))
+            return await asyncio.to_thread(_rows, data) if len(data) > MANY_BYTES else _rows(data)
+        except (ValueError, RecursionError) as error:  # a list may be nested deeper than anything can be read
+            fault = faults.made("upstream_protocol", "what it sent is no list", status=200)
+            raise _unlisted(target.named(fault)) from error
+
+    async def status(self, target: Target, method: str, path: str, seconds: float) -> int | None:
+        """The status that the server answers there within so many seconds, to an empty object; None: it does not."""
+        request = httpx.Request(
+            method,
+            target.url(path),
+            headers=target.headers,
+            stream=Payload(b"{}" if method == "POST" else b""),
+            extensions={"share": target.share, "timeout": {"connect": seconds, "read": seconds}},
+        )
+        try:
+            async with asyncio.timeout(seconds):
                 response = await self._transport.handle_async_request(request)
-                try:
-                    await _read(response, pieces, MAX_LIST_BYTES)
-                finally:
-                    await response.aclose()
-            data = msgspec.json.decode(inflater(response.headers.get("content-encoding")).feed(b"".join(pieces)))
-        except (TimeoutError, httpx.TransportError, ValueError) as error:
-            raise UpstreamFailed(faults.made("server_error", f"{target.name} lists no models")) from error
-        rows = data.get("data") if isinstance(data, dict) else None
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        except (TimeoutError, httpx.TransportError):
+            return None
+        Body(response, inflater(None)).abort()
+        await response.aclose()
+        return response.status_code
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -184,14 +229,37 @@ def _fault_of(response: httpx.Response, body: bytes) -> Fault:
     return faults.from_response(status, headers, body, datetime.now(UTC))
 
 
-def transport_fault(error: Exception, target: Target) -> Fault:
-    """What broke on the wire, in words that name no address of ours."""
+def _rows(data: bytes) -> list[dict[str, Any]]:
+    """Raises ValueError, RecursionError."""
+    found = msgspec.json.decode(data)
+    rows = found.get("data") if isinstance(found, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _unlisted(fault: Fault) -> UpstreamFailed:
+    return UpstreamFailed(msgspec.structs.replace(fault, message=UNLISTED + fault.message))
+
+
+def transport_fault(error: Exception, target: Target, *, answered: bool = False) -> Fault:
+    """What broke on the wire, in words that name no address of ours; `answered`: the head of a response had come."""
+    code, cause, message = _broken(error, target, answered)
+    return faults.made(code, message, upstream=target.name, cause=cause.word)
+
+
+def _broken(error: Exception, target: Target, answered: bool) -> tuple[str, causes.Cause, str]:
     if isinstance(error, httpx.ConnectTimeout):
-        return faults.made("timeout", f"no connection to the model server within {target.connect_seconds:g} s")
+        text = f"no connection to the model server within {target.connect_seconds:g} s"
+        return "timeout", causes.CONNECT_TIMEOUT, text
     if isinstance(error, httpx.ReadTimeout):
-        return faults.made("timeout", f"the model server did not answer within {target.first_token_seconds:g} s")
+        text = f"the model server did not answer within {target.first_token_seconds:g} s"
+        return "timeout", causes.FIRST_BYTE_TIMEOUT, text
     if isinstance(error, httpx.PoolTimeout):
-        return faults.made("overloaded", "all connections to the model server are in use")
+        return "overloaded", causes.ALL_IN_USE, "all connections to the model server are in use"
     if isinstance(error, httpx.ConnectError):
-        return faults.made("server_error", "no connection to the model server")
-    return faults.made("upstream_incomplete", "the connection to the model server broke before its reply was finished")
+        cause = causes.connecting(error, tls=target.base_url.startswith("https:"))
+        return "server_error", cause, f"no connection to the model server: {cause.text}"
+    cause = causes.breaking(error, answered=answered)
+    if not answered:
+        return "upstream_incomplete", cause, f"no answer from the model server: {cause.text}"
+    text = "the connection to the model server broke before its reply was finished"
+    return "upstream_incomplete", cause, f"{text}: {cause.text}"

@@ -19,6 +19,16 @@ MAX_HELD_BYTES = 256 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 JOINED_BYTES = 16 * 1024
 """Bodies up to this size go out in one write with the head; larger ones are not copied."""
+_TLS_RECORD = (b"\x15\x03", b"\x16\x03")
+"""How an alert or a handshake of TLS begins: what a server sends that was asked in plain text and speaks TLS."""
+
+
+class ClosedEarly(httpx.RemoteProtocolError):
+    """The server closed the connection before its response was whole."""
+
+
+class TlsAnswered(httpx.RemoteProtocolError):
+    """The server answered a request in plain text with a TLS record."""
 
 
 class Owner(Protocol):
@@ -170,6 +180,9 @@ class Connection(asyncio.Protocol):
         if self.idle or self._parser is None:
             self.abort()  # nobody asked
             return
+        if not self.touched and data.startswith(_TLS_RECORD):
+            self._break(TlsAnswered("the server expects TLS"))
+            return
         self.touched = True
         if self._head is not None:
             self._head_bytes += len(data)
@@ -185,8 +198,12 @@ class Connection(asyncio.Protocol):
 
     def _malformed(self, what: str) -> None:
         """What is wrong behind a whole response costs the connection, but not the response."""
+        self._break(httpx.RemoteProtocolError(f"malformed HTTP: {what}"))
+
+    def _break(self, error: Exception) -> None:
+        self.touched = True
         self._keep_alive = False
-        self._fail(httpx.RemoteProtocolError(f"malformed HTTP: {what}"))
+        self._fail(error)
         self._deliver()
         self.abort()
 
@@ -201,7 +218,7 @@ class Connection(asyncio.Protocol):
         self._parser = None
         self._cancel_timer()
         self._owner.forget(self)
-        self._fail(httpx.ReadError(str(exc) or "connection reset") if exc else httpx.RemoteProtocolError("cut off"))
+        self._fail(_lost(exc))
 
     def _fail(self, error: Exception) -> None:
         """A broken body: what came before the break is delivered first."""
@@ -265,3 +282,11 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.status:
             self._complete = True
+
+
+def _lost(exc: Exception | None) -> Exception:
+    if exc is None:
+        return ClosedEarly("the server closed the connection")
+    error = httpx.ReadError(str(exc) or "connection reset")
+    error.__cause__ = exc
+    return error

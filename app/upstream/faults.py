@@ -17,7 +17,7 @@ from app.upstream.retry import retry_after
 
 MAX_MESSAGE = 2000
 
-_SECRET = re.compile(
+SECRET_SHAPES = re.compile(
     r"\b(?:sk|pk|gsk|xai|nvapi|hf|csk|fw|r8|pplx|tgp)[-_][\w*.\-]+|\bbearer\s+[\w*.\-+/=]{4,}|"
     r"(?<=key provided: )\S+|\bAIza[\w*\-]+",
     re.IGNORECASE,
@@ -176,7 +176,8 @@ def _titled(html: str) -> str:
 
 
 def _clean(message: str) -> str:
-    """Without keys, control characters and surplus length."""
-    message = _SECRET.sub("[redacted]", message[: MAX_MESSAGE * 2])
+    """Without keys, control characters and surplus length. What was cut ends with `…`."""
+    cut = len(message) > MAX_MESSAGE * 2
+    message = SECRET_SHAPES.sub("[redacted]", message[: MAX_MESSAGE * 2])
     message = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in message)
-    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+    return message[: MAX_MESSAGE - 1] + "…" if cut or len(message) > MAX_MESSAGE else message

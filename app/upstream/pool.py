@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import httpx
 
-from app.upstream.connection import Connection
+from app.upstream.connection import ClosedEarly, Connection
 
 
 class Share(NamedTuple):
@@ -99,7 +99,7 @@ class Pool:
                 lambda: Connection(self), host, port, ssl=context, server_hostname=host if context else None
             )
             if connection.closed:
-                raise httpx.ConnectError("the connection was closed at once")
+                raise httpx.ConnectError("the connection was closed at once") from ClosedEarly("closed at once")
         except (OSError, UnicodeError, OverflowError) as error:
             self._uncount(origin)
             if isinstance(error, TimeoutError):

@@ -9,6 +9,7 @@ from app.chat.stage import Pipe, Stage
 from app.upstream import chunks, faults
 from app.upstream.assembly import Assembler
 from app.upstream.body import Body
+from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, Cause
 from app.upstream.client import Target, transport_fault
 from app.upstream.sse import EventReader, Garbage
 
@@ -71,7 +72,7 @@ class LiveReply:
                 self._spoke = True
             events = self._assembler.feed(items)
             if events:
-                events = self._stage.feed(events)
+                events = self._named(self._stage.feed(events))
         except Exception as error:
             self._end()
             self._body.abort()
@@ -95,18 +96,23 @@ class LiveReply:
 
     def _on_end(self, error: Exception | None) -> None:
         if not self._over:
-            self._finish(None if error is None else transport_fault(error, self._target))
+            self._finish(None if error is None else transport_fault(error, self._target, answered=True))
 
     def _finish(self, fault: Fault | None) -> None:
         """No more bytes will come: the body has ended, cleanly where there is no fault."""
         receiver = self._end()
         try:
             events = self._assembler.feed(self._rest(fault is None))
-            events = self._stage.feed(events + self._assembler.close(self._reader.junk, fault))
+            events = self._named(self._stage.feed(events + self._assembler.close(self._reader.junk, fault)))
         except Exception as error:
             receiver.on_crash(error)
             return
         receiver.on_events(events)
+
+    def _named(self, events: list[Event]) -> list[Event]:
+        """A failure names the upstream and the cause."""
+        last = events[-1] if events else None
+        return [*events[:-1], Failed(self._target.named(last.fault))] if isinstance(last, Failed) else events
 
     def _rest(self, clean: bool) -> list[Any]:
         try:
@@ -128,18 +134,18 @@ class LiveReply:
         patience = max(target.first_token_seconds, target.idle_seconds)
         if not started:
             if now - self._body.asked_at > target.first_token_seconds and not self._paused:
-                self._time_out(f"no first token within {target.first_token_seconds:g} s")
+                self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
         elif self._assembler.finishing and now - self._heard > GRACE_SECONDS:
             self._body.abort()
             self._finish(None)
         elif now - self._since > target.idle_seconds:
-            self._time_out(f"silence for more than {target.idle_seconds:g} s")
+            self._time_out(IDLE_TIMEOUT, f"silence for more than {target.idle_seconds:g} s")
         elif now - self._heard > patience:
-            self._time_out(f"nothing but comments for more than {patience:g} s")
+            self._time_out(IDLE_TIMEOUT, f"nothing but comments for more than {patience:g} s")
 
-    def _time_out(self, what: str) -> None:
+    def _time_out(self, cause: Cause, what: str) -> None:
         self._body.abort()
-        self._finish(faults.made("timeout", f"the model server timed out: {what}"))
+        self._finish(faults.made("timeout", f"the model server timed out: {what}", cause=cause.word))
 
 
 class _Nobody:

@@ -1,5 +1,6 @@
 """`GET /v1/models`, and which model a request gets."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -145,7 +146,174 @@ def test_an_unknown_model_is_named_and_nothing_is_sent() -> None:
     assert "'served/m'" in error["message"]
 
 
-@pytest.mark.parametrize("settings", [CONFIGURED, PASSING])
-def test_without_a_default_a_model_must_be_named(settings: dict[str, Any]) -> None:
-    answer, sent = ask(settings, None)
-    assert (answer.status, answer.json["error"]["param"], sent) == (400, "model", None)
+def without_a_model(settings: dict[str, Any], server: ModelServer) -> tuple[Answer, list[str]]:
+    """The answer to a request that names no model, and the models that the server was asked for."""
+    with Running(settings, server) as gateway:
+        answer = gateway.post("/v1/chat", {"messages": [{"role": "user", "content": "x"}], "stream": False})
+    bodies = [json.loads(request.content) for request in server.requests if request.method == "POST"]
+    return answer, [body["model"] for body in bodies if body]  # an empty one only asks whether the path is there
+
+
+def test_several_configured_models_are_named_where_one_must_be_chosen() -> None:
+    answer, sent = without_a_model(CONFIGURED, ModelServer())
+    error = answer.json["error"]
+    assert (answer.status, error["code"], error["param"], sent) == (400, "invalid_request", "model", [])
+    assert "m, n" in error["message"]
+    assert "default_model" in error["message"]
+
+
+def test_the_only_model_of_the_server_is_the_default() -> None:
+    answer, sent = without_a_model(PASSING, listing("some/x"))
+    assert (answer.status, answer.json["model"], sent) == (200, "some/x", ["some/x"])
+
+
+def test_several_models_of_the_server_are_named_in_a_list_that_stays_short() -> None:
+    answer, sent = without_a_model(PASSING, listing(*(f"model-{at}" for at in range(5000)), "x" * 300))
+    message = answer.json["error"]["message"]
+    assert (answer.status, answer.json["error"]["param"], sent) == (400, "model", [])
+    assert "model-0, model-1, " in message
+    assert "more" in message
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize(
+    "server",
+    [ModelServer(), listing(), serving(b"[" * 100_000), serving(b"no", 404)],
+    ids=["no JSON", "0", "deep", "404"],
+)
+def test_a_server_without_a_list_leaves_the_choice_to_the_caller(server: ModelServer) -> None:
+    answer, sent = without_a_model(PASSING, server)
+    assert (answer.status, answer.json["error"]["param"], sent) == (400, "model", [])
+
+
+@pytest.mark.parametrize(
+    ("server", "status", "cause"),
+    [(ModelServer(down), 502, "connection_failed"), (serving(b"{}", 503), 503, "error_status")],
+)
+def test_a_server_that_cannot_be_asked_for_its_models_is_the_error(
+    server: ModelServer, status: int, cause: str
+) -> None:
+    answer, _ = without_a_model(PASSING, server)
+    upstream = answer.json["error"]["upstream"]
+    assert (answer.status, upstream["name"], upstream["cause"]) == (status, "local", cause)
+
+
+def test_the_server_is_asked_once_for_its_models_until_it_fails() -> None:
+    broken = [False]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"data": [{"id": "new" if broken[0] else "old"}]})
+        return httpx.Response(500, json={}) if broken[0] else streamed(SAID, STOP)
+
+    server = ModelServer(answer)
+    body = {"messages": [{"role": "user", "content": "x"}], "stream": False}
+    with Running(PASSING, server) as gateway:
+        assert [gateway.post("/v1/chat", body).json["model"] for _ in range(3)] == ["old"] * 3
+        assert [request.method for request in server.requests] == ["GET", "POST", "POST", "POST"]
+        broken[0] = True
+        gateway.post("/v1/chat", body)
+        broken[0] = False
+        gateway.post("/v1/chat", body)
+    assert [request.method for request in server.requests[4:]] == ["POST", "GET", "POST"]
+
+
+def test_requests_at_the_same_time_ask_the_server_once() -> None:
+    server = listing("x")
+    raw = [json.dumps({"messages": [{"role": "user", "content": "x"}], "stream": False}).encode()]
+    with Running(PASSING, server) as gateway:
+
+        async def all_at_once() -> list[Answer]:
+            return await asyncio.gather(*(gateway.asked("POST", "/v1/chat", raw) for _ in range(5)))
+
+        answers = gateway.loop.run_until_complete(all_at_once())
+    assert [answer.status for answer in answers] == [200] * 5
+    assert [request.method for request in server.requests].count("GET") == 1
+
+
+def refusing_models(*ids: str) -> ModelServer:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"data": [{"id": id_} for id_ in ids]})
+        return httpx.Response(404, json={"error": {"message": "The model `qwen3` does not exist"}})
+
+    return ModelServer(answer)
+
+
+@pytest.mark.parametrize("asked", ["qwen3-8", "Qwen3-8b", "qwen/qwen3-8b"])
+def test_the_nearest_model_is_named_to_a_caller_of_an_unknown_one(asked: str) -> None:
+    known = {"upstreams": {"local": UPSTREAM}, "models": {"Qwen/Qwen3-8B": {"upstreams": ["local"]}}}
+    with Running(known, ModelServer()) as gateway:
+        error = gateway.post("/v1/chat", {"model": asked, "messages": []} | chat).json["error"]
+    assert (error["code"], "did you mean 'Qwen/Qwen3-8B'?" in error["message"]) == ("unknown_model", True)
+    with Running(PASSING, refusing_models("Qwen/Qwen3-8B", "other")) as gateway:
+        error = gateway.post("/v1/chat", {"model": asked} | chat).json["error"]
+    assert (error["code"], "did you mean 'Qwen/Qwen3-8B'?" in error["message"]) == ("not_found", True)
+
+
+chat: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}], "stream": False}
+
+
+def test_a_list_that_fails_is_an_error_where_nothing_else_can_be_listed() -> None:
+    with Running(PASSING, ModelServer(down)) as gateway:
+        answer = gateway.get("/v1/models")
+    assert (answer.status, answer.json["error"]["upstream"]["cause"]) == (502, "connection_failed")
+
+
+# -- a base_url that is wrong --------------------------------------------------------------
+
+
+def at(*paths: str) -> ModelServer:
+    """A server that knows these paths."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path not in paths:
+            return httpx.Response(404, json={"detail": "Not Found"})
+        listed = {"data": [{"id": "x"}]}
+        return httpx.Response(200, json=listed) if request.method == "GET" else streamed(SAID, STOP)
+
+    return ModelServer(answer)
+
+
+@pytest.mark.parametrize("model", ["x", None])
+@pytest.mark.parametrize(
+    ("base_url", "hint"),
+    [
+        ("http://model.test:9999", "base_url probably lacks /v1"),
+        ("http://model.test:9999/v1/v1", "base_url probably has /v1 twice"),
+        ("http://model.test:9999/v1/chat/completions", "base_url probably ends with /chat/completions"),
+        ("http://model.test:9999/chat/completions", "base_url probably ends with /chat/completions and lacks /v1"),
+    ],
+)
+def test_a_wrong_base_url_is_said_without_the_address(
+    base_url: str, hint: str, model: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"upstreams": {"local": {"base_url": base_url}}, "passthrough": "local"}
+    with Running(settings, at("/v1/chat/completions", "/v1/models")) as gateway:
+        answer = gateway.post("/v1/chat", chat | ({"model": model} if model else {}))
+    error = answer.json["error"]
+    assert (hint in error["message"], error["upstream"]["cause"]) == (True, "wrong_base_url")
+    assert b"9999" not in answer.body
+    line = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (line["level"], line["address"], hint in line["reason"]) == ("warning", base_url, True)
+
+
+def test_a_v1_too_many_is_said_where_the_server_has_no_list() -> None:
+    with Running(PASSING, at("/chat/completions")) as gateway:
+        message = gateway.post("/v1/chat", {"model": "x"} | chat).json["error"]["message"]
+    assert "base_url probably has a /v1 too many" in message
+
+
+def test_a_wrong_base_url_is_looked_into_once_for_all_requests() -> None:
+    settings = {"upstreams": {"local": {"base_url": "http://model.test"}}, "passthrough": "local"}
+    server = at("/v1/chat/completions", "/v1/models")
+    with Running(settings, server) as gateway:
+        for _ in range(3):
+            gateway.post("/v1/chat", {"model": "x"} | chat)
+    assert [request.url.path for request in server.requests].count("/v1/models") == 1
+
+
+def test_a_model_that_the_server_does_not_know_is_no_wrong_base_url() -> None:
+    with Running(CONFIGURED, refusing_models()) as gateway:
+        error = gateway.post("/v1/chat", {"model": "m"} | chat).json["error"]
+    assert (error["upstream"]["cause"], "base_url" in error["message"]) == ("error_status", False)

@@ -1,0 +1,73 @@
+"""Asks each configured upstream whether it can be reached, for `parley check-config --online`."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from app.chat.events import Fault
+from app.errors import UpstreamFailed
+from app.upstream import causes
+from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
+from app.upstream.client import Target, UpstreamClient
+from app.upstream.model_names import listed, suggestion
+
+MAX_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found about one upstream, in words for whoever runs the gateway."""
+
+    works: bool
+    lines: tuple[str, ...]
+
+
+async def check(
+    targets: Iterable[Target],
+    models: Mapping[str, Sequence[str]],
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> list[Report]:
+    """One report for each upstream, in order. `models` names what each of them is to serve."""
+    client = UpstreamClient(transport)
+    room = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def one(target: Target) -> Report:
+        async with room:
+            return await _checked(target, models.get(target.name, ()), client)
+
+    try:
+        return await asyncio.gather(*(one(target) for target in targets))
+    finally:
+        await client.aclose()
+
+
+async def _checked(target: Target, wanted: Sequence[str], client: UpstreamClient) -> Report:
+    head = f"upstream {target.name} at {target.base_url}: "
+    try:
+        rows = await client.models(target)
+    except UpstreamFailed as error:
+        return await _failed(head, error.fault, target, client)
+    names = [row["id"] for row in rows if isinstance(row.get("id"), str)]
+    if not names:
+        return Report(True, (f"{head}works; it lists no models",))
+    missing = [f"  it does not list {name!r}{suggestion(name, names)}" for name in wanted if name not in names]
+    return Report(True, (f"{head}works; models: {listed(names)}", *missing))
+
+
+async def _failed(head: str, fault: Fault, target: Target, client: UpstreamClient) -> Report:
+    if has_no_such_path(fault):
+        found = await BaseUrlCheck(client).better(target)
+        if found is not None:
+            base_url, mistake = found
+            text = f"there is nothing at this path, but there is at {base_url}"
+            return Report(False, (f"{head}{text}", f"  base_url probably {mistake}: set it to {base_url!r}"))
+        return Report(True, (f"{head}answers, but lists no models ({fault.status})", "  see whether base_url is right"))
+    if fault.code in ("authentication", "permission"):
+        told = f"{head}the server refuses the key ({fault.status}): {fault.message}"
+        return Report(False, (told, "  correct api_key or headers"))
+    cause = causes.by_word(fault.cause or "")
+    text = causes.in_words(fault) if fault.status is None else fault.message
+    advice = (f"  {cause.advice}",) if cause is not None and cause.advice else ()
+    return Report(False, (head + text, *advice))

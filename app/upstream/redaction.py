@@ -1,0 +1,203 @@
+"""Takes out of an error's words what no caller may see: configured keys, credentials, file paths, inside addresses.
+
+A server may quote the key it was sent, and a key of no known shape is found only by its value. Only error texts pass
+here, which `faults` has cut to a few thousand characters.
+"""
+
+import base64
+import binascii
+import ipaddress
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import quote, quote_plus, urlsplit
+
+import msgspec
+
+from app.chat.events import Fault
+from app.upstream.faults import SECRET_SHAPES
+
+SECRET = "[redacted]"
+PATH = "[path]"
+ADDRESS = "[address]"
+
+MIN_SECRET = 4
+"""Shorter values are no secrets, and their letters stand in any text."""
+MIN_ANYWHERE = 8
+"""Secrets of fewer characters (`none`, `EMPTY`) are replaced only where they stand alone."""
+MIN_PART = 6
+"""Of a secret that is cut off with the text, how many characters are replaced."""
+
+_BASIC = re.compile(r"(\bbasic\s+)([A-Za-z0-9+/]{6,}={0,2})", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/@'\"<>]{1,512}@")
+_QUERY = re.compile(
+    r"(?<=[?&;])((?:api[-_]?key|key|access[-_]?token|token|auth|password|secret|sig|signature|code)=)[^\s&;'\"<>]+",
+    re.IGNORECASE,
+)
+_REST_OF_URL = r"(?:/[^\s'\"<>)\],;]*)?"
+_PORT = r"(?::\d{1,5})?"
+_NUMBERS = re.compile(rf"(?<![\w.])(?:https?://)?(\d{{1,3}}(?:\.\d{{1,3}}){{3}})(?!\.?\d){_PORT}{_REST_OF_URL}")
+_BRACKETS = re.compile(rf"(?:https?://)?\[([0-9a-fA-F:.]{{2,45}})(?:%[\w.]+)?\]{_PORT}{_REST_OF_URL}")
+_LOCAL = re.compile(
+    r"(?<![\w.-])(?:https?://)?(?:localhost|[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.(?:local|localdomain|internal|lan|intranet))"
+    rf"(?![\w-]){_PORT}{_REST_OF_URL}",
+    re.IGNORECASE,
+)
+_WORD = r"[\w.@+~%=-]"
+_UNIX_PATH = re.compile(rf"(?<![\w./:<@%~-])(?:file://|~)?/({_WORD}{{1,255}})(?:/{_WORD}{{1,255}}){{1,64}}/?")
+_FILE = re.compile(rf"(?<=File \")[^\"\n]{{1,1024}}|(?<!\w)file://[^\s'\"<>]+|(?<![\w/])~/{_WORD}[^\s'\"<>:,;)]*")
+_WINDOWS_PATH = re.compile(r"(?<!\w)(?:[A-Za-z]:\\|\\\\[\w.$-]+\\)[^\s'\"<>|*?:;,)]*")
+_OF_AN_API = re.compile(r"v\d+\w*|api|openai|chat|messages|tools|functions|response_format|tool_choice|body|input|\d+")
+"""How the paths of an API begin, and JSON pointers into a request."""
+
+
+class Redactor:
+    """Knows the keys, header values and addresses of every configured upstream."""
+
+    def __init__(self, secrets: Iterable[str] = (), base_urls: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets for value in _values(secret) for form in _forms(value)} - {SECRET}
+        self._forms = sorted(forms, key=len, reverse=True)
+        self._addresses = _addresses([*base_urls])
+
+    def text(self, text: str) -> str:
+        """Free of secrets, file paths and inside addresses."""
+        text = self._without_secrets(text)
+        text = _BASIC.sub(_hidden_if_a_pair, _CREDENTIALS.sub(f"{SECRET}@", text))
+        text = _QUERY.sub(rf"\1{SECRET}", text)
+        lower = text.lower()
+        for host, pattern in self._addresses.items():
+            if host in lower:
+                text = pattern.sub(ADDRESS, text)
+        text = _LOCAL.sub(ADDRESS, text)
+        text = _BRACKETS.sub(_hidden_if_inside, _NUMBERS.sub(_hidden_if_inside, text))
+        text = _WINDOWS_PATH.sub(PATH, _FILE.sub(PATH, text))
+        return _UNIX_PATH.sub(_hidden_if_a_file, text)
+
+    def fault(self, fault: Fault) -> Fault:
+        return msgspec.structs.replace(fault, message=self.text(fault.message), detail=self._inside(fault.detail))
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {key: self._inside(item) for key, item in value.items()}
+        return [self._inside(item) for item in value] if isinstance(value, list) else value
+
+    def _without_secrets(self, text: str) -> str:
+        for form in self._forms:
+            if form in text:
+                text = _replaced(form, text)
+        return self._without_part(text) if text.endswith("…") else text
+
+    def _without_part(self, text: str) -> str:
+        """The text was cut: the beginning of a secret may be its last word."""
+        body = text.removesuffix("…")
+        for form in self._forms:
+            tail = body[-len(form) :]
+            at = tail.find(form[:MIN_PART])
+            while at >= 0:
+                if form.startswith(tail[at:]):
+                    return f"{body[: at - len(tail)]}{SECRET}…"
+                at = tail.find(form[:MIN_PART], at + 1)
+        return text
+
+
+def _replaced(form: str, text: str) -> str:
+    if len(form) >= MIN_ANYWHERE:
+        return text.replace(form, SECRET)
+    return re.sub(rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])", SECRET, text)
+
+
+def _values(secret: str) -> Iterator[str]:
+    """The secret and what is secret in it: the token of `Bearer …`, user and password of `Basic …`."""
+    secret = secret.strip()
+    yield secret
+    scheme, _, rest = secret.partition(" ")
+    if not rest:
+        return
+    yield rest.strip()
+    if scheme.lower() == "basic":
+        try:
+            pair = base64.b64decode(rest.strip(), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        yield pair
+        yield pair.partition(":")[2]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The ways in which a server may quote a value, and what is left of each where a part had a known shape."""
+    for form in _quoted(value):
+        yield form
+        for before in ("", "Bearer ", "bearer: "):
+            rest = SECRET_SHAPES.sub(SECRET, before + form)
+            if rest not in (before + form, SECRET):
+                yield rest
+
+
+def _quoted(value: str) -> Iterator[str]:
+    if len(value) < MIN_SECRET:
+        return
+    yield value
+    yield quote(value)
+    yield quote(value, safe="")
+    yield quote_plus(value)
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value)[1:-1].replace("/", "\\/")
+    yield repr(value)[1:-1]
+    yield value.encode().hex()
+    yield from _encoded(value.encode())
+
+
+def _encoded(value: bytes) -> Iterator[str]:
+    """What of a value's base64 does not depend on the bytes around it (`user:key` of basic authentication)."""
+    for before in range(3):
+        plain = b"\0" * before + value
+        inner = slice(-(-before * 8 // 6), len(plain) * 8 // 6)
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            coded = encode(plain).decode()[inner]
+            if len(coded) >= MIN_ANYWHERE:
+                yield coded
+
+
+def _addresses(base_urls: Iterable[str]) -> dict[str, re.Pattern[str]]:
+    """By host: every URL of it, the host with a port, and the host alone where that is no ordinary word."""
+    found: dict[str, re.Pattern[str]] = {}
+    for base_url in base_urls:
+        host = urlsplit(base_url).hostname
+        if not host:
+            continue
+        plain = re.escape(f"[{host}]" if ":" in host else host)
+        forms = [
+            rf"https?://{plain}(?![\w.-])(?::\d{{1,5}})?{_REST_OF_URL}",
+            rf"(?<![\w.-]){plain}:\d{{1,5}}(?!\d){_REST_OF_URL}",
+        ]
+        if "." in host or ":" in host:
+            forms.append(rf"(?<![\w.-]){plain}(?![\w-])")
+        found[host] = re.compile("|".join(forms), re.IGNORECASE)
+    return found
+
+
+def _hidden_if_a_pair(match: re.Match[str]) -> str:
+    """User and password, and not "basic authentication"."""
+    try:
+        pair = b":" in base64.b64decode(match.group(2), validate=True)
+    except binascii.Error:
+        return match.group()
+    return match.group(1) + SECRET if pair else match.group()
+
+
+def _hidden_if_inside(match: re.Match[str]) -> str:
+    try:
+        address = ipaddress.ip_address(match.group(1))
+    except ValueError:
+        return match.group()
+    return match.group() if address.is_global else ADDRESS
+
+
+def _hidden_if_a_file(match: re.Match[str]) -> str:
+    return match.group() if _OF_AN_API.fullmatch(match.group(1)) else PATH
+
+
+NOTHING_CONFIGURED = Redactor()
