@@ -82,9 +82,11 @@ def test_a_message_that_only_calls_has_the_content_that_the_server_wants(rule: s
 
 
 @pytest.mark.parametrize("content", ["", None, [], [{"text": ""}]])
-def test_an_empty_message_keeps_its_content(content: Any) -> None:
-    assert said(says(content)) == {"content": ""}
-    assert said(says(content), text_parts=True) == {"content": ""}
+def test_an_empty_message_of_a_user_keeps_its_content_and_one_of_an_assistant_is_left_out(content: Any) -> None:
+    for text_parts in (False, True):
+        assert said(user(content), text_parts=text_parts) == {"content": ""}
+        found = sent(Q, says(content), user("so?"), text_parts=text_parts)
+        assert [one["role"] for one in found] == ["user", "user"]
 
 
 @pytest.mark.parametrize(

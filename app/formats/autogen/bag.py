@@ -162,5 +162,12 @@ def _change(base: Message | None, message: Message) -> dict[str, Any]:
         if value != getattr(base, field):
             change[field] = dict(value) if field == "extra" else value
     if message.parts != base.parts:
-        change["parts"] = [asdict(part) for part in message.parts]
+        change["parts"] = [_without_marks(asdict(part)) for part in message.parts]
     return change
+
+
+def _without_marks(part: dict[str, Any]) -> dict[str, Any]:
+    """Marks for the cache of a model's server are of one request."""
+    kept = {key: value for key, value in part.items() if key != "mark"}
+    content = kept.get("content")
+    return kept | {"content": [_without_marks(one) for one in content]} if content is not None else kept
