@@ -90,7 +90,7 @@ class _Stopped(Exception):
     """Raised in a callback of the parser: the rest of what was received is not looked at."""
 
 
-_too_many = RareWarning()
+_full, _too_many = RareWarning(), RareWarning()
 
 
 class CallerConnection(HttpToolsProtocol):
@@ -125,8 +125,12 @@ class CallerConnection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         limit = self._limits.max_connections
-        if len(self.connections) > limit:
-            make_room(self.connections, self)
+        if len(self.connections) > limit and make_room(self.connections, self):
+            _full.warn(
+                "%d connections are open, as many as may be: those that were idle for longest are closed for new ones; "
+                "server.max_connections and the limit of open files (ulimit -n) decide how many there can be",
+                limit,
+            )
         if len(self.connections) > limit:
             _too_many.warn(
                 "%d connections are open and none is idle: a new one is refused; "
