@@ -20,6 +20,7 @@ from typing import Any
 
 import httptools
 import msgspec
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from app.api.desk import HANG_UP
@@ -226,11 +227,18 @@ class CallerConnection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
-        super().on_body(body)
+        cycle = self.cycle
+        if cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         if not self._in_head:  # else its head is read again
-            super().on_message_complete()
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
     # -- what is refused --------------------------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ class Wire(asyncio.Transport):
         self.sent = b""
         self.half_closed = False
         self.end = ""
+        self.lost = False
         self.unread = 0
         self.connection: CallerConnection | None = None
 
@@ -102,10 +103,13 @@ class Wire(asyncio.Transport):
         self._end("aborted")
 
     def _end(self, how: str) -> None:
-        if self.end != "aborted" and self.connection is not None:
-            self.end = self.end if how == "closed" and self.end else how
-            if how == "aborted" or not self.unread:
-                self.connection.connection_lost(None)
+        if self.lost:
+            return
+        if how == "aborted" or not self.end:
+            self.end = how
+        if self.connection is not None and (how == "aborted" or not self.unread):
+            self.lost = True
+            self.connection.connection_lost(None)
 
 
 class Client:
@@ -480,6 +484,20 @@ async def test_a_body_that_nobody_reads_any_more_has_an_end() -> None:
         await client.say(b"y")
         client.wait(1)
     assert client.wire.end == "aborted"
+
+
+async def test_a_body_that_came_after_its_answer_leaves_the_connection_usable() -> None:
+    async def hasty(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    client = Client(hasty)  # type: ignore[arg-type]
+    await client.say(POST + b"content-length: 4\r\n\r\n")
+    await client.say(b"late")
+    client.wait(74)
+    await client.say(NEXT)
+    assert client.statuses == [413, 413]
+    assert not client.ended
 
 
 async def test_a_refused_client_that_goes_on_sending_is_cut() -> None:
