@@ -8,7 +8,14 @@ ParleyError                     code                      status  it works later
 ├── NotFound                    not_found                    404  no
 ├── MethodNotAllowed            method_not_allowed           405  no
 ├── BodyTimeout                 request_timeout              408  yes     its body came too slowly
+├── HeadTimeout                 request_timeout              408  yes     its head came too slowly
 ├── TooLarge                    too_large                    413  no
+├── TargetTooLong               too_large                    414  no      its path and query
+├── HeadTooLarge                too_large                    431  no      its headers, or what frames its body
+├── UnsupportedFraming          invalid_request              400  no      a body whose end is ambiguous
+├── WrongMediaType              unsupported_media_type       415  no      a body that does not say it is JSON
+├── OriginNotAllowed            origin_not_allowed           403  no      a web page that is not allowed
+├── HostNotAllowed              host_not_allowed             421  no      a name that is not this gateway's
 ├── Unsupported                 unsupported                  422  no      understood, but this model cannot take it
 ├── MediaRefused                invalid_request              422  no      a URL or a file that is not read, or cannot be
 ├── MediaUnavailable            media_unavailable            422  yes     its server does not give it now
@@ -159,9 +166,47 @@ class BodyTimeout(ParleyError):
         return {"connection": "close"}
 
 
+class HeadTimeout(ParleyError):
+    code = "request_timeout"
+    status = 408
+    retryable = True
+
+
 class TooLarge(ParleyError):
     code = "too_large"
     status = 413
+
+
+class TargetTooLong(ParleyError):
+    code = "too_large"
+    status = 414
+
+
+class HeadTooLarge(ParleyError):
+    code = "too_large"
+    status = 431
+
+
+class UnsupportedFraming(ParleyError):
+    """What some server on the way may read as another request: the connection ends with it."""
+
+    code = "invalid_request"
+    status = 400
+
+
+class WrongMediaType(ParleyError):
+    code = "unsupported_media_type"
+    status = 415
+
+
+class OriginNotAllowed(ParleyError):
+    code = "origin_not_allowed"
+    status = 403
+
+
+class HostNotAllowed(ParleyError):
+    code = "host_not_allowed"
+    status = 421
 
 
 class Unsupported(ParleyError):

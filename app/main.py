@@ -23,6 +23,7 @@ from app.api.edge import Edge
 from app.api.limits import limits
 from app.api.models import listing, one
 from app.api.openapi import describe
+from app.api.origins import OriginRules
 from app.api.resume import CancelEndpoint, ResumeEndpoint
 from app.api.shelf import Shelf
 from app.cache import Cache, Rules
@@ -59,6 +60,7 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     app.add_middleware(
         Edge,
         direct={"/v1/chat": _Direct(app, "chat"), "/v1/chat/completions": _Direct(app, "completions")},
+        rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
         shapes={"/v1/chat/completions": COMPLETIONS.error},
     )
     _plain_routes(app)

@@ -1,74 +1,45 @@
 """`parley serve`: uvicorn, and how it goes down.
 
-At SIGTERM or SIGINT the readiness answer turns to 503; new requests are still served for `settle_seconds`, so that load
-balancers notice; then the listener closes and running streams may finish for `drain_seconds`. What is left then ends
-with a `response.failed` of code `draining`, never silently. The same signal once more ends everything at once. With
-several workers a terminal's Ctrl-C reaches each of them twice, as SIGINT and as the SIGTERM of their supervisor: that
-counts as one.
+At SIGTERM, SIGINT or SIGHUP the readiness answer turns to 503; new requests are still served for `settle_seconds`, so
+that load balancers notice; then the listener closes and running streams may finish for `drain_seconds`. What is left
+then ends with a `response.failed` of code `draining`, never silently. The same signal once more ends everything at
+once. With several workers a terminal's Ctrl-C reaches each of them twice, as SIGINT and as the SIGTERM of their
+supervisor: that counts as one.
 """
 
 import asyncio
+import contextlib
 import gc
+import os
+import resource
 import signal
 import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
 from multiprocessing import resource_tracker
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.supervisors import Multiprocess, multiprocess
 
-from app.api.desk import HANG_UP
+from app.connection import CallerConnection, ConnectionLimits, RareWarning, make_room
 from app.errors import Draining
 from app.settings import Server, Settings
 
-KEEPALIVE_SECONDS = 75
-"""Longer than proxies in front hold an idle connection, so that it is they who close it."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shells' custom."""
 LAST_WORDS_SECONDS = 1.0
 """What replies get to end after they were told to."""
-
-
-class CallerConnection(HttpToolsProtocol):
-    """A caller's connection that can be dropped, and whose end every request on it learns, pipelined ones too."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._cycles: list[RequestResponseCycle] = []
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {HANG_UP: {"call": self.drop}}
-
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        self._cycles = [one for one in self._cycles if not one.response_complete]
-        self._cycles.append(self.cycle)
-
-    def drop(self) -> None:
-        """Close the connection now. Its requests learn of it before they return, or uvicorn would log an error for a
-        response that nobody waits for."""
-        self._end_cycles()
-        self.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end_cycles()
-        super().connection_lost(exc)
-        if self.scope:
-            self.scope.pop("extensions", None)  # it holds the connection, which would wait for the garbage collector
-
-    def _end_cycles(self) -> None:
-        for cycle in self._cycles:
-            cycle.disconnected = cycle.disconnected or not cycle.response_complete
-            cycle.message_event.set()
-        self._cycles.clear()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Nobody asked for more, and who has not read the last reply by now never will."""
-        self.transport.abort()
+MAX_OPEN_FILES = 65_536
+RESERVED_FILES = 256
+"""Open files that are not for callers: caches, logs, documents, connections to model servers."""
+MAIN_LOOP_SECONDS = 0.1
+"""How often uvicorn's main loop runs."""
+KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
+"""When TCP asks whether a silent peer is still there, and how often until it is not."""
 
 
 GC_THRESHOLD = 10_000
@@ -78,6 +49,11 @@ GC_THRESHOLD = 10_000
 class ParleyServer(uvicorn.Server):
     asked_by: int | None = None
     """The signal that asked it to go down."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._limits: ConnectionLimits = cast(Any, config.http).args[0]
+        self._no_files = RareWarning()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signals are not raised again when all is done, as uvicorn does: going down as asked is a success."""
@@ -96,9 +72,49 @@ class ParleyServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
         await super().startup(sockets)
+        for server in self.servers:
+            for listener in server.sockets:
+                _watch_peers(listener.fileno())
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 20)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGHUP too, unless whoever started this wants it ignored, as nohup does."""
+        if threading.current_thread() is not threading.main_thread() or hangup_is_ignored():
+            with super().capture_signals():
+                yield
+            return
+        before = signal.signal(signal.SIGHUP, self.handle_exit)
+        try:
+            with super().capture_signals():
+                yield
+        finally:
+            signal.signal(signal.SIGHUP, before)
+
+    async def on_tick(self, counter: int) -> bool:
+        seconds = self._limits.tick_seconds
+        if counter % max(1, round(seconds / MAIN_LOOP_SECONDS)) == 0:
+            for connection in list(self.server_state.connections):
+                cast(CallerConnection, connection).tick(max(seconds, MAIN_LOOP_SECONDS))
+            self._check_open_files()
+        return await super().on_tick(counter)
+
+    def _check_open_files(self) -> None:
+        """Where none is left, the system closes every new connection without a word."""
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            connections = self.server_state.connections
+            made = make_room(connections)
+            self._no_files.warn(
+                "%s: no file can be opened and new connections are lost; %d callers are connected%s; "
+                "raise the limit of open files (ulimit -n) or lower server.max_connections",
+                error.strerror,
+                len(connections),
+                ", some idle ones were closed" if made else "",
+            )
 
     def _exit(self) -> None:
         self.should_exit = True
@@ -124,9 +140,47 @@ class ParleyServer(uvicorn.Server):
         return app.state.desk if app is not None else None
 
 
+def hangup_is_ignored() -> bool:
+    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def _watch_peers(listener: int) -> None:
+    """Connections of this listener end when their peer vanishes without a word; they inherit these options."""
+    with socket.socket(fileno=os.dup(listener)) as ours:
+        if ours.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
+            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
+            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+
+
 def _end_all(desk: Any) -> None:
     for delivery in list(desk.active):
         delivery.fail(Draining("this gateway is going down; send the request again"))
+
+
+def connection_limits(server: Server) -> ConnectionLimits:
+    """With at most half of the open files for callers: each request may need one more towards a model server."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = MAX_OPEN_FILES if files == resource.RLIM_INFINITY else files
+    return ConnectionLimits(
+        max_connections=min(server.max_connections, max(1, (files - min(RESERVED_FILES, files // 4)) // 2)),
+        max_head_bytes=server.max_head_bytes,
+        head_seconds=server.head_seconds,
+        keep_alive_seconds=server.keep_alive_seconds,
+        stall_seconds=server.stall_seconds,
+    )
+
+
+def raise_open_files() -> None:
+    """Take as many open files as the system grants; the usual soft limit of 1024 is for programs that use select."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
@@ -137,14 +191,13 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
         host=server.host,
         port=server.port,
         workers=server.workers,
-        http=CallerConnection,
+        http=cast(Any, partial(CallerConnection, connection_limits(server))),
         ws="none",
         lifespan="on",
         access_log=False,
         log_config=None,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=KEEPALIVE_SECONDS,
         timeout_graceful_shutdown=int(server.drain_seconds + LAST_WORDS_SECONDS) + 2,
         backlog=4096,
     )
@@ -152,6 +205,7 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
 
 def serve(settings: Settings) -> int:
     """Serve until a signal; the exit code."""
+    raise_open_files()
     ours = config(settings.server)
     if settings.server.workers > 1:
         return _Supervisor(ours, sockets=[ours.bind_socket()]).serve()
@@ -189,6 +243,12 @@ class _Worker(multiprocess.Process):
 class _Supervisor(Multiprocess):
     _interrupted = False
 
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        ignored = hangup_is_ignored()
+        super().__init__(config, sockets)
+        if ignored:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
     def serve(self) -> int:
         multiprocess.Process = _Worker  # type: ignore[misc]  # uvicorn's supervisor takes no other way to its server
         self.run()
@@ -199,6 +259,10 @@ class _Supervisor(Multiprocess):
     def handle_int(self) -> None:
         self._interrupted = True
         super().handle_int()
+
+    def handle_hup(self) -> None:
+        """As at SIGTERM: the terminal is gone, and settings are not read again."""
+        self.handle_term()
 
     def terminate_all(self) -> None:
         """Without our own copy of the listener, which would take connections that nobody answers any more."""

@@ -6,12 +6,22 @@ docs/configuration.md lists every setting; a test compares.
 import os
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import httpx
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 
 from app.cache.addresses import parse_address
 from app.fetch.addresses import AllowList
@@ -68,6 +78,31 @@ def _header_name(name: str) -> str:
     return name
 
 
+def _host_pattern(value: str) -> str:
+    name = value.removesuffix(".").lower()
+    if re.fullmatch(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", name):
+        return name
+    try:
+        return str(ip_address(value.strip("[]")))
+    except ValueError:
+        raise ValueError(
+            "must be a host without scheme and port, such as chat.example.com or *.example.com, or *"
+        ) from None
+
+
+def _origin(value: str) -> str:
+    if value not in ("*", "null") and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+", value):
+        raise ValueError("must be an origin without a path, such as https://chat.example.com, or *")
+    return value.lower()
+
+
+def _listed(value: Any) -> Any:
+    """A variable of the environment holds a list as words with commas between them."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+_HostPattern = Annotated[str, AfterValidator(_host_pattern)]
+_Origin = Annotated[str, AfterValidator(_origin)]
 Secret = Annotated[SecretStr, AfterValidator(_header_value)]
 
 
@@ -81,6 +116,13 @@ class Server(_Section):
     workers: int = Field(default=1, ge=1, le=256)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     body_seconds: Seconds = 60.0
+    max_head_bytes: int = Field(default=64 * 1024, ge=4096, le=1024 * 1024)
+    head_seconds: Seconds = 20.0
+    keep_alive_seconds: Seconds = 75.0
+    """Longer than proxies in front hold an idle connection, so that it is they who close it."""
+    max_connections: int = Field(default=8192, ge=1)
+    allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_listed)] = ()
+    allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_listed)] = ()
     max_messages: int = Field(default=10_000, ge=1)
     max_content_items: int = Field(default=20_000, ge=1)
     max_functions: int = Field(default=1000, ge=1)

@@ -56,6 +56,29 @@ def test_a_named_file_is_read_instead(empty_folder: Path) -> None:
     assert load({"PARLEY_CONFIG": "missing.toml"}, Path("other.toml")).server.port == 9001
 
 
+def test_hosts_and_origins_may_stand_in_a_variable_with_commas_between_them() -> None:
+    server = load(
+        {"PARLEY_SERVER__ALLOWED_HOSTS": "a.example, *.B.example,", "PARLEY_SERVER__ALLOWED_ORIGINS": "*"}
+    ).server
+    assert (server.allowed_hosts, server.allowed_origins) == (("a.example", "*.b.example"), ("*",))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("allowed_hosts", "http://a"),
+        ("allowed_hosts", "a:8000"),
+        ("allowed_hosts", "a.*"),
+        ("allowed_hosts", "**"),
+        ("allowed_origins", "a.example"),
+        ("allowed_origins", "https://a.example/"),
+        ("allowed_origins", "https://u@a.example"),
+    ],
+)
+def test_what_is_no_host_or_origin_is_a_mistake(setting: str, value: str) -> None:
+    assert [one.split(":")[0] for one in mistakes(f'[server]\n{setting} = ["{value}"]')] == [f"server.{setting}[0]"]
+
+
 def test_a_variable_wins_over_the_file() -> None:
     assert written("[server]\nport = 9000\nworkers = 2", PARLEY_SERVER__PORT="9002").server == Server(
         port=9002, workers=2

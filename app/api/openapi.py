@@ -64,7 +64,10 @@ def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
     operation["responses"] = {
         "200": {"description": "The messages, and what was lost", "content": _json_of("Converted")},
         "400": {"description": "No JSON", "content": _json_of("Error")},
+        "403": {"description": "A web page of an origin that is not allowed", "content": _json_of("Error")},
         "413": {"description": "The body is too large", "content": _json_of("Error")},
+        "415": {"description": "The content type is not JSON", "content": _json_of("Error")},
+        "421": {"description": "A host that is not allowed", "content": _json_of("Error")},
         "422": {"description": "Violations, each with its JSON path", "content": _json_of("Error")},
     }
 
@@ -149,9 +152,12 @@ def _operation() -> dict[str, Any]:
     problem = {"application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="Error")}, AUTOGEN_ERROR]}}}
     statuses = {
         "400": "No JSON, or the model server refused the request",
+        "403": "A web page of an origin that is not allowed",
         "404": "Unknown model",
         "405": "Another method than POST",
         "413": "The body is too large",
+        "415": "The content type is not JSON",
+        "421": "A host that is not allowed",
         "422": "Violations, each with its JSON path",
         "429": "The model server's rate limit or quota; Retry-After as it said",
         "500": "A defect of the gateway",

@@ -68,8 +68,8 @@ class Caller:
 
     async def ask_as(self, request_id: str, body: dict[str, Any] | None = None, **more: Any) -> None:
         data = json.dumps({**ASK, **(body or {}), **more}).encode()
-        head = f"POST /v1/chat HTTP/1.1\r\nhost: g\r\nx-request-id: {request_id}\r\ncontent-length: {len(data)}\r\n\r\n"
-        await self.say(head.encode() + data)
+        head = f"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\nx-request-id: {request_id}\r\n"
+        await self.say(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
 
     async def head(self) -> int:
         async with asyncio.timeout(10):

@@ -82,7 +82,7 @@ async def first_frames(caller: Caller, count: int) -> list[bytes]:
 
 async def send(caller: Caller, method: str, path: str, **headers: str) -> int:
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    await caller.say(f"{method} {path} HTTP/1.1\r\nhost: g\r\n{lines}\r\n".encode())
+    await caller.say(f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n{lines}\r\n".encode())
     return await caller.head()
 
 

@@ -83,7 +83,7 @@ async def test_somebody_elses_reply_is_unknown(shared_redis: RedisServer) -> Non
         async with caching(upstream, redis, scope="caller") as other, calling(one.address) as caller:
             data = json.dumps({**QUESTION, "stream": True}).encode()
             mine = "authorization: Bearer mine\r\n"
-            head = f"POST /v1/chat HTTP/1.1\r\nhost: g\r\n{mine}content-length: {len(data)}\r\n\r\n"
+            head = f"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\n{mine}content-length: {len(data)}\r\n\r\n"
             await caller.say(head.encode() + data)
             await caller.head()
             id_ = reply_id(caller)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 SOON = 0.25
 BODY = json.dumps(ASK).encode()
-ASKED = b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+ASKED = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 
 
 async def closed(upstream: ScriptedServer, number: int = 0) -> None:
@@ -141,7 +141,7 @@ async def test_leaving_while_it_waits_for_a_free_connection() -> None:
 async def test_leaving_before_the_request_is_all_there() -> None:
     async with ScriptedServer() as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            caller._writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: 100\r\n\r\n{")
+            caller._writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             await eventually(lambda: gateway.callers == 1)
         await eventually(lambda: gateway.callers == 0, SOON)
         assert upstream.requests == []

@@ -71,8 +71,14 @@ class Process:
 
 @asynccontextmanager
 async def process(
-    upstream: ScriptedServer | None, *, workers: int = 1, cache: str = "null:", **server: object
+    upstream: ScriptedServer | None,
+    *,
+    workers: int = 1,
+    cache: str = "null:",
+    before: tuple[str, ...] = (),
+    **server: object,
 ) -> AsyncIterator[Process]:
+    """`before` is a command that runs the gateway as its last words."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
@@ -82,7 +88,7 @@ async def process(
     if upstream is not None:
         environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
     running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app.cli", "serve"),
+        *(*before, sys.executable, "-m", "app.cli", "serve"),
         env=environ,
         stderr=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -99,7 +105,8 @@ async def process(
 
 
 @WORKERS
-async def test_a_stream_may_finish_after_sigterm(workers: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number: int) -> None:
     gate = asyncio.Event()
     script = [say("a"), gate, say("b"), end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
@@ -107,13 +114,43 @@ async def test_a_stream_may_finish_after_sigterm(workers: int) -> None:
             await caller.ask()
             await caller.head()
             raw = await caller.write() + await caller.write()
-            gateway.signal(signal.SIGTERM)
+            gateway.signal(number)
             await gateway.until_deaf()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"
         code, said = await gateway.ended()
     assert code == 0
     assert "Traceback" not in said
+
+
+@WORKERS
+async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> None:
+    """It signals every process of its group."""
+    gate = asyncio.Event()
+    script = [say("a"), gate, say("b"), end(), DONE]
+    async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask()
+            await caller.head()
+            raw = await caller.write() + await caller.write()
+            gateway.signal_all(signal.SIGHUP)
+            await gateway.until_deaf()
+            gate.set()
+            assert checked(raw + await caller.rest())[-1].type == "response.completed"
+        assert (await gateway.ended())[0] == 0
+
+
+@WORKERS
+async def test_who_started_it_with_nohup_may_hang_up(workers: int) -> None:
+    script = [say("a"), end(), DONE]
+    async with ScriptedServer(Reply(script, chunked=True)) as upstream:
+        async with process(upstream, workers=workers, before=("nohup",)) as gateway:
+            gateway.signal_all(signal.SIGHUP)
+            await asyncio.sleep(1)
+            status, raw = await reply_of(gateway.address)
+            assert (status, checked(raw)[-1].type) == (200, "response.completed")
+            gateway.signal(signal.SIGTERM)
+            assert (await gateway.ended())[0] == 0
 
 
 async def test_while_it_settles_it_is_not_ready_but_serves() -> None:

@@ -62,7 +62,7 @@ async def test_a_server_that_never_begins_is_a_timeout(reply: Reply, stream: boo
     assert (status, code(raw)) == (504, "timeout")
 
 
-SLOWLY = b"POST /v1/chat HTTP/1.1\r\nhost: g\r\ncontent-length: 100\r\n\r\n{"
+SLOWLY = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{"
 
 
 @pytest.mark.parametrize("path", ["chat", "chat/completions", "convert"])
