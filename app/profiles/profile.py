@@ -111,6 +111,8 @@ class Profile(BaseModel):
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The one name under which the most tokens are sent, whichever the caller used."""
+    max_stop_words: int = Field(default=16, ge=1, le=256)
+    """A request with more stop words, the model's own among them, is refused."""
     renamed: dict[str, str] = Field(default_factory=dict)
     """Parameters that the server calls otherwise (`repetition_penalty` → `repeat_penalty`)."""
     lacks: tuple[str, ...] = ()
@@ -183,6 +185,7 @@ SHAPES_REQUESTS = frozenset(
         "name_media",
         "video_frames",
         "max_tokens_field",
+        "max_stop_words",
         "renamed",
         "lacks",
         "extra_fields",

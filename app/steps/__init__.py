@@ -20,7 +20,7 @@ from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_trai
 from app.steps.language import language
 from app.steps.media import Wanted, apply, wanted
 from app.steps.repair import RepairStage
-from app.steps.stop_words import StopStage, stop_words
+from app.steps.stop_words import StopStage, stop_violations, stop_words
 from app.steps.system import with_default_system, with_placed_system
 from app.steps.text_tools import text_stage
 from app.steps.thinking import ThinkStage
@@ -35,9 +35,12 @@ def check(request: ChatRequest, profile: Profile) -> list[str]:
     A conversation must be sound before anything is fetched for it or cut from it. Where nothing can be called and what
     was called is told in words, a missing call or result harms nobody: it is only named.
     """
+    wrong = stop_violations(request.params, profile)
     _, violations = groups(request.messages)
     if violations and not told_in_words(request, profile):
-        raise InvalidInput(violations)
+        wrong += violations
+    if wrong:
+        raise InvalidInput(wrong)
     return [f"{one.path}: {one.message}" for one in violations]
 
 
