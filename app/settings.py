@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import httpx
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from app.cache.addresses import parse_address
 from app.fetch.addresses import AllowList
@@ -81,6 +90,8 @@ class Server(_Section):
     workers: int = Field(default=1, ge=1, le=256)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     body_seconds: Seconds = 60.0
+    max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024, validate_default=True)
+    max_json_values: int = Field(default=250_000, ge=1000)
     max_messages: int = Field(default=10_000, ge=1)
     max_content_items: int = Field(default=20_000, ge=1)
     max_functions: int = Field(default=1000, ge=1)
@@ -93,6 +104,14 @@ class Server(_Section):
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("max_request_memory_bytes")
+    @classmethod
+    def _two_bodies(cls, size: int, info: ValidationInfo) -> int:
+        longest = info.data.get("max_body_bytes", 0)
+        if size < 2 * longest:
+            raise ValueError(f"must be at least twice max_body_bytes ({longest})")
+        return size
 
 
 class Upstream(_Section):
