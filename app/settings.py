@@ -123,6 +123,8 @@ class Upstream(_Section):
     first_token_seconds: Seconds = 600.0
     idle_seconds: Seconds = 300.0
     max_connections: int = Field(default=4096, ge=1)
+    max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    max_reply_seconds: Seconds = 3600.0
 
 
 class Model(_Section):

@@ -40,6 +40,10 @@ class Target:
     first_token_seconds: float
     idle_seconds: float
     max_connections: int = 4096
+    max_reply_bytes: int = 64 * 1024 * 1024
+    """Of one reply, unpacked."""
+    max_reply_seconds: float = 3600.0
+    """From the request to the end of the reply."""
     variant: tuple[tuple[str, str], ...] = ()
     """Those of the headers that may change what the server answers."""
 
@@ -141,7 +145,7 @@ class UpstreamClient:
                 finally:
                     await response.aclose()
             data = msgspec.json.decode(inflater(response.headers.get("content-encoding")).feed(b"".join(pieces)))
-        except (TimeoutError, httpx.TransportError, ValueError) as error:
+        except (TimeoutError, httpx.TransportError, ValueError, RecursionError) as error:
             raise UpstreamFailed(faults.made("server_error", f"{target.name} lists no models")) from error
         rows = data.get("data") if isinstance(data, dict) else None
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -45,7 +45,7 @@ async def unfinished(gateway: Running, path: str, size: int) -> "asyncio.Task[No
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         read.set()
 
     scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b"", "state": {}}
