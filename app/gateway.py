@@ -20,7 +20,7 @@ from app.chat.attachments import Attachment
 from app.chat.counter import Counter
 from app.chat.messages import ChatRequest, Media, ToolResult
 from app.chat.reply import Origin, Reply
-from app.errors import BadRequest, CacheMiss, ParleyError, UnknownModel, UpstreamFailed
+from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
 from app.gathering import Gatherer
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.params import merged
@@ -140,6 +140,10 @@ class Gateway:
             return []
         request = replace(request, params=merged(route.defaults, request.params))
         sound = _possible([(way, _attempt(steps.check, request, way.profile)) for way in route.ways])
+        if self._gatherer is not None:
+            passed = (one for way, _ in sound for one in steps.passed_urls(request, way.profile))
+            if refused := self._gatherer.check_written(list(dict.fromkeys(passed))):
+                raise InvalidInput(refused)
         needs = (one for way, _ in sound for one in steps.wanted(request, way.profile))
         return list(dict.fromkeys(needs))
 

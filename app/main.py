@@ -98,6 +98,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     desk = Desk(gateway, settings.server, pulse, shelf, cache, budget, callers_apart=apart)
     cache.heed(desk.stop)
     app.state.client, app.state.table, app.state.desk = client, table, desk
+    app.state.fetcher = fetcher
     app.state.chat = ChatEndpoint(desk)
     app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error)
     app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)

@@ -33,14 +33,25 @@ class Gatherer:
         self._workshop = workshop
         self._limits = limits
 
+    def check_written(self, urls: Sequence[tuple[str, str]]) -> list[Violation]:
+        """What is wrong with URLs, each with its place, that go on as they are; told from their text alone."""
+        found = []
+        for url, path in urls:
+            try:
+                self._fetcher.check_written(url)
+            except MediaRefused as error:
+                found.append(Violation(path, f"{error.message}, and the model's server is not to read it"))
+        return found
+
     async def gather(
         self, wanted: Sequence[Wanted], hold: Callable[[int], None] = lambda size: None
     ) -> dict[Wanted, Attachment]:
         """Everything that is wanted; `hold` is told how many bytes were fetched, and may raise. Raises InvalidInput
         with all that is refused, or the one error there is."""
-        if len(wanted) > self._limits.max_count:
+        fetched = [item for item in wanted if item.purpose != "resolve"]
+        if len(fetched) > self._limits.max_count:
             text = f"no more than {self._limits.max_count} media of one request are read"
-            raise TooLarge(text, wanted[self._limits.max_count].path)
+            raise TooLarge(text, fetched[self._limits.max_count].path)
         if not wanted:
             return {}
         run = _Gathering(self._fetcher, self._workshop, self._limits, hold)
@@ -76,6 +87,9 @@ class _Gathering:
 
     async def one(self, item: Wanted) -> Attachment:
         try:
+            if item.purpose == "resolve":
+                await self._fetcher.check_addresses(item.url, param=item.path)
+                return Inlined(item.url)
             if item.purpose == "picture":
                 return await self._picture(item)
             if item.purpose == "text":

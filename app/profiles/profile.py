@@ -93,6 +93,10 @@ class Profile(BaseModel):
     """What the model takes; anything else is described to it in words, files also by their text."""
     inline_media: tuple[MediaKind, ...] = ("file",)
     """What must come as a data URI, since the server fetches no URL: remote ones are fetched for it."""
+    passed_urls: Literal["public", "resolved", "any"] = "public"
+    """Which URLs go on to a server that fetches them itself: `public` no private address and no name of a private
+    network, `resolved` none whose name leads to one now, `any` all. What `fetch.allow` names goes on too. For bytes
+    that the gateway itself has fetched, see `inline_media`."""
     audio: Literal["data_url", "base64", "audio_url"] = "data_url"
     """Sound is an `input_audio` part that holds a URL or data URI (DashScope), or bare base64 and its format (OpenAI;
     remote sound is fetched for it), or an `audio_url` part."""
@@ -177,6 +181,7 @@ SHAPES_REQUESTS = frozenset(
         "media_tokens",
         "media",
         "inline_media",
+        "passed_urls",
         "audio",
         "max_image_pixels",
         "max_image_short_side",

@@ -18,7 +18,7 @@ from app.steps.alternate import alternating
 from app.steps.continuation import continued
 from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
 from app.steps.language import language
-from app.steps.media import Wanted, apply, wanted
+from app.steps.media import Wanted, apply, passed_urls, wanted
 from app.steps.repair import RepairStage
 from app.steps.stop_words import StopStage, stop_violations, stop_words
 from app.steps.system import with_default_system, with_placed_system
@@ -26,7 +26,7 @@ from app.steps.text_tools import text_stage
 from app.steps.thinking import ThinkStage
 from app.steps.truncation import input_limit, truncate
 
-__all__ = ["check", "prepare", "reply_stages", "reply_traits", "wanted"]
+__all__ = ["check", "passed_urls", "prepare", "reply_stages", "reply_traits", "wanted"]
 
 
 def check(request: ChatRequest, profile: Profile) -> list[str]:
