@@ -12,6 +12,7 @@ RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash .venv/lib app
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="parley" \
       org.opencontainers.image.description="HTTP gateway that translates chat message formats" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0"
 RUN groupadd --gid 10001 parley \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin parley \
@@ -19,6 +20,7 @@ RUN groupadd --gid 10001 parley \
 WORKDIR /srv/parley
 COPY --from=builder /srv/parley/.venv .venv
 COPY --from=builder /srv/parley/app app
+COPY LICENSE ./
 ENV PATH=/srv/parley/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

@@ -41,6 +41,7 @@ FAULT_STATUS = {
     "server_error": 502,
     "upstream_incomplete": 502,
     "upstream_protocol": 502,
+    "unsupported": 502,
     "tool_use_failed": 502,
     "authentication": 502,
     "permission": 502,

@@ -220,7 +220,8 @@ class Gateway:
         for attempt in range(attempts):
             number = attempt % len(prepared.route.ways)
             way = prepared.route.ways[number]
-            target = way.target.bounded(prepared.wait_seconds)
+            target = way.target if payload.streams(prepared.asked, way.profile) else way.target.whole()
+            target = target.bounded(prepared.wait_seconds)
             try:
                 body = await self._client.open(target, prepared.bodies[number])
             except UpstreamFailed as error:

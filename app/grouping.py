@@ -38,6 +38,8 @@ class Group:
     results: list[tuple[str, ToolResult]] = field(default_factory=list)
     phase: int = -1
     details: list[Any] = field(default_factory=list)
+    extra_content: Any = None
+    """What a provider hung on the message itself, and wants back (Gemini's signature of a text)."""
     place: int = 0
     marks: set[str] = field(default_factory=set)
     """Those of _MARKS that its messages have."""
@@ -95,6 +97,9 @@ class _Builder:
         details = message.extra.get("reasoning_details")
         if isinstance(details, list):
             group.details += details
+        own = message.extra.get("extra_content")
+        if own is not None and not all(isinstance(part, ToolCall) for part in message.parts):
+            group.extra_content = own
 
     def _issue(self, group: Group, issued: Issued) -> None:
         group.calls.append(issued)

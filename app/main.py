@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from app import __version__
 from app.api import admin
-from app.api.body import Receive, await_parsing, read_body
+from app.api.body import CallerGone, Receive, await_parsing, read_body
 from app.api.chat import ChatEndpoint
 from app.api.completions import COMPLETIONS, read_completion
 from app.api.convert import convert
@@ -47,7 +47,7 @@ from app.upstream.client import UpstreamClient
 def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
     """The application. Without settings, those of the environment; `transport` stands in for the network in tests."""
     settings = load() if settings is None else settings
-    logs.configure(settings.server.log_level)
+    logs.configure(settings.server.log_level, settings.server.log_format)
     app = FastAPI(title="Parley", version=__version__, lifespan=_lifespan, docs_url="/docs", redoc_url=None)
     app.state.settings = settings
     app.state.transport = transport
@@ -116,6 +116,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await workshop.aclose()
         if demo is not None:
             await demo.stop()
+        await asyncio.to_thread(logs.flush)
 
 
 def _cache(settings: CacheSettings, beat: Pulse) -> Cache:
@@ -185,6 +186,7 @@ def _methods(app: FastAPI, path: str) -> list[str]:
 def _error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
+        request.state.error_code = error.code
         told = error.to_dict(request.state.request_id)
         return JSONResponse(error.shape(told) if error.shape else {"error": told}, error.status, headers=error.headers)
 
@@ -196,6 +198,12 @@ def _error_handlers(app: FastAPI) -> None:
             return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}", allow))
         return await parley_error(request, NotFound(f"there is nothing at {path}"))
 
+    async def caller_gone(request: Request, _: Exception) -> Response:
+        """For the log alone: nobody is there to read it."""
+        request.state.error_code = "caller_gone"
+        return Response(status_code=499)
+
+    app.add_exception_handler(CallerGone, caller_gone)
     app.add_exception_handler(ParleyError, parley_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(FastAPIHTTPException, http_error)

@@ -65,6 +65,8 @@ class GenerateCfg(BaseModel):
     reasoning_effort: str | None = None
     response_format: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
+    stream_options: dict[str, Any] | None = None
+    """Sent to servers that stream. Usage is always asked for, whatever `include_usage` says."""
 
     request_timeout: Number | None = Field(default=None, gt=0)
     """Seconds: no wait for the model server (to connect, for the first token, between tokens) is longer."""
@@ -82,8 +84,8 @@ class GenerateCfg(BaseModel):
     """Arguments of calls that are broken JSON are repaired."""
 
     def given(self) -> dict[str, Any]:
-        """What was said, without what was left open."""
-        return {name: value for name, value in self if value is not None}
+        """What was given, without what was left open; None for a key that was given as null."""
+        return {name: value for name, value in self if value is not None or name in self.model_fields_set}
 
 
 UNSENT = frozenset(
@@ -112,10 +114,11 @@ _SYNONYMS = (
 
 def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The caller's parameters over the model's defaults. Stop words are joined, everything else is replaced, also
-    where the two use different names for it."""
+    where the two use different names for it. A parameter that the caller gives as None has no default."""
     replaced = {name for names in _SYNONYMS if names & given.keys() for name in names}
-    params = {name: value for name, value in defaults.items() if name not in replaced} | dict(given)
-    if "stop" in defaults and "stop" in given:
+    kept = {name: value for name, value in defaults.items() if name not in replaced}
+    params = {name: value for name, value in {**kept, **given}.items() if value is not None}
+    if defaults.get("stop") is not None and given.get("stop") is not None:
         base = _words(defaults["stop"])
         params["stop"] = base + [word for word in _words(given["stop"]) if word not in base]
     return params

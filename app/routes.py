@@ -76,4 +76,5 @@ def _target(name: str, row: Upstream) -> Target:
         row.max_reply_bytes,
         row.max_reply_seconds,
         tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
+        row.whole_reply_seconds,
     )

@@ -41,19 +41,30 @@ class CallerConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {HANG_UP: {"call": self.transport.abort}}
+        self.scope["extensions"] = {HANG_UP: {"call": self.drop}}
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         self._cycles = [one for one in self._cycles if not one.response_complete]
         self._cycles.append(self.cycle)
 
+    def drop(self) -> None:
+        """Close the connection now. Its requests learn of it before they return, or uvicorn would log an error for a
+        response that nobody waits for."""
+        self._end_cycles()
+        self.transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._end_cycles()
+        super().connection_lost(exc)
+        if self.scope:
+            self.scope.pop("extensions", None)  # it holds the connection, which would wait for the garbage collector
+
+    def _end_cycles(self) -> None:
         for cycle in self._cycles:
             cycle.disconnected = cycle.disconnected or not cycle.response_complete
             cycle.message_event.set()
         self._cycles.clear()
-        super().connection_lost(exc)
 
     def timeout_keep_alive_handler(self) -> None:
         """Nobody asked for more, and who has not read the last reply by now never will."""
@@ -94,7 +105,8 @@ class ParleyServer(uvicorn.Server):
 
     def _drop_all(self) -> None:
         for connection in list(self.server_state.connections):
-            connection.transport.abort()
+            if isinstance(connection, CallerConnection):
+                connection.drop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         desk = self._desk()

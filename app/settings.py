@@ -104,6 +104,7 @@ class Server(_Section):
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "console", "json"] = "auto"
 
     @field_validator("max_request_memory_bytes")
     @classmethod
@@ -122,6 +123,7 @@ class Upstream(_Section):
     connect_seconds: Seconds = 10.0
     first_token_seconds: Seconds = 600.0
     idle_seconds: Seconds = 300.0
+    whole_reply_seconds: Seconds = 600.0
     max_connections: int = Field(default=4096, ge=1)
     max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     max_reply_seconds: Seconds = 3600.0

@@ -74,6 +74,8 @@ def restored_logging() -> Iterator[None]:
     try:
         yield
     finally:
+        for handler in set(logging.root.handlers) - set(handlers):
+            handler.close()
         logging.root.handlers[:] = handlers
         logging.root.setLevel(level)
 

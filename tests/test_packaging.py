@@ -1,14 +1,21 @@
 """What the files around the code promise: locks, set-up, CI, image and compose."""
 
+import functools
 import json
 import os
 import re
 import tomllib
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ("requirements.lock", "requirements-dev.lock")
@@ -50,6 +57,100 @@ def compose() -> dict[str, Any]:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_requirement_of_a_lock_is_pinned_with_a_hash(lock: str) -> None:
     assert [line for line in lines(lock) if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line)] == []
+
+
+class Machine(NamedTuple):
+    """A Linux machine that a lock must hold for."""
+
+    python: str
+    processor: str
+
+    def environment(self, extra: str = "") -> dict[str, str]:
+        """What environment markers are evaluated against."""
+        return default_environment() | {  # type: ignore[return-value]  # a TypedDict of str
+            "implementation_name": "cpython",
+            "implementation_version": self.python,
+            "os_name": "posix",
+            "platform_machine": self.processor,
+            "platform_python_implementation": "CPython",
+            "platform_system": "Linux",
+            "python_full_version": self.python,
+            "python_version": self.python.rpartition(".")[0],
+            "sys_platform": "linux",
+            "extra": extra,
+        }
+
+    def needs(self, requirement: Requirement, extras: Iterable[str] = ("",)) -> bool:
+        return requirement.marker is None or any(requirement.marker.evaluate(self.environment(one)) for one in extras)
+
+
+MACHINES = [
+    Machine(python, processor)
+    for python in ("3.11.0", "3.11.2", "3.11.9", "3.12.0", "3.13.0", "3.14.0")
+    for processor in ("x86_64", "aarch64")
+]
+
+
+def locked(lock: str) -> list[Requirement]:
+    return [Requirement(line.partition(" --hash")[0]) for line in lines(lock)]
+
+
+class Installed(NamedTuple):
+    """What a distribution that is installed here says of itself."""
+
+    version: str
+    pythons: SpecifierSet
+    requires: list[Requirement]
+
+
+@functools.cache
+def installed(name: str) -> Installed | None:
+    try:
+        found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
+    pythons = SpecifierSet(found.metadata["Requires-Python"] or "")
+    return Installed(found.version, pythons, [Requirement(one) for one in found.requires or []])
+
+
+def gaps(roots: list[str], lock: str, machine: Machine) -> Iterator[str]:
+    """What keeps pip from installing the roots on the machine from the lock alone.
+
+    What a pinned version requires is read from its metadata where it is installed here; what is not installed here is
+    taken to require nothing.
+    """
+    pinned = {canonicalize_name(pin.name): pin for pin in locked(lock) if machine.needs(pin)}
+    wanted = [("pyproject.toml", requirement) for requirement in map(Requirement, roots) if machine.needs(requirement)]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while wanted:
+        by, requirement = wanted.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        pin = pinned.get(name)
+        if pin is None:
+            yield f"{by} needs {requirement}, which the lock does not have"
+            continue
+        version = str(pin.specifier).removeprefix("==")
+        if not requirement.specifier.contains(version, prereleases=True):
+            yield f"{by} needs {requirement}, and the lock has {version}"
+        dist = installed(name)
+        if dist is None or (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        assert dist.version == version, f"{name} {dist.version} is installed, {version} is locked"
+        if not dist.pythons.contains(machine.python):
+            yield f"{pin} needs Python {dist.pythons}"
+        wanted += [(str(pin), one) for one in dist.requires if machine.needs(one, extras or {""})]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_the_runtime_lock_has_everything_that_a_machine_needs(machine: Machine) -> None:
+    assert list(gaps(PROJECT["dependencies"], "requirements.lock", machine)) == []
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_the_dev_lock_has_everything_that_a_machine_needs(machine: Machine) -> None:
+    roots = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    assert list(gaps(roots, "requirements-dev.lock", machine)) == []
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -100,6 +201,23 @@ def test_the_health_check_is_a_program_that_compiles_and_asks_healthz() -> None:
 
 def test_the_image_is_labelled_with_the_projects_version() -> None:
     assert f'org.opencontainers.image.version="{PROJECT["version"]}"' in final_stage()["LABEL"][-1]
+
+
+def test_the_licence_is_the_same_everywhere() -> None:
+    assert PROJECT["license"] == "Apache-2.0" and PROJECT["license-files"] == ["LICENSE"]
+    assert f'org.opencontainers.image.licenses="{PROJECT["license"]}"' in final_stage()["LABEL"][-1]
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text and "Version 2.0, January 2004" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"])
+def test_a_page_at_the_top_links_only_to_files_that_exist(page: str) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#]+)\)", (ROOT / page).read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_command_keeps_its_name_whatever_the_distribution_is_called() -> None:
+    assert (PROJECT["name"], PROJECT["scripts"]) == ("parley-gateway", {"parley": "app.cli:main"})
 
 
 def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.params import merged
+from app.params import GenerateCfg, merged
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,21 @@ from app.params import merged
         ({"function_choice": "auto"}, {"tool_choice": "required"}, {"tool_choice": "required"}),
         ({"parallel_function_calls": True}, {"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
         ({"tool_choice": "required"}, {"temperature": 0}, {"tool_choice": "required", "temperature": 0}),
+        ({"stop": ["a"]}, {"stop": None}, {}),
+        ({"stop": None}, {"stop": ["a"]}, {"stop": ["a"]}),
+        ({"max_tokens": 9}, {"max_completion_tokens": None}, {}),
+        ({"function_choice": "required"}, {"tool_choice": None}, {}),
+        ({"top_p": None}, {}, {}),
     ],
 )
 def test_the_callers_word_wins_whichever_name_it_uses(
     defaults: dict[str, Any], given: dict[str, Any], want: dict[str, Any]
 ) -> None:
     assert merged(defaults, given) == want
+
+
+@pytest.mark.parametrize("name", GenerateCfg.model_fields)
+def test_a_parameter_that_is_given_as_null_has_no_default(name: str) -> None:
+    given = GenerateCfg.model_validate({name: None}).given()
+    assert given == {name: None}
+    assert merged({name: "anything", "kept": 1}, given) == {"kept": 1}

@@ -22,7 +22,7 @@ from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
 
 _ENVELOPE = {"model", "messages", "tools", "functions", "stream", "metadata", "cache"}
-_KNOWN = set(GenerateCfg.model_fields) - {"extra_body"}
+_KNOWN = set(GenerateCfg.model_fields) - {"extra_body", "stream_options"}
 _ELSEWHERE = "is a field of POST /v1/chat"
 _REFUSED = {
     "logprobs": "the gateway does not tell log probabilities",
@@ -110,7 +110,7 @@ def _option_problems(options: Any) -> list[Violation]:
 
 def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in body.items() if value is not None}
-    params = {key: value for key, value in given.items() if key in _KNOWN}
+    params = {key: value for key, value in body.items() if key in _KNOWN}  # null: without the model's default
     if _chooses_as_of_old(body) and not _choice_problems(choice := given["function_call"]):
         params["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
     rest = given.keys() - _ENVELOPE - _KNOWN - _TRANSLATED - _REFUSED.keys()

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from app.api.envelope import FormatName, first_warnings
 from app.api.limits import Limits, odd_values, too_many
-from app.chat.messages import Message, Text
+from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options
@@ -65,12 +65,21 @@ def converted(asked: Conversion) -> dict[str, Any]:
         raise InvalidInput(found)
     messages = tuple(replace(message, path=message.path or "messages") for message in decoded.messages)
     encoded = FORMATS[asked.target].encode(messages, options)
-    if asked.strict and encoded.losses:
-        raise InvalidInput([Violation(loss.path, f"to {asked.target}: {loss.message}") for loss in encoded.losses])
-    losses = [f"{loss.path}: {loss.message}" for loss in encoded.losses]
+    lost = [*encoded.losses, *_lost_marks(messages, FORMATS[asked.target])]
+    if asked.strict and lost:
+        raise InvalidInput([Violation(loss.path, f"to {asked.target}: {loss.message}") for loss in lost])
+    losses = [f"{loss.path}: {loss.message}" for loss in lost]
     joined = _joined_otherwise(messages, FORMATS[name], FORMATS[asked.target])
     warnings = first_warnings([*decoded.warnings, *losses, *joined])
     return {"messages": encoded.messages, "warnings": list(warnings)}
+
+
+def _lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Violation]:
+    """Marks for the cache of a model's server, where the format has no place for them."""
+    for part in (part for message in messages for part in message.parts if not target.keeps_marks):
+        for one in part.content if isinstance(part, ToolResult) else (part,):
+            if isinstance(one, Text | Media) and one.mark:
+                yield Violation(one.mark.path, "cannot be said")
 
 
 def _joined_otherwise(messages: Sequence[Message], source: Format, target: Format) -> Iterator[str]:

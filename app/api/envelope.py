@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import from_json
 
 from app.api.limits import Limits, odd_values, too_many
-from app.api.tools import read_tools
+from app.api.tools import read_tools, unknown_keys
 from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
@@ -117,9 +117,14 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         tools=tools,
         params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
         text_joiner=form.text_joiner,
+        policy=form.policy,
+        stream=envelope.stream,
     )
     return Reading.model_construct(
-        envelope=envelope, reply_format=reply, request=request, warnings=first_warnings(decoded.warnings)
+        envelope=envelope,
+        reply_format=reply,
+        request=request,
+        warnings=first_warnings([*decoded.warnings, *unknown_keys(field, envelope.functions or envelope.tools or ())]),
     )
 
 
@@ -186,5 +191,5 @@ def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
     for field in ("messages", "functions", "tools"):
         yield from odd_values(getattr(envelope, field), field, limits.max_nesting)
     if envelope.generate_cfg is not None:
-        for field in ("extra_body", "response_format", "function_choice", "tool_choice"):
+        for field in ("extra_body", "response_format", "function_choice", "tool_choice", "stream_options"):
             yield from odd_values(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)

@@ -59,6 +59,7 @@ class ResumeEndpoint:
                     raise _unknown(scope)
                 await self._tell(kept, after, scope, receive, send)
         except ParleyError as error:
+            scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
 
     async def _tell(self, kept: Kept, after: int, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,6 +81,7 @@ class CancelEndpoint:
                 raise MethodNotAllowed(f"{scope['path']} takes DELETE", "DELETE")
             await send_json(send, 200, await self._cancelled(_id(scope), scope))
         except ParleyError as error:
+            scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
 
     async def _cancelled(self, id_: str, scope: Scope) -> dict[str, Any]:

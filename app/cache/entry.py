@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import msgspec
 import zstandard
 
-from app.chat.events import CallDelta, Event, Finish, ReasoningDelta, TextDelta
+from app.chat.events import CallDelta, Event, Finish, MediaOutput, ReasoningDelta, TextDelta
 from app.chat.segments import is_json
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the events or the form below change: older entries are then misses."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Before compression. More is neither written nor, whatever an entry claims of itself, unpacked."""
@@ -109,9 +109,9 @@ def storable(batches: Iterable[Batch], *, length: bool) -> bool:
         for last in batch.events:
             if type(last) is CallDelta:
                 calls.setdefault(last.index, []).append(last.arguments)
-            elif type(last) in (TextDelta, ReasoningDelta):
+            elif type(last) in (TextDelta, ReasoningDelta, MediaOutput):
                 said = True
-    if type(last) is not Finish or not _came_to_its_end(last, length):
+    if type(last) is not Finish or not last.cacheable or not _came_to_its_end(last, length):
         return False
     return (said or bool(calls)) and all(is_json("".join(pieces)) for pieces in calls.values())
 

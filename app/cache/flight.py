@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from app.cache.entry import Batch
-from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.events import CallDelta, Event, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta
 from app.chat.reply import Receiver, Reply
 from app.errors import Internal, ParleyError
 
@@ -294,4 +294,6 @@ def size(events: list[Event]) -> int:
             total += len(event.text)
         elif type(event) is CallDelta:
             total += len(event.arguments)
+        elif type(event) is MediaOutput:
+            total += len(event.url)
     return total

@@ -6,7 +6,8 @@ not sent counts, whatever format a conversation came in.
 What is equal: the messages byte for byte as they are sent (their order of keys is the gateway's own); everything else
 whatever the order of its keys, save for the `properties` of JSON schemas, since constrained models write in that
 order. Numbers are those that are sent: the gateway sends 1 and 1.0 alike for a parameter that it knows, but where they
-are passed on unread (`extra_body`, schemas) they are two.
+are passed on unread (`extra_body`, schemas) they are two. Whether the server is asked to stream does not count: a reply
+is the same in one piece.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ import msgspec
 
 VERSION = 1
 """Raised whenever the form of the key changes."""
-PREPROCESSING = 1
+PREPROCESSING = 2
 """Raised whenever steps, payload or assembly change what is made of an equal request or of an equal reply."""
 
 
@@ -39,6 +40,7 @@ class KeyPart:
     """Those that are configured for the server and may change what it answers; its key is none of them."""
 
 
+_HOW_IT_COMES = frozenset({"stream", "stream_options"})
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -59,7 +61,7 @@ def _digest(body: bytes) -> str:
     """Of the canonical form. The messages, which may hold whole films, are neither decoded nor copied."""
     fields = _fields(body)
     hashed = _hash()
-    for name in sorted(fields):
+    for name in sorted(fields.keys() - _HOW_IT_COMES):
         value: Any = fields[name] if name == "messages" else _canonical(fields[name])
         hashed.update(_encode([name, len(memoryview(value))]))
         hashed.update(value)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from app.cache.entry import Batch
 from app.cache.flight import Place, size
 from app.cache.replay import CachedReply, Pace
@@ -34,5 +36,5 @@ def _marked(batches: Sequence[Batch]) -> list[Batch]:
     finish = last.events[-1]
     if not isinstance(finish, Finish) or finish.usage is None:
         return list(batches)
-    told = Finish(finish.reason, {**finish.usage, "cached": True}, finish.native_reason)
+    told = replace(finish, usage={**finish.usage, "cached": True})
     return [*batches[:-1], Batch(last.at, [*last.events[:-1], told])]

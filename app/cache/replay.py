@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from app.cache.entry import Batch
-from app.chat.events import CallDelta, Event, Failed, Finish, ReasoningDelta, TextDelta
+from app.chat.events import CallDelta, Event, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta
 from app.chat.reply import Receiver
 
 Pace: TypeAlias = Literal["fast", "original"]
@@ -114,4 +114,6 @@ def _ended(batches: Sequence[Batch]) -> bool:
 def _characters(event: Event) -> int:
     if type(event) is TextDelta or type(event) is ReasoningDelta:
         return len(event.text)
+    if type(event) is MediaOutput:
+        return len(event.url)
     return len(event.arguments) if type(event) is CallDelta else 0

@@ -39,6 +39,16 @@ class Extra(Struct, frozen=True, tag_field="kind", tag="extra"):
     """The call that they belong to; -1: the message that is open, or the next one to open."""
 
 
+class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
+    """Sound or a picture that the model made; it is a message of its own."""
+
+    media: Literal["image", "audio"]
+    url: str
+    """A data URI, or where the server keeps it."""
+    fields: dict[str, Any] = {}
+    """What the server says of it beside its bytes (of sound: id, transcript, expires_at)."""
+
+
 class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """What went wrong at the model server; `spec` of the kinds: docs/errors.md."""
 
@@ -58,10 +68,14 @@ class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     usage: dict[str, Any] | None = None
     native_reason: str | None = None
     """The server's own word, where it is not the reason's usual one."""
+    warnings: tuple[str, ...] = ()
+    """What the caller must know of the reply itself."""
+    cacheable: bool = True
+    """False: another call may be answered better."""
 
 
 class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
     fault: Fault
 
 
-Event: TypeAlias = ReasoningDelta | TextDelta | CallDelta | Extra | Finish | Failed
+Event: TypeAlias = ReasoningDelta | TextDelta | CallDelta | Extra | MediaOutput | Finish | Failed

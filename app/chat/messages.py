@@ -15,8 +15,19 @@ NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
+class CacheMark:
+    """`cache_control` of a content part or a tool: up to here the model's server is to cache the prompt."""
+
+    value: Mapping[str, Any]
+    """As the caller wrote it."""
+    path: str
+    """Where it stood in the request, for warnings."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     text: str
+    mark: CacheMark | None = None
     kind: Literal["text"] = "text"
 
 
@@ -40,6 +51,7 @@ class Media:
     """Where it stood in the request, for errors."""
     name: str | None = None
     """The file's name where the caller gave one; else it is read from the URL."""
+    mark: CacheMark | None = None
     kind: Literal["media"] = "media"
 
 
@@ -83,6 +95,29 @@ class Tool:
     name: str
     schema: Mapping[str, Any]
     """The function object as the caller gave it, without a wrapper."""
+    mark: CacheMark | None = None
+
+
+NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]
+"""Which media of users and systems are described to the model in words, before all else that they say: none, those that
+the model does not take, or, where there are tools, all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPolicy:
+    """What is done to a conversation because of the format that it came in, as the framework of that format does it
+    before a model sees it. The default is nothing: most clients send what was said as it was said."""
+
+    name_media: NamedMedia = "never"
+    localized: bool = False
+    """What the gateway writes around the text of a file is in the language of the conversation."""
+    folds_last: bool = False
+    """A last assistant message is put behind the user's message, where the server cannot continue it."""
+    separates_users: bool = False
+    """Where old calls are told in words, an assistant's "..." stands between two messages of the user."""
+
+
+PLAIN = PromptPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +131,8 @@ class ChatRequest:
     """Generation parameters under the gateway's own names (`generate_cfg` of the public contract)."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""
+    policy: PromptPolicy = PLAIN
     continue_last: bool = False
     """The last message is an assistant's that the model is to go on writing."""
+    stream: bool = True
+    """The caller wants the reply as it comes."""

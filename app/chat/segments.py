@@ -9,15 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
+from app.chat.events import CallDelta, Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta
 
-SegmentKind: TypeAlias = Literal["reasoning_content", "content", "function_call"]
+SegmentKind: TypeAlias = Literal["reasoning_content", "content", "function_call", "media"]
 
 
 class Segment:
     """One message of a reply while it grows."""
 
-    __slots__ = ("_texts", "extra", "id", "index", "kind", "name", "refusal")
+    __slots__ = ("_texts", "extra", "id", "index", "kind", "media", "name", "refusal")
 
     def __init__(self, index: int, kind: SegmentKind, id: str = "", name: str = "", refusal: bool = False) -> None:
         self.index = index
@@ -25,6 +25,8 @@ class Segment:
         self.id = id
         self.name = name
         self.refusal = refusal
+        self.media: MediaOutput | None = None
+        """What a segment of this kind is; it has no text."""
         self.extra: dict[str, Any] = {"refusal": True} if refusal else {}
         self._texts: list[str] = []
 
@@ -76,6 +78,8 @@ class Segmenter:
                 self._call(event, steps)
             elif type(event) is Extra:
                 self._annotate(event)
+            elif type(event) is MediaOutput:
+                self._media(event, steps)
             elif type(event) is Finish:
                 self._finish(event, steps)
             elif type(event) is Failed:
@@ -112,6 +116,12 @@ class Segmenter:
         if event.arguments:
             segment.add(event.arguments)
             steps.append(Grown(segment, event.arguments))
+
+    def _media(self, event: MediaOutput, steps: list[Step]) -> None:
+        segment = Segment(len(self.segments), "media")
+        segment.media = event
+        self._start(segment, steps)
+        self._complete(steps)
 
     def _start(self, segment: Segment, steps: list[Step]) -> Segment:
         self._complete(steps)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from app.chat.events import Finish
-from app.chat.messages import Message, Part, Reasoning, Text, ToolCall
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall
 from app.chat.segments import Segment, Segmenter
 from app.formats.agentscope_history import head
 from app.formats.agentscope_notes import Json
@@ -48,9 +48,13 @@ def piece(segment: Segment, top: Message) -> Message:
         part = Reasoning(segment.text)
     elif segment.kind == "content":
         part = Text(segment.text)
+    elif segment.media is not None:
+        part = Media(segment.media.media, (segment.media.url,))
     else:
         part = ToolCall(segment.name, segment.text, segment.id, _opaque(segment.extra, "extra_content"))
-    extra = {key: value for key, value in segment.extra.items() if key not in ("arguments_valid", "extra_content")}
+    of_call = ("arguments_valid", "extra_content") if segment.kind == "function_call" else ()
+    extra = {key: value for key, value in segment.extra.items() if key not in of_call}
+    extra |= {} if segment.media is None else segment.media.fields
     return Message("assistant", (part,), top.name, top.turn, extra={**top.extra, **extra})
 
 
@@ -77,22 +81,25 @@ def ending(finish: Finish) -> Json:
     return {"finish_reason": finish.reason, **native}
 
 
-def asides(info: ReplyInfo, segmenter: Segmenter) -> Json:
+def asides(info: ReplyInfo, segmenter: Segmenter, finish: Finish) -> Json:
     """What neither version has a field for, where there is any."""
-    said: Json = {"warnings": list(info.warnings)} if info.warnings else {}
+    warnings = info.warnings_with(finish)
+    said: Json = {"warnings": warnings} if warnings else {}
     said |= {"cached": True} if info.cached else {}
     return said | ({"extra": dict(segmenter.loose_extra)} if segmenter.loose_extra else {})
 
 
 def joined(pieces: Sequence[Message]) -> list[Message]:
-    """One thought and one text, then the calls, as AgentScope 1.x has them: a snapshot never takes text back."""
+    """One thought and one text, then media and calls, as AgentScope 1.x has them: a snapshot never takes text back."""
     out: list[Message] = []
     for kind in (Reasoning, Text):
         same = [one for one in pieces if isinstance(one.parts[0], kind)]
         if same:
             text = "".join(part.text for one in same for part in one.parts if isinstance(part, kind))
             out.append(replace(same[0], parts=(kind(text),), extra=_merged(same)))
-    return out + [one for one in pieces if isinstance(one.parts[0], ToolCall)]
+    for last in (Media, ToolCall):
+        out += [one for one in pieces if isinstance(one.parts[0], last)]
+    return out
 
 
 def _merged(pieces: Sequence[Message]) -> Json:

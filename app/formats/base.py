@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-from app.chat.events import Event
-from app.chat.messages import Message
+from app.chat.events import Event, Finish
+from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.reply import Origin
 from app.errors import Violation
 
@@ -43,6 +43,10 @@ class ReplyInfo:
     @property
     def cached(self) -> bool:
         return self.origin.cached
+
+    def warnings_with(self, finish: Finish) -> list[str]:
+        """Those of the request, then those of the reply."""
+        return [*self.warnings, *finish.warnings]
 
     def to_dict(self) -> dict[str, Any]:
         said = {
@@ -103,3 +107,7 @@ class Format:
     """The body of an HTTP error, from `ParleyError.to_dict`."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""
+    keeps_marks: bool = False
+    """Its content parts can have a `cache_control`."""
+    policy: PromptPolicy = PLAIN
+    """What the framework of this format does to a conversation before a model sees it."""

@@ -40,13 +40,18 @@ def spoken(piece: Message) -> Message:
 
 
 def _bare_part(part: Part) -> Part:
-    if isinstance(part, Media):
-        return replace(part, path="")
+    if isinstance(part, Text | Media):
+        return _bare_said(part)
     if isinstance(part, ToolResult):
-        return replace(
-            part, content=tuple(replace(one, path="") if isinstance(one, Media) else one for one in part.content)
-        )
+        return replace(part, content=tuple(map(_bare_said, part.content)))
     return part
+
+
+def _bare_said(part: Text | Media) -> Text | Media:
+    """Marks for a server's cache are not said to a model."""
+    if isinstance(part, Media):
+        return replace(part, path="", mark=None)
+    return replace(part, mark=None) if part.mark else part
 
 
 class Turn:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.errors import Violation
 
@@ -31,6 +31,19 @@ def violations(error: ValidationError, value: Any, prefix: str = "") -> list[Vio
         if message not in said:
             said.append(message)
     return [Violation(path, "; or ".join(said)) for path, said in found.items()]
+
+
+def unknown_keys(value: Any, path: str) -> Iterator[str]:
+    """The places of all keys in a validated value that its models do not know and that hold something."""
+    if isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from unknown_keys(one, f"{path}[{place}]")
+    elif isinstance(value, BaseModel):
+        for key, held in (value.model_extra or {}).items():
+            if held not in (None, [], {}, ""):
+                yield json_path([key], path)
+        for name in type(value).model_fields:
+            yield from unknown_keys(getattr(value, name), f"{path}.{name}")
 
 
 def json_path(place: Iterator[int | str] | Sequence[int | str], prefix: str = "") -> str:

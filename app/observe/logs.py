@@ -1,14 +1,18 @@
-"""Logs: one JSON line a request, without prompts, keys or bodies."""
+"""Logs: one line a request, without prompts, keys or bodies; readable on a terminal, JSON elsewhere."""
 
+import itertools
 import json
 import logging
+import os
+import re
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sized
+from typing import Any, Literal, Protocol, TextIO
 
 from app.chat.events import Finish
 from app.errors import ParleyError
+from app.observe.log_queue import QueuedHandler
 
 log = logging.getLogger("parley.request")
 
@@ -33,7 +37,7 @@ class RequestLog:
     def request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self._fields |= {"model": model, "stream": stream}
         if metadata:
-            self._fields["metadata"] = dict(metadata)
+            self._fields["metadata"] = shortened(metadata)
 
     def failed(self, error: ParleyError) -> None:
         self._fields |= {"status": error.status, "error": error.code}
@@ -60,23 +64,156 @@ class RequestLog:
             log.info("request", extra={"fields": self._fields})
 
 
+def log_plain_request(request_id: str, method: str, path: str, status: int, error: str | None, seconds: float) -> None:
+    """The line of a request that has no RequestLog. Health checks that succeed are lines at debug only."""
+    level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
+    if log.isEnabledFor(level):
+        fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
+        fields |= {"error": error} if error else {}
+        log.log(level, "request", extra={"fields": fields | {"ms": round(seconds * 1000, 1)}})
+
+
+_HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")
+
+MAX_TEXT = 512
+"""Characters of one value on a line: what callers name, such as a model, a path or metadata, may be of any length."""
+MAX_ITEMS = 16
+"""Items of one list or table on a line. OpenAI takes as many pairs of metadata, and values as long as MAX_TEXT."""
+MAX_MESSAGE = 8000
+MAX_EXCEPTION = 32_000
+_MAX_DEPTH = 3
+
+
+def shortened(value: Any, depth: int = 0) -> Any:
+    """The value as far as a log line shows it; what is left out is counted. Shortened twice it is the same."""
+    if isinstance(value, str):
+        return shortened_text(value, MAX_TEXT)
+    if isinstance(value, Mapping):
+        if depth == _MAX_DEPTH:
+            return f"… ({len(value)} items)"
+        most = _shown(value)
+        items = [(shortened_text(str(key), 100), item) for key, item in itertools.islice(value.items(), most)]
+        rest = {"…": f"{len(value) - most} more"} if len(value) > most else {}
+        return {key: shortened(item, depth + 1) for key, item in items} | rest
+    if isinstance(value, list | tuple):
+        if depth == _MAX_DEPTH:
+            return f"… ({len(value)} items)"
+        most = _shown(value)
+        more = [f"… {len(value) - most} more"] if len(value) > most else []
+        return [shortened(item, depth + 1) for item in value[:most]] + more
+    if value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 2**63):
+        return value
+    return "… (a large number)" if isinstance(value, int | float) else shortened_text(repr(value), MAX_TEXT)
+
+
+def _shown(items: Sized) -> int:
+    """How many items are shown: one more than MAX_ITEMS, or MAX_ITEMS and a count of the rest."""
+    return len(items) if len(items) <= MAX_ITEMS + 1 else MAX_ITEMS
+
+
+def shortened_text(text: str, most: int) -> str:
+    return text if len(text) <= most + _COUNT_LENGTH else f"{text[:most]}… ({len(text)} characters)"
+
+
+_COUNT_LENGTH = 40
+"""More than the count of what is left out takes."""
+
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What ends a line for some reader, what a terminal obeys, what turns the direction of text, and halves of pairs."""
+
+
+def escaped(text: str) -> str:
+    """The text with every control character as `\\uXXXX`: it cannot end a line or steer a terminal."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
 class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": shortened_text(record.getMessage(), MAX_MESSAGE),
         }
-        line |= getattr(record, "fields", {})
+        line |= shortened(getattr(record, "fields", {}))
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+            line["exception"] = _shortened_traceback(self.formatException(record.exc_info))
+        return escaped(json.dumps(line, ensure_ascii=False))
 
 
-def configure(level: str) -> None:
-    """Everything to stderr, one JSON object a line."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+_COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
+
+
+class ConsoleLines(logging.Formatter):
+    """Lines for people: time, level, message, and the fields as `name=value`."""
+
+    def __init__(self, *, color: bool) -> None:
+        super().__init__()
+        self._color = color
+
+    def format(self, record: logging.LogRecord) -> str:
+        time_of_day = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
+        level = f"{record.levelname.lower():7}"
+        message = escaped(shortened_text(record.getMessage(), MAX_MESSAGE))
+        fields = shortened(getattr(record, "fields", {}))
+        said = " ".join(f"{escaped(name)}={_console_value(value)}" for name, value in fields.items())
+        line = f"{self._painted(time_of_day, '2')} {self._painted(level, _COLORS.get(record.levelname))} {message}"
+        line += f"  {said}" if said else ""
+        if record.exc_info:
+            text = _shortened_traceback(self.formatException(record.exc_info))
+            line += "".join(f"\n    {escaped(one)}" for one in text.split("\n"))
+        return line
+
+    def _painted(self, text: str, color: str | None) -> str:
+        return f"\x1b[{color}m{text}\x1b[0m" if self._color and color else text
+
+
+def _console_value(value: Any) -> str:
+    """Words as they are, everything else as JSON."""
+    plain = isinstance(value, str) and re.fullmatch(r"[^\s\"'=,{}\[\]]+", value)
+    return escaped(value if plain else json.dumps(value, ensure_ascii=False))
+
+
+def _shortened_traceback(text: str) -> str:
+    """Without its middle where it is too long: the end says what happened, the beginning where it came from."""
+    half = MAX_EXCEPTION // 2
+    if len(text) <= MAX_EXCEPTION:
+        return text
+    return f"{text[:half]}\n… ({len(text) - 2 * half} characters left out)\n{text[-half:]}"
+
+
+def log_format(setting: Literal["auto", "console", "json"], stream: TextIO) -> Literal["console", "json"]:
+    """How lines are written to the stream: `auto` is for people where it is a terminal."""
+    if setting != "auto":
+        return setting
+    return "console" if stream.isatty() else "json"
+
+
+def configure(level: str, setting: Literal["auto", "console", "json"] = "auto") -> None:
+    """Everything to stderr, one line each, by a queue that never blocks."""
+    stream = sys.stderr
+    formatter: logging.Formatter = JsonLines()
+    if log_format(setting, stream) == "console":
+        formatter = ConsoleLines(color=stream.isatty() and not os.environ.get("NO_COLOR"))
+
+    def dropped_line(count: int) -> str:
+        text = "log lines were dropped, because what reads the log was too slow"
+        record = logging.LogRecord("parley.log", logging.WARNING, "", 0, text, (), None)
+        record.fields = {"dropped": count}
+        return formatter.format(record)
+
+    handler = QueuedHandler(stream, dropped_line)
+    handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.access").disabled = True
+    # Its lines about starting and stopping say in other words what ours say.
+    logging.getLogger("uvicorn.error").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+
+
+def flush() -> None:
+    """Returns when the lines so far are written; a log that nobody reads holds it up for two seconds at most."""
+    for handler in logging.root.handlers:
+        handler.flush()

@@ -13,7 +13,6 @@ def _kind(**fields: Any) -> Profile:
 
 _LOCAL: dict[str, Any] = {
     "thinking_switch": "chat_template_kwargs",
-    "thinking_budget": "chat_template_kwargs",
     "system": "merged",
     "continuation": "continue_final_message",
 }
@@ -24,17 +23,51 @@ _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
 
 KINDS: dict[str, Profile] = {
     "openai_compatible": Profile(),
-    "vllm": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
-    "sglang": _kind(**_LOCAL, media=("image", "video", "audio"), audio="audio_url"),
+    "vllm": _kind(
+        **_LOCAL,
+        thinking_budget="thinking_token_budget",
+        media=("image", "video", "audio"),
+        audio="audio_url",
+    ),
+    "sglang": _kind(
+        **_LOCAL,
+        thinking_budget="custom_params",
+        media=("image", "video", "audio"),
+        audio="audio_url",
+    ),
     "llamacpp": _kind(
         system="merged",
         continuation="send",
         thinking_switch="chat_template_kwargs",
-        thinking_budget="none",
+        thinking_budget="thinking_budget_tokens",
         media=("image", "audio"),
         inline_media=_ALL,
         audio="base64",
         renamed={"repetition_penalty": "repeat_penalty"},
+        named_tool_choice=False,
+    ),
+    "llamacpp_python": _kind(
+        system="merged",
+        thinking_switch="none",
+        thinking_budget="none",
+        replay_reasoning="none",
+        media=("image",),
+        renamed={"repetition_penalty": "repeat_penalty"},
+        tool_choice_required=None,
+        parallel_tool_calls=False,
+        empty_content="empty",
+        stream="as_asked",
+        stream_usage=False,
+    ),
+    "transformers": _kind(
+        system="merged",
+        thinking_switch="none",
+        thinking_budget="none",
+        media=("image",),
+        lacks=_SAMPLERS,
+        tool_choice_required=None,
+        named_tool_choice=False,
+        parallel_tool_calls=False,
     ),
     "ollama": _kind(
         system="merged",
@@ -55,6 +88,7 @@ KINDS: dict[str, Profile] = {
     ),
     "dashscope": _kind(
         max_thinking_budget=38912,
+        cache_control=True,
         continuation="partial",
         media=("image", "audio", "video"),
     ),
@@ -99,6 +133,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="reasoning_max_tokens",
         replay_reasoning="reasoning",
         replay_details=True,
+        cache_control=True,
         audio="base64",
     ),
     "groq": _kind(
@@ -136,7 +171,7 @@ KINDS: dict[str, Profile] = {
     ),
     "gemini": _kind(
         thinking_switch="reasoning_effort",
-        thinking_budget="none",
+        thinking_budget="google_thinking_config",
         replay_reasoning="none",
         media=("image", "audio"),
         inline_media=_ALL,

@@ -1,10 +1,10 @@
 """What a model and its server can and cannot do, field by field."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.chat.messages import MediaKind
+from app.chat.messages import MediaKind, NamedMedia
 
 TextTools: TypeAlias = Literal[
     "hermes",
@@ -22,6 +22,11 @@ TextTools: TypeAlias = Literal[
     "harmony",
     "lmstudio",
 ]
+
+
+def _word(word: str | None) -> str | None:
+    """TOML has no null: `"none"` stands for it."""
+    return None if word == "none" else word
 
 
 class Profile(BaseModel):
@@ -55,16 +60,26 @@ class Profile(BaseModel):
     replay_details: bool = False
     """`extra.reasoning_details` of a turn go back with it, unread and in order (OpenRouter)."""
     replay_extra_content: bool = True
-    """Calls of the history keep their `extra_content`: Gemini's signatures of thoughts, which it must see again."""
+    """Texts and calls of the history keep their `extra_content`: signatures of thoughts that Gemini must see again."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"
     ] = "enable_thinking"
     """How `enable_thinking` is said to this server."""
-    thinking_budget: Literal["thinking_budget", "reasoning_max_tokens", "chat_template_kwargs", "none"] = (
-        "thinking_budget"
-    )
-    """How `thinking_budget` is said to this server."""
+    thinking_budget: Literal[
+        "thinking_budget",
+        "thinking_token_budget",
+        "thinking_budget_tokens",
+        "custom_params",
+        "reasoning_max_tokens",
+        "google_thinking_config",
+        "chat_template_kwargs",
+        "none",
+    ] = "thinking_budget"
+    """How `thinking_budget` is said to this server: in a field of that name, in vLLM's `thinking_token_budget`, in
+    llama.cpp's `thinking_budget_tokens` and `reasoning_budget_tokens` (its versions read one or the other), in SGLang's
+    `custom_params`, in OpenRouter's `reasoning.max_tokens`, in Gemini's `extra_body.google.thinking_config`, or as a
+    variable of the chat template."""
     max_thinking_budget: int | None = Field(default=None, ge=1)
     """A larger budget is lowered to it, and the caller is warned."""
 
@@ -80,7 +95,11 @@ class Profile(BaseModel):
     continuation: Literal["fold", "prefix", "partial", "continue_final_message", "send", "refuse"] = "fold"
     """How a last assistant message is gone on with: `prefix` and `partial` are fields of that message (DeepSeek's on
     its /beta URL only), `continue_final_message` is one of the body, `send` means that the server does it anyway;
-    `fold` puts the text behind the user's message, for models that cannot."""
+    `fold` is for models that cannot: Qwen-Agent's format has the text put behind the user's message, the other formats
+    send both messages, as their clients do; `refuse` answers with an error."""
+    assistant_last: bool = True
+    """A conversation may end with an assistant's message that is not gone on with. Where it may not, the text is put
+    behind the user's message in every format, with a warning."""
 
     max_input_tokens: int | None = Field(default=None, ge=1)
     """Longer conversations are cut before they are sent; the caller's own `max_input_tokens` wins."""
@@ -108,8 +127,10 @@ class Profile(BaseModel):
     """Images above it are encoded smaller; sound, film and files whose bytes are read are refused above it."""
     file_text: bool = True
     """A file that the model does not take is read and its text inserted; else only its name is told."""
-    name_media: Literal["untaken", "with_tools"] = "with_tools"
-    """Media of users named in words: those that the model does not take, or where there are tools all (Qwen-Agent)."""
+    name_media: NamedMedia | None = None
+    """Media of users named in words: `never`, `untaken` those that the model does not take, `with_tools` where there
+    are tools all. None: as the request's format has it, `with_tools` for Qwen-Agent's, `never` for the others. What is
+    neither taken nor named nor read as text is refused."""
     video_frames: Literal["video", "images"] = "video"
     """A list of frames: DashScope's `video` part, or one image part each."""
 
@@ -124,8 +145,8 @@ class Profile(BaseModel):
     extra_fields: tuple[str, ...] | None = None
     """Fields that the gateway does not know and this server takes: any other is refused by its name. None: whatever is
     said goes on to the server."""
-    tool_choice_required: str | None = "required"
-    """The word for "call some tool"; None: the server has none."""
+    tool_choice_required: Annotated[str | None, AfterValidator(_word)] = "required"
+    """The word for "call some tool"; `"none"`: the server has none."""
     named_tool_choice: bool = True
     """The server can be told which function to call; others that can be made to call are given that one alone."""
     parallel_tool_calls: bool = True
@@ -144,6 +165,14 @@ class Profile(BaseModel):
     valid_arguments: bool = True
     """The server refuses history whose arguments are no JSON object: broken ones are wrapped as `{"_raw": "…"}`."""
 
+    cache_control: bool = False
+    """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic); for
+    others it is left out with a warning."""
+
+    stream: Literal["always", "as_asked", "never"] = "always"
+    """Whether the server is asked to stream: `always`, `as_asked` where the caller wants a stream, or `never`. Some
+    servers say less in a stream (no usage), or cannot stream. A whole reply is told to a caller who wants a stream in
+    one piece."""
     stream_usage: bool = True
     """Usage in a stream is asked for by `stream_options.include_usage`."""
 
@@ -176,6 +205,7 @@ SHAPES_REQUESTS = frozenset(
         "alternate",
         "assistant_after_tool",
         "continuation",
+        "assistant_last",
         "max_input_tokens",
         "tokenizer",
         "media_tokens",
@@ -203,6 +233,8 @@ SHAPES_REQUESTS = frozenset(
         "text_parts",
         "call_ids",
         "valid_arguments",
+        "cache_control",
+        "stream",
         "stream_usage",
     }
 )

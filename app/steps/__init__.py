@@ -16,8 +16,18 @@ from app.grouping import groups
 from app.profiles import Profile
 from app.steps.alternate import alternating
 from app.steps.continuation import continued
-from app.steps.fncall import emulated, fncall_request, fncall_stage, fncall_traits, told_in_words
-from app.steps.language import language
+from app.steps.demanded import DemandStage, demanded
+from app.steps.empty import without_empty_turns
+from app.steps.fncall import (
+    emulated,
+    fncall_request,
+    fncall_stage,
+    fncall_stop_words,
+    fncall_traits,
+    told_in_words,
+)
+from app.steps.language import language, own_words
+from app.steps.marks import without_marks
 from app.steps.media import Wanted, apply, passed_urls, wanted
 from app.steps.repair import RepairStage
 from app.steps.stop_words import StopStage, stop_violations, stop_words
@@ -52,9 +62,11 @@ def prepare(
     `media` is what became of everything that `wanted` named.
     """
     warnings = check(request, profile)
+    request, unmarked = _with_known_marks(without_empty_turns(request), profile)
+    warnings += unmarked
     lang = language(request)  # of what was said, before names and texts of files stand in it
+    request, unseen = apply(request, profile, media, own_words(request, lang))
     request = replace(request, params={**request.params, "lang": lang})
-    request, unseen = apply(request, profile, media, lang)
     warnings += unseen
     request = with_default_system(request, profile, lang)
     if told_in_words(request, profile):
@@ -73,6 +85,14 @@ def prepare(
     return request, warnings
 
 
+def _with_known_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    if not profile.cache_control:
+        return without_marks(request, "this model's server does not know cache_control")
+    if emulated(request, profile):
+        return without_marks(request, "the prompt is rewritten to explain functions in it")
+    return request, []
+
+
 def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
     """What the reply to this request, as the caller made it, must pass, in order.
 
@@ -81,7 +101,7 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     stages: list[Stage | None] = []
     if profile.inline_think != "off":
         stages.append(ThinkStage(profile.inline_think, profile.think_tags, profile.think_interrupt))
-    if words := stop_words(request.params):
+    if words := stop_words(request.params, fncall_stop_words(request, profile)):
         stages.append(StopStage(words))
     if emulated(request, profile):
         stages.append(fncall_stage(request, profile, reply_id))
@@ -89,6 +109,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
         stages.append(text_stage(profile.text_tools, _offered(request), reply_id))
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
+    if (name := demanded(request)) is not None:
+        stages.append(DemandStage(name))
     return [stage for stage in stages if stage is not None]
 
 
@@ -96,7 +118,7 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     """What `reply_stages` looks at in a request, as JSON. Equal replies to requests of equal traits read alike, where
     the profiles agree in `READS_REPLIES`."""
     traits: dict[str, Any] = {}
-    if words := stop_words(request.params):
+    if words := stop_words(request.params, fncall_stop_words(request, profile)):
         traits["stop"] = words
     if emulated(request, profile):
         traits["calls"] = fncall_traits(request, profile)
@@ -104,6 +126,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered(request)]
     if request.params.get("repair_arguments"):
         traits["repair"] = True
+    if (name := demanded(request)) is not None:
+        traits["demanded"] = name
     return traits
 
 

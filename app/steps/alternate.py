@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
 from app.profiles import Profile
+from app.steps.empty import is_empty_turn
 from app.steps.joining import joined
 
 BRIDGE = "..."
@@ -14,7 +15,9 @@ BRIDGE = "..."
 def alternating(request: ChatRequest, profile: Profile) -> ChatRequest:
     if not profile.alternate and not profile.assistant_after_tool:
         return request
-    messages = _answered(request.messages)
+    sent = profile.replay_reasoning != "none"
+    said = (message for message in request.messages if not is_empty_turn(message, reasoning_is_sent=sent))
+    messages = _answered(said)
     if profile.alternate:
         messages = _merged(messages)
     if profile.assistant_after_tool:
@@ -43,8 +46,6 @@ def _merged(messages: Iterable[Message]) -> Iterator[Message]:
     """Results stay apart, each answers a call of its own."""
     held: Message | None = None
     for message in messages:
-        if message.role == "assistant" and not message.parts:
-            continue
         if held is not None and held.role == message.role and held.role != "tool":
             held = joined(held, message)
             continue

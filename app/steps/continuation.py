@@ -20,10 +20,25 @@ def continued(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, tupl
     before = request.messages[: -len(run)]
     last = reduce(joined, run)
     if profile.continuation == "fold":
-        return _folded(request, before, last)
+        return _without_a_way(request, profile, before, last)
     said = any(isinstance(part, Text) and part.text for part in parts)
     marked = said and profile.continuation != "send"
     return replace(request, messages=(*before, last), continue_last=marked), ()
+
+
+def _without_a_way(
+    request: ChatRequest, profile: Profile, before: tuple[Message, ...], last: Message
+) -> tuple[ChatRequest, tuple[str, ...]]:
+    """For a server that continues nothing. Most clients send it the message all the same, and it answers anew."""
+    if request.policy.folds_last:
+        return _folded(request, before, last)
+    if profile.assistant_last or not last.parts:
+        return request, ()
+    folded, warnings = _folded(request, before, last)
+    if folded == request:
+        return request, warnings
+    said = "was put behind the user's message: this model's server takes no assistant's message at the end"
+    return folded, (f"{last.path or 'the last message'} {said}", *warnings)
 
 
 def _run(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -8,10 +8,12 @@ BREAK = "\n\n"
 
 
 def joined_parts(first: tuple[Part, ...], second: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Both in order; texts that meet become one, a blank line between them."""
+    """Both in order; texts that meet become one, a blank line between them. What is to be cached ends with its part."""
     if first and second and isinstance(first[-1], Text) and isinstance(second[0], Text):
+        if first[-1].mark:
+            return (*first, replace(second[0], text=BREAK + second[0].text), *second[1:]) if second[0].text else first
         meeting = BREAK.join(text for text in (first[-1].text, second[0].text) if text)
-        return (*first[:-1], Text(meeting), *second[1:])
+        return (*first[:-1], Text(meeting, second[0].mark), *second[1:])
     return first + second
 
 

@@ -20,6 +20,11 @@ def language(request: ChatRequest) -> Language:
     return "zh" if any(message.role in _ASKING and _is_chinese(message) for message in request.messages) else "en"
 
 
+def own_words(request: ChatRequest, found: Language) -> Language:
+    """The language of what the gateway writes around the text of a file, in a conversation of this language."""
+    return found if request.policy.localized or request.params.get("lang") else "en"
+
+
 def _is_chinese(message: Message) -> bool:
     return any(_CHINESE.search(text) for part in message.parts for text in _words(part))
 

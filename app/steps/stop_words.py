@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.chat.events import Event, Extra, Finish, TextDelta
 from app.errors import Violation
 from app.profiles import Profile
@@ -37,13 +39,14 @@ def stop_violations(params: Mapping[str, Any], profile: Profile) -> list[Violati
     ]
 
 
-def stop_words(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words to look for; none where the caller wants them left in the reply."""
+def stop_words(params: Mapping[str, Any], own: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words to look for, `own` are the gateway's; none where the caller wants them left in the reply."""
     body = params.get("extra_body") or {}
     if params.get("skip_stopword_postproc") or body.get("include_stop_str_in_output"):
         return ()
     stop = params.get("stop") or ()
-    return tuple(word for word in ([stop] if isinstance(stop, str) else stop) if word)
+    words = [stop] if isinstance(stop, str) else list(stop)
+    return tuple(word for word in dict.fromkeys([*words, *own]) if word)
 
 
 class WordSearch:
@@ -147,7 +150,7 @@ class StopStage:
                 if not self._ended:
                     out.append(event)
             if self._ended:
-                out.append(Finish("stop", _usage(events[place:])))
+                out.append(_finish(events[place:]))
                 break
         return out
 
@@ -205,7 +208,7 @@ def _say(text: str, out: list[Event]) -> None:
         out.append(TextDelta(text))
 
 
-def _usage(events: list[Event]) -> dict[str, Any] | None:
-    """What the reply cost, where its end is known already: a whole reply comes in one piece."""
+def _finish(events: list[Event]) -> Finish:
+    """With what the end of the reply says, where it is known already: a whole reply comes in one piece."""
     last = events[-1]
-    return last.usage if isinstance(last, Finish) else None
+    return replace(last, reason="stop", native_reason=None) if isinstance(last, Finish) else Finish("stop")

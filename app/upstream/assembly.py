@@ -14,6 +14,7 @@ from app.upstream.calls import MAX_CALLS, CallTable
 from app.upstream.details import details_opaque, details_text
 from app.upstream.endings import FAILURES, REASONS, counted
 from app.upstream.halves import Halves
+from app.upstream.outputs import AudioParts, picture
 from app.upstream.sse import Done, ErrorText, Garbage
 from app.upstream.wire import Call, Choice, Chunk, Delta
 
@@ -29,6 +30,12 @@ class Assembler:
         self._halves = Halves()
         self._told: set[str] = set()
         """Of reasoning, content, refusal and calls, those that deltas brought."""
+        self._audio: AudioParts | None = None
+        self._sources: dict[str, Any] = {}
+        """What the reply rests on, as the last chunk told it (Perplexity)."""
+        self._warnings: list[str] = []
+        self._refused_late = False
+        """An error followed the finish reason."""
         self._whole = False
         """A complete message came: it needs no finish reason."""
         self._told_calls = 0
@@ -55,12 +62,12 @@ class Assembler:
                 self._chunk(item, out)
             elif type(item) is Done and self._foreign is not None and not self.started:
                 self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
-            elif type(item) is Done or item is not None and self._reason:
+            elif type(item) is Done:
                 self._finish(out)
             elif type(item) is ErrorText:
-                self._fail(faults.from_body(item.data, None), out)
+                self._error(faults.from_body(item.data, None), out)
             elif type(item) is Garbage:
-                self._fail(faults.protocol(item.data), out)
+                self._error(faults.protocol(item.data), out)
             if self._calls.too_many and not self.ended:
                 self._fail(
                     faults.made("upstream_protocol", f"the model server's reply has more than {MAX_CALLS} tool calls"),
@@ -72,11 +79,10 @@ class Assembler:
         if chunk.usage:
             self._usage = chunk.usage
         if chunk.error or chunk.object == "error" or _refused(chunk.base_resp):
-            if self._reason:
-                self._finish(out)
-                return
-            self._fail(faults.from_object(msgspec.to_builtins(chunk), None), out)
+            self._error(faults.from_object(msgspec.to_builtins(chunk), None), out)
             return
+        if chunk.citations or chunk.search_results:
+            self._cite(chunk)
         choices = chunk.choices
         if not choices:
             self._foreign_object(chunk)
@@ -91,12 +97,25 @@ class Assembler:
             self._mend(choice)
         if choice.delta is not None:
             self._delta(choice.delta, out)
-        if choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
+        if not self.ended and choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
             self._message(choice.message, out)
         if chunk.x_groq or choice.usage:
             self._other_usage(chunk, choice)
         if choice.finish_reason or choice.error:
             self._finish_reason(choice, out)
+
+    def _error(self, fault: Fault, out: list[Event]) -> None:
+        """Rule 8: a finish reason that came before is success, and the error is a warning."""
+        if self._reason:
+            self._warn_late(fault.message)
+            self._finish(out)
+        else:
+            self._fail(fault, out)
+
+    def _cite(self, chunk: Chunk) -> None:
+        for name in ("citations", "search_results"):
+            if value := getattr(chunk, name):
+                self._sources[name] = value
 
     def _mend(self, choice: Choice) -> None:
         if choice.delta is not None:
@@ -123,12 +142,47 @@ class Assembler:
             self._calls.settle(delta.refusal, out)
             out.append(TextDelta(delta.refusal, refusal=True))
             self._told.add("refusal")
+        if delta.audio or delta.annotations or delta.images or delta.extra_content is not None or delta.unread:
+            self._beside_text(delta, out, whole=whole)
         if delta.tool_calls or delta.function_call is not None:
             self._told.add("calls")
-        if delta.tool_calls:
+        if delta.tool_calls and (foreign := next(filter(_is_foreign, delta.tool_calls), None)):
+            self._fail(_uncarried(foreign), out)
+        elif delta.tool_calls:
             self._calls.feed(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._calls.feed([Call(index=0, function=delta.function_call)], out)
+
+    def _beside_text(self, delta: Delta, out: list[Event], *, whole: bool) -> None:
+        """What a reply has beside its text; each with the message that is open."""
+        if delta.audio:
+            self._audio = self._audio or AudioParts()
+            if transcript := self._audio.add(delta.audio):
+                self._calls.settle(transcript, out)
+                out.append(TextDelta(transcript))
+            self._told.add("audio")
+        if delta.annotations:
+            out.append(Extra({"annotations": delta.annotations}))
+            self._told.add("annotations")
+        for item in delta.images or ():
+            self._told.add("images")
+            made = picture(item)
+            if made is None:
+                self._warn("the model server's reply has a picture that could not be read; it is left out")
+            else:
+                out.append(made)
+        if delta.extra_content is not None:
+            out.append(Extra({"extra_content": delta.extra_content}))
+        for type_ in delta.unread or ():
+            self._warn(f"the model server's reply has a part of type {type_!r}, which no format here carries")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def _warn_late(self, message: str) -> None:
+        self._refused_late = True
+        self._warn(f"the model server sent an error after the end of its reply: {message}")
 
     def _message(self, message: Delta, out: list[Event]) -> None:
         """A whole message: all there is, or (Perplexity) once more what the deltas said, which is not told again."""
@@ -141,6 +195,12 @@ class Assembler:
             message.refusal = None
         if "calls" in told:
             message.tool_calls = message.function_call = None
+        if "audio" in told:
+            message.audio = None
+        if "annotations" in told:
+            message.annotations = None
+        if "images" in told:
+            message.images = None
         self._delta(message, out, whole=True)
         self._whole = self._whole or not told
 
@@ -155,6 +215,8 @@ class Assembler:
         self._usage = chunk.usage or choice.usage or (nested if isinstance(nested, dict) else None) or self._usage
 
     def _finish_reason(self, choice: Choice, out: list[Event]) -> None:
+        if self.ended:  # with a call that cannot be carried
+            return
         reason = choice.finish_reason
         kind = FAILURES.get((reason or "").lower())
         if choice.error:
@@ -166,13 +228,19 @@ class Assembler:
 
     def _finish(self, out: list[Event]) -> None:
         self._delta(self._halves.close(), out)
+        if self._sources:
+            out.append(Extra(self._sources))
+        if self._audio is not None:
+            out += self._audio.close(self._warn)
         self._calls.close(out)
         native = self._reason
         reason = REASONS.get((native or "stop").lower(), "stop")
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._calls else "stop"
         usual = native is None or native == reason or (reason == "tool_calls" and native == "stop")
-        out.append(Finish(reason, counted(self._usage), None if usual else native))
+        native = None if usual else native
+        warnings = tuple(self._warnings)
+        out.append(Finish(reason, counted(self._usage), native, warnings, cacheable=not self._refused_late))
         self.ended = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
@@ -201,6 +269,21 @@ class Assembler:
         else:
             self._fail(faults.made("upstream_incomplete", "the model server's reply ended before it was finished"), out)
         return out
+
+
+def _is_foreign(call: Call) -> bool:
+    """A call that is none of a function (OpenAI's `custom`)."""
+    return call.function is None and (call.custom is not None or call.type not in (None, "", "function"))
+
+
+def _uncarried(call: Call) -> Fault:
+    name = call.custom.get("name") if isinstance(call.custom, dict) else None
+    named = f" of {name!r}" if isinstance(name, str) else ""
+    type_ = call.type or "custom"
+    return faults.made(
+        "unsupported",
+        f"the model server's reply has a call{named} of type {type_!r}: only calls of functions can be carried",
+    )
 
 
 def _refused(base_resp: dict[str, Any] | None) -> bool:

@@ -46,6 +46,8 @@ class Target:
     """From the request to the end of the reply."""
     variant: tuple[tuple[str, str], ...] = ()
     """Those of the headers that may change what the server answers."""
+    whole_reply_seconds: float = 600.0
+    """How long a reply that is not streamed may take."""
 
     def bounded(self, seconds: float | None) -> "Target":
         """No wait longer than `seconds`."""
@@ -56,7 +58,12 @@ class Target:
             connect_seconds=min(self.connect_seconds, seconds),
             first_token_seconds=min(self.first_token_seconds, seconds),
             idle_seconds=min(self.idle_seconds, seconds),
+            whole_reply_seconds=min(self.whole_reply_seconds, seconds),
         )
+
+    def whole(self) -> "Target":
+        """For a reply that is not streamed: its first byte comes when all of it is there."""
+        return replace(self, first_token_seconds=self.whole_reply_seconds)
 
     @property
     def share(self) -> Share:

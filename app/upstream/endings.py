@@ -39,17 +39,83 @@ FAILURES: dict[str, str] = {
 """Finish reasons that say that the reply is not whole, and the kind of fault each is."""
 
 
+_TOTALS: dict[str, tuple[str, ...]] = {
+    "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_eval_count", "promptTokenCount", "prompt_token_count"),
+    "completion_tokens": (
+        "completion_tokens",
+        "output_tokens",
+        "eval_count",
+        "candidatesTokenCount",
+        "candidates_token_count",
+    ),
+    "total_tokens": ("total_tokens", "totalTokenCount", "total_token_count"),
+}
+_PARTS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("prompt_tokens_details", "cached_tokens"): (
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+        "cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cache_read_input_tokens",
+        "cachedContentTokenCount",
+        "cached_content_token_count",
+    ),
+    ("completion_tokens_details", "reasoning_tokens"): (
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+        "reasoning_tokens",
+        "thoughtsTokenCount",
+        "thoughts_token_count",
+    ),
+}
+"""Where servers have each number: OpenAI's names, DeepSeek's, Moonshot's, Anthropic's, Ollama's, Gemini's."""
+
+
 def counted(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The server's numbers unchanged; the two that servers nest in details also stand beside the others."""
+    """The server's numbers unchanged, and beside them OpenAI's names for those that it calls otherwise.
+
+    The tokens from the server's cache and those of thoughts also stand where OpenAI nests them, and at the top.
+    """
     if usage is None:
         return None
-    found = {}
-    for details, name in (
-        ("completion_tokens_details", "reasoning_tokens"),
-        ("prompt_tokens_details", "cached_tokens"),
-    ):
-        nested = usage.get(details)
-        value = nested.get(name) if isinstance(nested, dict) else None
-        if value is not None and name not in usage:
+    found: dict[str, Any] = {}
+    for name, places in _TOTALS.items():
+        value = _first(usage, places)
+        if value is not None and usage.get(name) is None:
             found[name] = value
+    if "prompt_tokens" in found:
+        found["prompt_tokens"] += _beside_input(usage)
+    both = [(usage | found).get(name) for name in ("prompt_tokens", "completion_tokens")]
+    if usage.get("total_tokens") is None and "total_tokens" not in found and None not in both and found:
+        found["total_tokens"] = sum(both)
+    for (details, name), places in _PARTS.items():
+        value = _first(usage, places)
+        if value is None:
+            continue
+        if usage.get(name) is None:
+            found[name] = value
+        nested = usage.get(details)
+        nested = nested if isinstance(nested, dict) else {}
+        if nested.get(name) is None and (value or details not in usage):
+            found[details] = {**nested, name: value}
     return usage | found
+
+
+def _first(usage: dict[str, Any], places: tuple[str, ...]) -> int | None:
+    """Zero counts only where no other place says more: relays fill in zeros for what they do not know."""
+    values = [value for value in (_number(usage, place) for place in places) if value is not None]
+    return next((value for value in values if value), values[0] if values else None)
+
+
+def _number(usage: dict[str, Any], place: str) -> int | None:
+    outer, _, inner = place.rpartition(".")
+    holder = usage.get(outer) if outer else usage
+    value = holder.get(inner) if isinstance(holder, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _beside_input(usage: dict[str, Any]) -> int:
+    """Anthropic does not count among `input_tokens` what was read from its cache or written to it."""
+    if usage.get("input_tokens") is None:
+        return 0
+    return sum(_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))

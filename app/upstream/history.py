@@ -21,7 +21,10 @@ def openai_messages(
     violations = sorted(violations + media.violations(messages, profile), key=lambda found: _place(found.path))
     if violations:
         return [], violations
-    return [item for one in grouped for item in render.group(one, profile, joiner)], []
+    found = [item for one in grouped for item in render.group(one, profile, joiner)]
+    if messages and not found:
+        return [], [Violation("messages", "nothing in this list is said to the model")]
+    return found, []
 
 
 def _place(path: str) -> tuple[int, str]:

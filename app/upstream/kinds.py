@@ -40,7 +40,10 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "invalid_request",
             r"jinja|chat template|template error|roles must alternate|only user(, | and )assistant|"
-            r"must be passed back|unsupported_(parameter|value)|is not supported with this model",
+            r"must be passed back|unsupported_(parameter|value)|is not supported with this model|"
+            r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
+            r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
+            r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type",
         ),
         ("rate_limit", r"rate[_ -]?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)"),
         ("authentication", r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed"),

@@ -23,6 +23,8 @@ def lenient(value: Any) -> Chunk | None:
         message=_sendable(value.get("message")),
         code=_sendable(value.get("code")),
         detail=_sendable(value.get("detail")),
+        citations=_sendable(value.get("citations")),
+        search_results=_sendable(value.get("search_results")),
     )
 
 
@@ -44,6 +46,9 @@ def _delta(value: Any) -> Delta | None:
     if not isinstance(value, dict):
         return None
     thought, content = _content(value.get("content"))
+    pictures, unread = _other_parts(value.get("content"))
+    images = _listed(value.get("images")) + pictures
+    annotations = _listed(value.get("annotations"))
     calls = value.get("tool_calls")
     details = value.get("reasoning_details")
     calls = [calls] if isinstance(calls, dict) else calls
@@ -56,6 +61,11 @@ def _delta(value: Any) -> Delta | None:
         tool_calls=[_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
         function_call=_function(value.get("function_call")),
         refusal=_text(value.get("refusal")),
+        audio=_mapping(value.get("audio")),
+        annotations=annotations or None,
+        images=images or None,
+        extra_content=_sendable(value.get("extra_content")),
+        unread=unread or None,
     )
 
 
@@ -70,6 +80,23 @@ def _content(value: Any) -> tuple[str, str]:
         else:
             content += _text(part) or ""
     return thought, content
+
+
+def _other_parts(value: Any) -> tuple[list[Any], list[str]]:
+    """(pictures, types of the parts that cannot be read) of a content that is a list."""
+    parts = [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+    pictures = [_sendable(part) for part in parts if "image_url" in part]
+    return pictures, [
+        str(part.get("type"))
+        for part in parts
+        if "image_url" not in part
+        and _text(part) is None
+        and part.get("type") not in ("thinking", "reasoning", "text", None)
+    ]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [_sendable(item) for item in value] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str | None:
@@ -98,6 +125,8 @@ def _call(value: dict[str, Any]) -> Call:
         id=paired(id_) if isinstance(id_, str) else str(id_) if isinstance(id_, int) else None,
         function=_function(function),
         extra_content=_sendable(value.get("extra_content")),
+        type=value.get("type") if isinstance(value.get("type"), str) else None,
+        custom=_sendable(value.get("custom")),
     )
 
 

@@ -8,7 +8,7 @@ does not undo the thinking switch.
 from collections.abc import Mapping
 from typing import Any
 
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.params import UNSENT
 from app.profiles import Profile
@@ -25,9 +25,25 @@ _TRANSLATED = frozenset(
         "enable_thinking",
         "thinking_budget",
         "extra_body",
+        "stream_options",
     }
 )
+_ONE_REPLY = ("n", "best_of")
+"""Of `extra_body`: a request has one reply."""
+_UNTOLD = {
+    "logprobs": "log probabilities are not part of a reply here",
+    "top_logprobs": "log probabilities are not part of a reply here",
+    "prompt_logprobs": "log probabilities are not part of a reply here",
+    "return_token_ids": "ids of tokens are not part of a reply here",
+    "echo": "the prompt is not part of a reply here",
+}
+"""Of `extra_body`: what the server does, and no format has a place for."""
 _OURS = ("model", "messages", "stream", "stream_options")
+
+
+def streams(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the server is asked to stream its reply."""
+    return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
 
 
 def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
@@ -37,9 +53,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     conversation and of the options.
     """
     messages, violations = openai_messages(request.messages, profile, request.text_joiner)
-    body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
-    if profile.stream_usage:
-        body["stream_options"] = {"include_usage": True}
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams(request, profile)}
     building = _Building(request, profile, body, violations)
     building.options()
     if violations:
@@ -63,6 +77,7 @@ class _Building:
         self.warnings: list[str] = []
 
     def options(self) -> None:
+        self._stream_options()
         self._plain()
         self._max_tokens()
         self._functions()
@@ -80,6 +95,14 @@ class _Building:
         return next(
             ((name, value) for name in names if (value := self._params.get(name)) is not None), (names[0], None)
         )
+
+    def _stream_options(self) -> None:
+        """Usage is asked for of every stream; what the caller asks of a stream is for nothing where there is none."""
+        given = self._params.get("stream_options") or {}
+        if self._profile.stream_usage and self._body["stream"]:
+            self._body["stream_options"] = {**given, "include_usage": True}
+        elif any(value for name, value in given.items() if name != "include_usage"):
+            self._unsent("stream_options")
 
     def _plain(self) -> None:
         for name in sorted(self._params):
@@ -103,7 +126,7 @@ class _Building:
             if choice not in (None, "auto", "none"):
                 self._refuse(name, "there are no functions to choose from")
             return
-        self._body["tools"] = [{"type": "function", "function": dict(tool.schema)} for tool in self._tools]
+        self._body["tools"] = [_tool(tool) for tool in self._tools]
         if choice is not None:
             self._choice(name, choice)
         name, parallel = self._either("parallel_function_calls", "parallel_tool_calls")
@@ -164,12 +187,29 @@ class _Building:
             self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's most")
         if profile.thinking_budget == "thinking_budget":
             self._body["thinking_budget"] = budget
+        elif profile.thinking_budget == "thinking_token_budget":
+            self._body["thinking_token_budget"] = budget
+        elif profile.thinking_budget == "thinking_budget_tokens":
+            self._body |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
+        elif profile.thinking_budget == "custom_params":
+            self._body["custom_params"] = {"thinking_budget": budget}
         elif profile.thinking_budget == "reasoning_max_tokens":
             self._body.setdefault("reasoning", {})["max_tokens"] = budget
+        elif profile.thinking_budget == "google_thinking_config":
+            self._google_budget(budget)
         elif profile.thinking_budget == "chat_template_kwargs":
             self._body.setdefault("chat_template_kwargs", {})["thinking_budget"] = budget
         else:
             self._unsent("thinking_budget")
+
+    def _google_budget(self, budget: int) -> None:
+        """Gemini refuses a budget beside an effort; a budget says more than the switch, and less than an effort that
+        the caller names."""
+        if self._params.get("reasoning_effort") is not None:
+            self._unsent("thinking_budget", "this model's server takes either a budget or reasoning_effort")
+            return
+        self._body.pop("reasoning_effort", None)
+        self._body["extra_body"] = {"google": {"thinking_config": {"thinking_budget": budget}}}
 
     def _extra_body(self) -> None:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
@@ -178,8 +218,17 @@ class _Building:
                 self._refuse(f"extra_body.{name}", "is decided by the gateway")
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self._refuse(f"extra_body.{name}", "is no field that this model's server takes")
+            elif name in _ONE_REPLY and extra[name] not in (None, 1):
+                self._refuse(f"extra_body.{name}", "must be 1: a request has one reply")
             else:
+                if name in _UNTOLD and extra[name]:
+                    self.warnings.append(f"generate_cfg.extra_body.{name} is sent, but {_UNTOLD[name]}")
                 self._body[name] = _laid_over(self._body.get(name), extra[name])
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": "function", "function": dict(tool.schema)}
+    return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 
 def _chosen_name(choice: Any) -> str | None:

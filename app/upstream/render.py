@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from app.chat.messages import Media, Text, ToolResult
@@ -25,7 +26,8 @@ def group(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
 
 def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     reasoning = _reasoning(one, profile)
-    if not one.texts and not one.calls and one.reasonings and reasoning is None:
+    details = one.details if profile.replay_details else []
+    if not one.texts and not one.calls and reasoning is None and not details:
         return []
     message: dict[str, Any] = {"role": "assistant"}
     if one.name and profile.names == "all":
@@ -35,8 +37,10 @@ def _assistant(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]
         content = _tagged(reasoning, content, profile)
     elif reasoning is not None:
         message[profile.replay_reasoning] = reasoning
-    if one.details and profile.replay_details:
-        message["reasoning_details"] = one.details
+    if details:
+        message["reasoning_details"] = details
+    if one.extra_content is not None and profile.replay_extra_content:
+        message["extra_content"] = one.extra_content
     if content or not one.calls:
         message["content"] = content
     elif profile.empty_content != "omit":
@@ -76,7 +80,7 @@ def _results(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
         message: dict[str, Any] = {"role": "tool", "tool_call_id": _call_id(id_, profile)}
         if profile.tool_names and result.name:
             message["name"] = result.name
-        message["content"] = _result_text(result, seen)
+        message["content"] = _result_text(result, seen, profile)
         messages.append(message)
     if seen:
         labelled: list[Text | Media] = []
@@ -86,20 +90,24 @@ def _results(one: Group, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     return messages
 
 
-def _result_text(result: ToolResult, seen: list[Media]) -> str:
-    """The text; media are added to `seen`, where their numbers come from."""
-    lines = []
+def _result_text(result: ToolResult, seen: list[Media], profile: Profile) -> str | list[dict[str, Any]]:
+    """The text, as parts where one of them is marked; media are added to `seen`, where their numbers come from."""
+    lines: list[Text] = []
     for part in result.content:
         if isinstance(part, Text):
-            lines.append(part.text)
+            lines.append(part)
         else:
-            seen.append(part)
-            lines.append(f"[{part.media} {len(seen)}: see below]")
-    return "\n".join(lines)
+            seen.append(replace(part, mark=None))
+            lines.append(Text(f"[{part.media} {len(seen)}: see below]", part.mark))
+    if any(line.mark for line in lines):
+        return [piece for line in lines for piece in _piece(line, profile)]
+    return "\n".join(line.text for line in lines)
 
 
 def _content(texts: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: str) -> str | list[dict[str, Any]]:
     if any(isinstance(part, Media) for said in texts for part in said):
+        return [piece for said in texts for part in said for piece in _piece(part, profile)]
+    if any(part.mark for said in texts for part in said):
         return [piece for said in texts for part in said for piece in _piece(part, profile)]
     if profile.text_parts and any(part.text for said in texts for part in said if isinstance(part, Text)):
         return [piece for said in texts for part in said for piece in _piece(part, profile)]
@@ -108,9 +116,10 @@ def _content(texts: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: 
 
 
 def _piece(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:
-    if isinstance(part, Media):
-        return media.parts(part, profile)
-    return [_text(part.text)] if part.text else []
+    pieces = media.parts(part, profile) if isinstance(part, Media) else [_text(part.text)] if part.text else []
+    if part.mark and pieces:
+        pieces[-1] = {**pieces[-1], "cache_control": dict(part.mark.value)}
+    return pieces
 
 
 def _text(text: str) -> dict[str, Any]:

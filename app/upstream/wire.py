@@ -15,6 +15,8 @@ class Call(Struct, gc=False):
     id: str | None = None
     function: Function | None = None
     extra_content: Any = None
+    type: str | None = None
+    custom: Any = None
 
 
 class Delta(Struct, gc=False):
@@ -26,6 +28,12 @@ class Delta(Struct, gc=False):
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
     refusal: str | None = None
+    audio: dict[str, Any] | None = None
+    annotations: list[Any] | None = None
+    images: list[Any] | None = None
+    extra_content: Any = None
+    unread: list[str] | None = None
+    """Types of content parts that are no text, thought or picture."""
 
 
 class Choice(Struct, gc=False):
@@ -47,5 +55,7 @@ class Chunk(Struct, gc=False):
     message: Any = None
     code: Any = None
     detail: Any = None
+    citations: Any = None
+    search_results: Any = None
     ragged: bool = False
     """Some text begins or ends with half a surrogate pair: the other half may come with a neighbouring chunk."""

@@ -78,6 +78,12 @@ def test_what_is_the_gateways_own_business_is_not_sent(field: str) -> None:
     assert sent(**{field: value[field]}) == {}
 
 
+def test_null_takes_a_models_default_away() -> None:
+    defaults = {"temperature": 0.5, "stop": ["x"], "max_tokens": 9, "top_p": 0.1}
+    settings = {**SERVER, "models": {"m": {"upstreams": ["local"], "defaults": defaults}}}
+    assert sent(settings, temperature=None, stop=None, max_completion_tokens=None) == {"top_p": 0.1}
+
+
 def test_the_gateways_own_options_work_here_too() -> None:
     messages = [{"role": "user", "content": "word " * 500}, {"role": "assistant", "content": "so"}, *QUESTION]
     told = sent(messages=messages, max_input_tokens=100)

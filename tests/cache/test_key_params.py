@@ -47,6 +47,7 @@ COUNTS_NOT: dict[str, tuple[Any, Any]] = {
     "request_timeout": (1, 2),
     "max_retries": (1, 2),
     "incremental_output": (True, False),
+    "stream_options": (None, {"continuous_usage_stats": True}),
 }
 
 
@@ -70,6 +71,13 @@ def test_a_parameter_that_is_the_gateways_own_business_does_not_count(name: str)
 def test_a_models_defaults_count_as_if_they_had_been_asked_for() -> None:
     assert key(HI, temperature=0.5) == key(asking(HI, temperature=0.5))
     assert key(HI, temperature=0.5) == key(asking(HI, temperature=0.5), temperature=0.1) != key(HI)
+
+
+@pytest.mark.parametrize("how", ["always", "as_asked", "never"])
+def test_a_reply_in_one_piece_is_the_reply_of_a_stream(how: str) -> None:
+    profile = Profile(stream=how)
+    one, other = {**HI, "stream": True}, {**HI, "stream": False}
+    assert key(one, profile) == key(other, profile) == key(HI)
 
 
 def test_two_names_of_one_parameter_are_one() -> None:

@@ -17,7 +17,7 @@ CONSTANT = (
 )
 
 ASSEMBLED = "the reply is the assembled messages, not the last delta"
-CONTENT_KEY = "an assistant message always has the key content: servers refuse one without"
+NOTHING_SAID = "an assistant turn that says nothing is left out: servers refuse a message without content"
 WEATHER = ("get_weather", "{}")
 
 EXPECTED: dict[str, Expected] = (
@@ -52,7 +52,7 @@ EXPECTED: dict[str, Expected] = (
             messages=[thought("secret thoughts"), said("Hi!")],
         ),
         "01_plain_user_delta": Expected(output=ASSEMBLED, messages=[thought("Let me think."), said("The answer.")]),
-        "02_empty_assistant": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
+        "02_empty_assistant": Expected(request=NOTHING_SAID, body={"messages": [user("q1"), user("q2")]}),
         "02_empty_messages": Expected(
             output="an HTTP error that names the field, in place of the ValueError",
             error={"status": 422, "param": "messages"},
@@ -60,7 +60,7 @@ EXPECTED: dict[str, Expected] = (
         "02_extra_name_unknown": Expected(
             request="`extra` is the caller's and never sent", body={"messages": [user("q1"), said("a1"), user("q2")]}
         ),
-        "02_none_content": Expected(request=CONTENT_KEY, body={"messages": [user("q1"), said(""), user("q2")]}),
+        "02_none_content": Expected(request=NOTHING_SAID, body={"messages": [user("q1"), user("q2")]}),
         "02_reasoning_list": Expected(
             request="reasoning is one string: no server takes a list of items",
             body={"messages": [user("q1"), {**said("a1"), "reasoning_content": "r1"}, user("q2")]},

@@ -1,6 +1,6 @@
 """What is different for models with eyes and for media that a model is only told of."""
 
-from tests.goldens.expectations import Expected, Json, said, user
+from tests.goldens.expectations import Expected, Json, user
 
 NO_LOCAL_FILES = "a file of the gateway's own machine is never read for a caller"
 
@@ -31,8 +31,8 @@ MEDIA: dict[str, Expected] = {
         body={"messages": [parts("user", "(Uploaded ![audio](a.wav)) ", "x")]},
     ),
     "05_vl_empty_text": Expected(
-        request="a message always has content, and an empty list is none",
-        body={"messages": [parts("user", "Hi"), said(""), user("")]},
+        request="an assistant turn that says nothing is left out; a user's message always has content",
+        body={"messages": [parts("user", "Hi"), user("")]},
     ),
     "05_vl_image_local": refused("messages[0].content[0].image"),
     "05_vl_image_local_resize": refused("messages[0].content[0].image"),

@@ -10,6 +10,7 @@ from tests.formats import test_qwen_schema as schema
 from tests.goldens import cached
 from tests.steps import test_media as media
 from tests.steps.fncall import test_units as fncall
+from tests.steps.real_ranks import DIFFERENT_BY_RANKS
 from tests.steps.test_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES
 from tests.steps.test_stop_words import UNITS as STOPS
 from tests.steps.test_truncation import CASES as TRUNCATIONS
@@ -19,6 +20,14 @@ from tests.test_tokens import UNITS as COUNTS
 Json = dict[str, Any]
 Entry = tuple[str, str]
 """Its name, and why it differs: blank where it does not."""
+BY_WORDS = (
+    "which messages survive when a conversation is cut; here a word is counted as a token, and a call of the recordings"
+    " as 14 more, so that the counts are the recorded ones"
+)
+BY_RANKS = (
+    "the same, with tokens counted by the package's own ranks (`utils/qwen.tiktoken`; figures in"
+    " `tests/goldens/real_ranks.json`, computed again where the package is installed)"
+)
 INNER = "the original's inner function, there is none here: its cases are those of the whole text"
 
 
@@ -46,7 +55,8 @@ def units() -> list[Unit]:
     return [
         Unit("unit_nous_parse", "what is read from a reply to the nous prompt", list(_nous(fncall.ALL_UNITS))),
         Unit("unit_qwen_parse", "what is read from a reply to the qwen prompt", list(_qwen(fncall.QWEN_UNITS))),
-        Unit("unit_truncation", "which messages survive when a conversation is cut", list(_cut(TRUNCATIONS))),
+        Unit("unit_truncation", BY_WORDS, list(_cut(TRUNCATIONS))),
+        Unit("unit_truncation, by ranks", BY_RANKS, list(_cut_by_ranks(TRUNCATIONS))),
         Unit("unit_stop_words", "where text is cut by stop words", [_stopped(case) for case in STOPS]),
         Unit("unit_tokenizer", "how texts are counted and shortened", [(case["text"], "") for case in COUNTS]),
         Unit("unit_generate_cfg_merge", "a model's parameters and a caller's", [_merged(case) for case in MERGES]),
@@ -75,6 +85,11 @@ def _qwen(cases: Iterable[Json]) -> Iterable[Entry]:
 def _cut(cases: Iterable[Json]) -> Iterable[Entry]:
     for case in cases:
         yield name_of(case), DIFFERENT.get((case["name"], case["max_tokens"]), ("", ""))[1]
+
+
+def _cut_by_ranks(cases: Iterable[Json]) -> Iterable[Entry]:
+    for case in cases:
+        yield name_of(case), DIFFERENT_BY_RANKS.get(name_of(case), "")
 
 
 def _stopped(case: Json) -> Entry:

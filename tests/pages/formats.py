@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.api.convert import Conversion, converted
-from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta
 from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
@@ -84,6 +84,24 @@ REPLY: list[Event] = [
     CallDelta(0, '{"city": "Paris"}'),
     Finish("tool_calls", USAGE),
 ]
+SOUND, IMAGE = "data:audio/wav;base64,UklGRgAAAABXQVZF", "data:image/png;base64,iVBORw0KGgo="
+OUTPUTS: dict[str, tuple[list[Event], str, str]] = {
+    "sound": ([MediaOutput("audio", SOUND)], "UklGRgAAAABXQVZF", r"parley|\"extra\"|\"media\":"),
+    "a picture": ([MediaOutput("image", IMAGE)], "iVBORw0KGgo=", r"parley|\"extra\"|\"media\":"),
+    "a refusal": ([TextDelta("I cannot.", refusal=True)], "I cannot.", "$^"),
+    "citations (`annotations`)": (
+        [TextDelta("Hi"), Extra({"annotations": [{"type": "url_citation"}]})],
+        "url_citation",
+        r"parley|\"extra\"",
+    ),
+    "a signature (`extra_content`)": (
+        [TextDelta("Hi"), Extra({"extra_content": {"s": "AbC="}})],
+        "AbC=",
+        r"parley|\"extra\"",
+    ),
+    "warnings of the reply": ([TextDelta("Hi")], "beware", "$^"),
+}
+"""By name: the events, the text that shows that a format has it, and a pattern of where it stands as a note."""
 FAULT = Failed(Fault("overloaded", "the model is busy", transient=True, status=503))
 WRONG = InvalidInput([Violation("messages[0].content", "is required")])
 
@@ -156,6 +174,23 @@ def reply() -> str:
     )
 
 
+def outputs() -> str:
+    """Where each format has what is neither text nor call."""
+    rows = []
+    for name, (events, sign, note) in OUTPUTS.items():
+        ending = Finish("stop", warnings=("beware",) if sign == "beware" else ())
+        shown = [told(form, "whole", [*events, ending]) for form in TITLES]
+        shown.append(told("autogen", "whole", [*events, ending], autogen_stream="model"))
+        rows.append([name, *(_place(text, sign, note) for text in shown)])
+    return _table(["", *TITLES.values(), "`model`"], rows)
+
+
+def _place(text: str, sign: str, note: str) -> str:
+    if sign not in text:
+        return "lost"
+    return "notes" if re.search(note, text) else "field"
+
+
 def _failed(form: str) -> str:
     begun = told(form, "delta", [TextDelta("I ")])
     return told(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip()
@@ -211,6 +246,7 @@ PARTS: dict[str, Callable[[], str]] = {
         kept,
         signs,
         reply,
+        outputs,
         autogen_versions,
         autogen_documents,
         qwen_examples,

@@ -14,6 +14,7 @@ from app.chat.messages import (
     ToolCall,
     ToolResult,
 )
+from app.formats.qwen import QWEN_AGENT
 from hypothesis import strategies as st
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
@@ -35,6 +36,7 @@ def message(place: int, wire: dict[str, Any]) -> Message:
 
 
 def conversation(*wire: dict[str, Any], **fields: Any) -> ChatRequest:
+    fields = {"policy": QWEN_AGENT} | fields
     return ChatRequest("m", tuple(message(place, one) for place, one in enumerate(wire)), **fields)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.chat.events import Event
 from app.chat.messages import ChatRequest, Tool
+from app.formats.qwen import QWEN_AGENT
 from app.formats.qwen.decode import decode
 from app.formats.qwen.schema import QwenMessage
 from app.upstream import chunks
@@ -33,7 +34,7 @@ def request(golden: Json) -> ChatRequest:
     messages, violations, _ = decode([QwenMessage.model_validate(message) for message in golden["messages"]])
     assert violations == []
     params = golden["llm_cfg"]["generate_cfg"] | (golden["extra_generate_cfg"] or {})
-    return ChatRequest("m", messages, tools(golden["functions"]), params)
+    return ChatRequest("m", messages, tools(golden["functions"]), params, policy=QWEN_AGENT)
 
 
 def replies(golden: Json) -> list[Event]:

@@ -90,11 +90,13 @@ def test_mistral_is_strict() -> None:
     assert KINDS["mistral"].assistant_after_tool
 
 
+@pytest.mark.parametrize("replay", ["reasoning_content", "none"])
 @settings(max_examples=150, deadline=None)
-@given(conversations())
-def test_whatever_is_said_is_sent_in_turns(given: ChatRequest) -> None:
+@given(given=conversations())
+def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> None:
     """User and assistant alternate; only results follow results; none is followed by a user."""
-    messages, _ = openai_messages(alternating(given, STRICT).messages, STRICT, "\n")
+    strict = STRICT.model_copy(update={"replay_reasoning": replay})
+    messages, _ = openai_messages(alternating(given, strict).messages, strict, "\n")
     roles = [one["role"] for one in messages if one["role"] != "system"]
     assert all(second == "tool" or first != second for first, second in pairwise(roles))
     assert ("tool", "user") not in set(pairwise(roles))
@@ -114,4 +116,6 @@ def words(given: ChatRequest) -> Counter[str]:
 
 
 def parts(given: ChatRequest, kind: type) -> list[Part]:
-    return [part for one in given.messages for part in one.parts if isinstance(part, kind)]
+    """A thought without a word is nothing."""
+    found = [part for one in given.messages for part in one.parts if isinstance(part, kind)]
+    return [part for part in found if part != Reasoning("")]

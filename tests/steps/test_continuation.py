@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text
 from app.errors import BadRequest
+from app.formats.qwen import QWEN_AGENT
 from app.profiles import KINDS, Profile
 from app.steps.continuation import continued
 from app.upstream import payload
@@ -134,7 +135,7 @@ def test_what_the_assistant_said_in_several_messages_is_one() -> None:
 def test_a_text_is_folded_behind_the_users_image() -> None:
     image = Media("image", ("http://x/y.png",))
     messages = (Message("user", (Text("q"), image)), Message("assistant", (Text("It is"),)))
-    folded, _ = continued(ChatRequest("m", messages), profile("fold"))
+    folded, _ = continued(ChatRequest("m", messages, policy=QWEN_AGENT), profile("fold"))
     assert folded.messages == (Message("user", (Text("q"), image, Text("It is"))),)
 
 

@@ -8,7 +8,7 @@ import pytest
 from app.chat.attachments import FileText, Inlined, Section
 from app.chat.messages import ChatRequest, Media, Message, Part, Role, Text, Tool, ToolResult
 from app.formats.base import Options
-from app.formats.qwen import QWEN
+from app.formats.qwen import QWEN, QWEN_AGENT
 from app.profiles import KINDS, Profile
 from app.steps.language import language
 from app.steps.media import ImageLimits, apply, basename, wanted
@@ -51,11 +51,13 @@ def message(wire: dict[str, Any], at: int = 0) -> Message:
 
 
 def asked(*wire: dict[str, Any], tools: tuple[Tool, ...] = ()) -> ChatRequest:
-    return ChatRequest("m", tuple(message(one, at) for at, one in enumerate(wire)), tools, text_joiner="")
+    return ChatRequest(
+        "m", tuple(message(one, at) for at, one in enumerate(wire)), tools, text_joiner="", policy=QWEN_AGENT
+    )
 
 
 def one(*parts: Part, role: Role = "user", tools: tuple[Tool, ...] = ()) -> ChatRequest:
-    return ChatRequest("m", (Message(role, parts),), tools)
+    return ChatRequest("m", (Message(role, parts),), tools, policy=QWEN_AGENT)
 
 
 def flat(content: Any) -> Any:

@@ -113,6 +113,13 @@ def test_json_inside_a_message_is_unfolded() -> None:
         (500, "Rate limit reached for requests", "rate_limit"),
         (400, "Incorrect API key provided", "authentication"),
         (400, "model `x` does not exist", "not_found"),
+        (500, "image input is not supported - hint: you may need to provide the mmproj", "invalid_request"),
+        (500, "audio input is not supported", "invalid_request"),
+        (500, "2 validation errors for ChatCompletionRequestAssistantMessage", "invalid_request"),
+        (500, "1 validation error for Request", "invalid_request"),
+        (500, "This model does not support images", "invalid_request"),
+        (500, "tools param requires --jinja flag", "invalid_request"),
+        (500, "1 validation errors:\n  {'loc': ('response',)}", "server_error"),
     ],
 )
 def test_words_decide_before_the_status(status: int, words: str, kind: str) -> None:

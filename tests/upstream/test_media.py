@@ -40,6 +40,8 @@ TAKES = {
     "llamacpp": "image audio",
     "ollama": "image audio",
     "lmstudio": "image",
+    "llamacpp_python": "image",
+    "transformers": "image",
     "dashscope": "image audio video",
     "deepseek": "",
     "moonshot": "image video",

@@ -1,5 +1,6 @@
 """The options of a request in the body that a server takes, and what the caller is told of the rest."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ def wrong(*messages: Json, tools: tuple[str, ...] = (), **params: Any) -> list[t
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_body_streams_and_asks_for_usage_where_the_server_knows_how(kind: str) -> None:
     got = body(kind)
-    usage = {} if kind == "mistral" else {"stream_options": {"include_usage": True}}
+    usage = {} if kind in ("mistral", "llamacpp_python") else {"stream_options": {"include_usage": True}}
     assert got == {"model": "m", "messages": [user("q")], "stream": True, **usage}
 
 
@@ -69,6 +70,7 @@ NAMED = {"type": "function", "function": {"name": "f"}}
         ("mistral", "f", NAMED),
         ("moonshot", "none", "none"),
         ("ollama", "auto", "auto"),
+        ("llamacpp_python", "f", NAMED),
     ],
 )
 def test_a_choice_of_function_is_said_as_the_server_says_it(kind: str, choice: Any, want: Any) -> None:
@@ -77,11 +79,31 @@ def test_a_choice_of_function_is_said_as_the_server_says_it(kind: str, choice: A
         assert warnings(kind, tools=("f", "auto"), **{name: choice}) == []
 
 
-@pytest.mark.parametrize(("kind", "choice"), [("moonshot", "required"), ("ollama", "required"), ("ollama", "f")])
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        ("moonshot", "required"),
+        ("llamacpp_python", "required"),
+        ("ollama", "required"),
+        ("ollama", "f"),
+        ("transformers", "f"),
+    ],
+)
 def test_a_choice_that_the_server_cannot_make_is_warned_of(kind: str, choice: str) -> None:
     assert "tool_choice" not in body(kind, tools=("f",), function_choice=choice)
     [warning] = warnings(kind, tools=("f",), function_choice=choice)
     assert warning.startswith("generate_cfg.function_choice was not sent")
+
+
+def test_llamacpp_which_ignores_a_name_is_given_the_named_function_alone() -> None:
+    got = body("llamacpp", tools=("f", "g"), function_choice="g")
+    assert (got["tool_choice"], [tool["function"]["name"] for tool in got["tools"]]) == ("required", ["g"])
+
+
+def test_a_profile_says_none_for_a_server_without_the_word() -> None:
+    profile = Profile(tool_choice_required="none")
+    assert "tool_choice" not in build(request(tools=("f", "g"), function_choice="required"), "m", profile)[0]
+    assert build(request(tools=("f", "g"), function_choice="none"), "m", profile)[0]["tool_choice"] == "none"
 
 
 def test_a_server_that_cannot_be_told_which_function_is_given_that_one_alone() -> None:
@@ -116,7 +138,7 @@ def test_parallel_calls_go_by_either_name_and_only_beside_functions(name: str, v
     assert options(**{name: value}) == {}
 
 
-@pytest.mark.parametrize("kind", ["ollama", "deepseek", "zhipu", "gemini"])
+@pytest.mark.parametrize("kind", ["ollama", "deepseek", "zhipu", "gemini", "llamacpp_python", "transformers"])
 def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str) -> None:
     assert options(kind, tools=("f",), parallel_function_calls=False) == {}
     [warning] = warnings(kind, tools=("f",), parallel_function_calls=False)
@@ -132,9 +154,24 @@ def test_the_most_tokens_are_said_once_and_in_the_servers_word(kind: str, name: 
 
 
 SAMPLING: Json = {"min_p": 0.1, "repetition_penalty": 1.1, "seed": 1, "top_k": 20}
-LACK_SAMPLERS = {"ollama", "groq", "mistral", "xai", "openai", "deepseek", "moonshot", "zhipu", "gemini"}
+LACK_SAMPLERS = {
+    "ollama",
+    "transformers",
+    "groq",
+    "mistral",
+    "xai",
+    "openai",
+    "deepseek",
+    "moonshot",
+    "zhipu",
+    "gemini",
+}
 LACK_SEED = {"deepseek", "moonshot", "zhipu", "gemini"}
-RENAMED = {"llamacpp": {"repetition_penalty": "repeat_penalty"}, "mistral": {"seed": "random_seed"}}
+RENAMED = {
+    "llamacpp": {"repetition_penalty": "repeat_penalty"},
+    "llamacpp_python": {"repetition_penalty": "repeat_penalty"},
+    "mistral": {"seed": "random_seed"},
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,3 +249,48 @@ def test_equal_requests_give_equal_bytes(kind: str) -> None:
     turned = {**dict(reversed(params.items())), "extra_body": {"a": 2, "b": 1}}
     one, other = (msgspec.json.encode(body(kind, tools=("f",), **given)) for given in (params, turned))
     assert one == other
+
+
+@pytest.mark.parametrize(("how", "asked", "want"), [
+    ("always", True, True),
+    ("always", False, True),
+    ("as_asked", True, True),
+    ("as_asked", False, False),
+    ("never", True, False),
+    ("never", False, False),
+])  # fmt: skip
+def test_a_server_is_asked_to_stream_as_its_profile_says(how: Any, asked: bool, want: bool) -> None:
+    got, told = build(replace(request(), stream=asked), "m", Profile(stream=how))
+    usage = {"stream_options": {"include_usage": True}} if want else {}
+    assert (got, told) == ({"model": "m", "messages": [user("q")], "stream": want, **usage}, [])
+
+
+def test_stream_options_are_sent_and_usage_is_always_asked_for() -> None:
+    given = {"continuous_usage_stats": True, "include_usage": False}
+    assert body(stream_options=given)["stream_options"] == {"continuous_usage_stats": True, "include_usage": True}
+
+
+@pytest.mark.parametrize("profile", [Profile(stream="never"), Profile(stream_usage=False)])
+def test_stream_options_are_for_nothing_where_none_are_sent(profile: Profile) -> None:
+    def said(**given: Any) -> list[str]:
+        got, told = build(request(stream_options=given), "m", profile)
+        assert "stream_options" not in got
+        return told
+
+    assert said(include_usage=True) == said(continuous_usage_stats=False) == []
+    [warning] = said(continuous_usage_stats=True)
+    assert warning.startswith("generate_cfg.stream_options was not sent")
+
+
+@pytest.mark.parametrize("name", ["logprobs", "top_logprobs", "prompt_logprobs", "return_token_ids", "echo"])
+def test_what_no_reply_has_a_place_for_is_sent_and_warned_of(name: str) -> None:
+    assert options(extra_body={name: 3}) == {name: 3}
+    [warning] = warnings(extra_body={name: 3})
+    assert warning.startswith(f"generate_cfg.extra_body.{name} is sent, but")
+    assert warnings(extra_body={name: None}) == warnings(extra_body={name: False}) == []
+
+
+@pytest.mark.parametrize("name", ["n", "best_of"])
+def test_more_than_one_reply_is_refused_wherever_it_is_asked_for(name: str) -> None:
+    assert wrong(extra_body={name: 2}) == [(f"generate_cfg.extra_body.{name}", "must be 1: a request has one reply")]
+    assert options(extra_body={name: 1}) == {name: 1}

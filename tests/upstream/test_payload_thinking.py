@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 from app.profiles import KINDS
+from app.upstream.payload import build
 
-from tests.upstream.sending import Json, options, warnings
+from tests.upstream.sending import Json, options, request, warnings
 
 TEMPLATE_ON = {"chat_template_kwargs": {"enable_thinking": True, "thinking": True}}
 TEMPLATE_OFF = {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}
-TEMPLATE_BUDGET = {"chat_template_kwargs": {"thinking_budget": 100}}
+VLLM_BUDGET = {"thinking_token_budget": 100}
+SGLANG_BUDGET = {"custom_params": {"thinking_budget": 100}}
+LLAMACPP_BUDGET = {"thinking_budget_tokens": 100, "reasoning_budget_tokens": 100}
+GOOGLE_BUDGET = {"extra_body": {"google": {"thinking_config": {"thinking_budget": 100}}}}
 TOP = ({"enable_thinking": True}, {"enable_thinking": False}, {"thinking_budget": 100})
 TYPE = ({"thinking": {"type": "enabled"}}, {"thinking": {"type": "disabled"}}, None)
 EFFORT = ({"reasoning_effort": "medium"}, {"reasoning_effort": "none"}, None)
@@ -17,9 +21,11 @@ OBJECT = ({"reasoning": {"enabled": True}}, {"reasoning": {"enabled": False}}, {
 NO_SWITCH = (None, None, None)
 THINKING: dict[str, tuple[Json | None, Json | None, Json | None]] = {
     "openai_compatible": TOP,
-    "vllm": (TEMPLATE_ON, TEMPLATE_OFF, TEMPLATE_BUDGET),
-    "sglang": (TEMPLATE_ON, TEMPLATE_OFF, TEMPLATE_BUDGET),
-    "llamacpp": (TEMPLATE_ON, TEMPLATE_OFF, None),
+    "vllm": (TEMPLATE_ON, TEMPLATE_OFF, VLLM_BUDGET),
+    "sglang": (TEMPLATE_ON, TEMPLATE_OFF, SGLANG_BUDGET),
+    "llamacpp": (TEMPLATE_ON, TEMPLATE_OFF, LLAMACPP_BUDGET),
+    "llamacpp_python": NO_SWITCH,
+    "transformers": NO_SWITCH,
     "ollama": EFFORT,
     "lmstudio": NO_SWITCH,
     "dashscope": TOP,
@@ -32,7 +38,7 @@ THINKING: dict[str, tuple[Json | None, Json | None, Json | None]] = {
     "groq": EFFORT,
     "mistral": NO_SWITCH,
     "xai": NO_SWITCH,
-    "gemini": EFFORT,
+    "gemini": (*EFFORT[:2], GOOGLE_BUDGET),
     "openai": NO_SWITCH,
 }
 
@@ -57,9 +63,8 @@ def test_thinking_is_switched_as_the_server_wants_or_the_caller_is_warned(
 
 def test_switch_and_budget_share_one_object() -> None:
     both = {"enable_thinking": True, "thinking_budget": 9}
-    assert options("vllm", **both) == {
-        "chat_template_kwargs": {"enable_thinking": True, "thinking": True, "thinking_budget": 9}
-    }
+    template = build(request(**both), "m", KINDS["vllm"].model_copy(update={"thinking_budget": "chat_template_kwargs"}))
+    assert template[0]["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "thinking_budget": 9}
     assert options("openrouter", **both) == {"reasoning": {"enabled": True, "max_tokens": 9}}
 
 
@@ -78,3 +83,11 @@ def test_a_budget_beyond_the_servers_most_is_lowered_with_a_warning(kind: str, m
 
 def test_an_effort_that_the_caller_names_wins_over_the_switch() -> None:
     assert options("ollama", enable_thinking=True, reasoning_effort="high") == {"reasoning_effort": "high"}
+
+
+def test_gemini_is_told_either_a_budget_or_an_effort() -> None:
+    config = {"google": {"thinking_config": {"thinking_budget": 9}}}
+    assert options("gemini", enable_thinking=True, thinking_budget=9) == {"extra_body": config}
+    assert options("gemini", reasoning_effort="low", thinking_budget=9) == {"reasoning_effort": "low"}
+    [warning] = warnings("gemini", reasoning_effort="low", thinking_budget=9)
+    assert warning.startswith("generate_cfg.thinking_budget was not sent")

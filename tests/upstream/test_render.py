@@ -193,3 +193,13 @@ def test_media_of_a_result_are_refused_with_their_place() -> None:
     assert refused(Q, calls("f"), result, media=("image",)) == [
         ("messages[2].content[1].video", "this model takes no video")
     ]
+
+
+def test_a_signature_of_a_text_goes_back_with_it_where_the_server_knows_it() -> None:
+    signed = says("Hi", extra={"extra_content": {"google": {"thought_signature": "AbC="}}})
+    assert sent(user("q"), signed, user("r"))[1] == {
+        "role": "assistant",
+        "content": "Hi",
+        "extra_content": {"google": {"thought_signature": "AbC="}},
+    }
+    assert "extra_content" not in sent(user("q"), signed, user("r"), replay_extra_content=False)[1]

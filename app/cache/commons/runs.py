@@ -6,9 +6,9 @@ As in messages, a call can grow until the reply ends, anything else only until t
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
+from app.chat.events import CallDelta, Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta
 
-Words: TypeAlias = ReasoningDelta | TextDelta | CallDelta
+Words: TypeAlias = ReasoningDelta | TextDelta | CallDelta | MediaOutput
 
 
 class Walk:
@@ -28,6 +28,9 @@ class Walk:
         if isinstance(event, Extra):
             at = self._calls.get(event.index, -1) if event.index >= 0 else self.open
             return self.count if at < 0 else at
+        if isinstance(event, MediaOutput):
+            self.open = -1
+            return self._begin()
         kind = kind_of(event)
         if self.open < 0 or kind != self._kind:
             self.open, self._kind = self._begin(), kind
@@ -94,10 +97,14 @@ class Told:
 def kind_of(event: Words) -> object:
     if isinstance(event, TextDelta):
         return "refusal" if event.refusal else "text"
+    if isinstance(event, MediaOutput):
+        return event.media
     return (event.index, event.name) if isinstance(event, CallDelta) else "reasoning"
 
 
 def text_of(event: Words) -> str:
+    if isinstance(event, MediaOutput):
+        return event.url
     return event.arguments if isinstance(event, CallDelta) else event.text
 
 
@@ -107,4 +114,6 @@ def cut(event: Words, start: int) -> Words:
         return CallDelta(event.index, event.arguments[start:])
     if isinstance(event, TextDelta):
         return TextDelta(event.text[start:], event.refusal)
+    if isinstance(event, MediaOutput):
+        return event  # it is told whole or not at all
     return ReasoningDelta(event.text[start:])

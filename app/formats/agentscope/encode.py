@@ -32,7 +32,11 @@ class _Reply:
         return msg(self._head, blocks, (metadata or {}) | ({} if bag is None else {BAG: bag}))
 
     def _whole(self, finish: Finish) -> Json:
-        metadata: Json = {**ending(finish), "usage": usage_of(finish.usage), **asides(self._info, self._segmenter)}
+        metadata: Json = {
+            **ending(finish),
+            "usage": usage_of(finish.usage),
+            **asides(self._info, self._segmenter, finish),
+        }
         return {"msg": self._msg(metadata), "last": True}
 
     def _error(self, event: Failed) -> dict[str, Any]:

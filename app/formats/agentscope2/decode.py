@@ -14,7 +14,7 @@ from app.formats.agentscope_history import head
 from app.formats.agentscope_kept import read_item
 from app.formats.agentscope_notes import Json
 from app.formats.base import Decoded, Options
-from app.formats.violations import violations
+from app.formats.violations import unknown_keys, violations
 
 _messages: TypeAdapter[Any] = TypeAdapter(Messages)
 _message: TypeAdapter[Any] = TypeAdapter(AgentScope2Msg)
@@ -23,7 +23,7 @@ _BLOCKS = {"user": ("text", "data"), "system": ("text",)}
 
 def decode(messages: list[Any], options: Options) -> Decoded:
     try:
-        _messages.validate_python(messages)
+        wire = _messages.validate_python(messages)
     except ValidationError as error:
         return Decoded((), violations(error, messages, "messages"))
     wrong = [one for number, item in enumerate(messages) for one in _misplaced(item, f"messages[{number}]")]
@@ -35,6 +35,8 @@ def decode(messages: list[Any], options: Options) -> Decoded:
         path = f"messages[{number}]"
         found += read(item, path)
         warnings += _warnings(item, path)
+        unread = unknown_keys(wire[number].content, f"{path}.content")
+        warnings += (f"{place} is not a field of an AgentScope block and was ignored" for place in unread)
     return Decoded(tuple(found), (), tuple(warnings))
 
 

@@ -2,16 +2,22 @@
 
 from typing import Any
 
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.chat.segments import Completed, Grown, Segment, Segmenter, Started, Step
 from app.errors import UpstreamFailed
 from app.formats.agentscope2.blocks import TONGUE
 from app.formats.agentscope2.history import msg
+from app.formats.agentscope_media import inline, media_type
 from app.formats.agentscope_notes import BAG, Json, notes
 from app.formats.agentscope_replies import asides, ending, frame, iso_time, json, piece, reply_head, tokens
 from app.formats.base import ReplyInfo
 
-_BLOCK = {"reasoning_content": "THINKING_BLOCK", "content": "TEXT_BLOCK", "function_call": "TOOL_CALL"}
+_BLOCK = {
+    "reasoning_content": "THINKING_BLOCK",
+    "content": "TEXT_BLOCK",
+    "function_call": "TOOL_CALL",
+    "media": "DATA_BLOCK",
+}
 _BLAME = {
     "authentication": "authentication",
     "permission": "permission",
@@ -41,7 +47,7 @@ def _usage(finish: Finish) -> Json:
         "input_tokens": tokens(finish.usage, "prompt_tokens"),
         "output_tokens": tokens(finish.usage, "completion_tokens"),
         "cache_input_tokens": tokens(details if isinstance(details, dict) else None, "cached_tokens"),
-        "cache_creation_input_tokens": 0,
+        "cache_creation_input_tokens": tokens(finish.usage, "cache_creation_input_tokens"),
     }
 
 
@@ -86,13 +92,22 @@ class EventEncoder:
             return self._end(step.segment)
         if isinstance(step, Finish):
             usage = self._event("MODEL_CALL_END", {**_usage(step), "finished_reason": "completed"})
-            return usage + self._last("completed", None, {**asides(self._info, self._segmenter), **self._notes()})
+            return usage + self._last("completed", None, {**asides(self._info, self._segmenter, step), **self._notes()})
         assert isinstance(step, Failed)
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 
     def _start(self, segment: Segment) -> bytes:
+        if segment.media is not None:
+            return self._data(segment, segment.media)
         name = {"tool_call_name": segment.name} if segment.kind == "function_call" else {}
         return self._event(_BLOCK[segment.kind] + "_START", {**self._block(segment), **name})
+
+    def _data(self, segment: Segment, made: MediaOutput) -> bytes:
+        """The beginning of a block of data, and all of it."""
+        found = inline(made.url)
+        head = {**self._block(segment), "media_type": found.media_type if found else media_type(made.media, made.url)}
+        data = {"data": found.data} if found else {"url": made.url}
+        return self._event("DATA_BLOCK_START", head) + self._event("DATA_BLOCK_DELTA", {**head, **data})
 
     def _end(self, segment: Segment) -> bytes:
         return self._event(_BLOCK[segment.kind] + "_END", self._block(segment))
@@ -127,7 +142,7 @@ class WholeEncoder:
     def feed(self, events: list[Event]) -> bytes:
         for step in self._segmenter.feed(events):
             if isinstance(step, Finish):
-                metadata = {**ending(step), **asides(self._info, self._segmenter)}
+                metadata = {**ending(step), **asides(self._info, self._segmenter, step)}
                 usage = None if step.usage is None else _usage(step)
                 return json({"msg": self._msg("completed", metadata, usage, None)})
         return b""

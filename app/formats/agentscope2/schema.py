@@ -39,17 +39,25 @@ Source = Annotated[
 ]
 
 
-class AgentScope2TextBlock(_Model):
+class _Block(_Model):
+    """What every block has, and nobody reads."""
+
+    id: str | None = None
+    created_at: Any = None
+    finished_at: Any = None
+
+
+class AgentScope2TextBlock(_Block):
     type: Literal["text"]
     text: str
 
 
-class AgentScope2ThinkingBlock(_Model):
+class AgentScope2ThinkingBlock(_Block):
     type: Literal["thinking"]
     thinking: str
 
 
-class AgentScope2DataBlock(_Model):
+class AgentScope2DataBlock(_Block):
     type: Literal["data"]
     source: Source
     name: str | None = None
@@ -73,26 +81,25 @@ Said = Annotated[
 ]
 
 
-class AgentScope2ToolCallBlock(_Model):
+class AgentScope2ToolCallBlock(_Block):
     """`input` is the raw JSON text."""
 
     type: Literal["tool_call"]
-    id: str | None = None
     name: str = Field(min_length=1, pattern=r"\S")
     input: str
+    suggested_rules: Any = None
     state: Literal["pending", "asking", "allowed", "submitted", "finished"] = "pending"
 
 
-class AgentScope2ToolResultBlock(_Model):
+class AgentScope2ToolResultBlock(_Block):
     type: Literal["tool_result"]
-    id: str | None = None
     name: str | None = None
     output: Said
     state: Literal["success", "error", "interrupted", "denied", "running"] = "running"
     metadata: dict[str, Any] = {}
 
 
-class AgentScope2HintBlock(_Model):
+class AgentScope2HintBlock(_Block):
     type: Literal["hint"]
     hint: Said
     source: str | None = None

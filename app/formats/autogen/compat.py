@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from app.chat.events import Finish
 from app.chat.segments import Segment
-from app.formats.autogen.encode import Stream, calls_of
+from app.formats.autogen.encode import Stream, calls_of, made_of
 from app.formats.autogen.pen import models_usage
 from app.formats.autogen.reply import frame, pieces
 from app.formats.base import ReplyInfo
@@ -40,10 +40,12 @@ class Compat(Stream):
         thought = text if calls else self._said("reasoning_content")
         if thought:
             author.message("ThoughtEvent", self._all.id, thought, {})
+        made = made_of(self._segmenter.segments)
         if calls:
-            author.message("ToolCallRequestEvent", author.new_id(), calls, {})
+            extras = [made, *({} for _ in calls[1:])]
+            author.message("ToolCallRequestEvent", author.new_id(), calls, {}, *extras)
         else:
-            author.message("TextMessage", author.new_id() if thought else self._all.id, text, {})
+            author.message("TextMessage", author.new_id() if thought else self._all.id, text, {}, made)
         author.charge(finish.usage)
         told = b"".join([frame(one) for one in author.messages])
         return told + frame({"type": "TaskResult", **author.result(finish)})

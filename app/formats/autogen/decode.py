@@ -28,6 +28,7 @@ from app.formats.autogen.schema import (
     ToolCallSummaryMessage,
     UserInputRequestedEvent,
 )
+from app.formats.violations import unknown_keys
 
 _OF_A_MODEL = (
     ThoughtEvent
@@ -74,6 +75,9 @@ class _Decoding:
         item, raw, path = self._items[number], self._raws[number], f"messages[{number}]"
         for key in item.model_extra or ():
             self.warnings.append(f"{path}.{key} is not a field of AutoGen's {item.type} and was ignored")
+        for name in type(item).model_fields:
+            unread = unknown_keys(getattr(item, name), f"{path}.{name}") if name != "models_usage" else ()
+            self.warnings += (f"{place} is not a field that AutoGen knows there and was ignored" for place in unread)
         messages = restored(item, raw, path)
         verdict = Verdict("kept") if messages else self._judge(number, item)
         if not messages:

@@ -24,6 +24,13 @@ def calls_of(segments: list[Segment]) -> list[dict[str, Any]]:
     return [{"id": one.id, "arguments": one.text if one.text.strip() else "{}", "name": one.name} for one in calls]
 
 
+def made_of(segments: list[Segment]) -> dict[str, Any]:
+    """Sound and pictures, for which AutoGen's messages of an assistant have no place: fields of the text's message."""
+    shown = [(one.media, one.extra) for one in segments if one.media]
+    media = [{"type": made.media, "url": made.url, **made.fields, **extra} for made, extra in shown]
+    return {"media": media} if media else {}
+
+
 class Stream(ABC):
     """What the three forms share: events become steps, and a failure is the last frame."""
 
@@ -45,9 +52,9 @@ class Stream(ABC):
         if type(step) is Grown:
             return self._grown(step.segment, step.text) if step.segment.kind != "function_call" else b""
         if isinstance(step, Started):
-            return self._started(step.segment)
+            return b"" if step.segment.media else self._started(step.segment)
         if isinstance(step, Completed):
-            return self._completed(step.segment)
+            return b"" if step.segment.media else self._completed(step.segment)
         if isinstance(step, Finish):
             return self._finished(step)
         assert isinstance(step, Failed)
@@ -119,6 +126,7 @@ class Interleaved(Stream):
     @override
     def _finished(self, finish: Finish) -> bytes:
         author, segments, loose = self._author, self._segmenter.segments, self._segmenter.loose_extra
+        loose = loose | made_of(segments)
         calls = calls_of(segments)
         out = b""
         if calls:

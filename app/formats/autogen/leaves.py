@@ -33,9 +33,9 @@ def _written(value: Any) -> Any:
 
 
 class Leaf(BaseModel):
-    """AutoGen ignores keys that it does not know, and so do we; what came is kept as it came."""
+    """AutoGen ignores keys that it does not know, and so do we, with a warning; what came is kept as it came."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
 
 
 class Image(Leaf):

@@ -110,8 +110,8 @@ class Author:
 
     def result(self, finish: Finish) -> dict[str, Any]:
         body: dict[str, Any] = {"messages": self.messages, "stop_reason": finish.reason}
-        if self._info.warnings:
-            body["warnings"] = list(self._info.warnings)
+        if warnings := self._info.warnings_with(finish):
+            body["warnings"] = warnings
         return body
 
 
@@ -130,7 +130,8 @@ def _annotated(raw: dict[str, Any], extras: Sequence[Mapping[str, Any]]) -> dict
 
 
 def _marked(message: Message, extra: Mapping[str, Any]) -> Message:
-    of_call = {key: value for key, value in extra.items() if key in _OF_CALLS}
-    rest = {key: value for key, value in extra.items() if key not in _OF_CALLS}
+    calls = any(isinstance(part, ToolCall) for part in message.parts)
+    of_call = {key: value for key, value in extra.items() if calls and key in _OF_CALLS}
+    rest = {key: value for key, value in extra.items() if key not in of_call}
     parts = tuple(replace(part, extra=of_call) if isinstance(part, ToolCall) else part for part in message.parts)
     return replace(message, extra={**message.extra, **rest}, parts=parts)

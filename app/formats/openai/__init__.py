@@ -33,4 +33,4 @@ def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
     return CompletionEncoder(info) if mode == "whole" else ChunkEncoder(info)
 
 
-OPENAI = Format("openai", _decode, _encode, _encoder, OpenAIMessages, error=error_body)
+OPENAI = Format("openai", _decode, _encode, _encoder, OpenAIMessages, error=error_body, keeps_marks=True)

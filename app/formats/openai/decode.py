@@ -1,11 +1,13 @@
 """OpenAI messages into the vocabulary."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.openai import schema as wire
+from app.formats.violations import unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
 _KNOWN_CALL_KEYS = {"index"}
@@ -38,6 +40,11 @@ class _Decoding:
             for key, value in (item.model_extra or {}).items()
             if value not in (None, [], {}, "")
         )
+        if isinstance(item.content, list):
+            self._unread(item.content, f"{path}.content", "a content part")
+        for place, call in enumerate(item.tool_calls or ()):
+            self._unread(call.function, f"{path}.tool_calls[{place}].function", "a function call")
+        self._unread(item.function_call, f"{path}.function_call", "a function call")
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the rest are their own names
         said = _said(item, path)
         if role == "tool":
@@ -51,12 +58,17 @@ class _Decoding:
         parts += said
         parts += self._calls(item)
         extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
+        if item.extra_content and role == "assistant":
+            extra["extra_content"] = item.extra_content
         if item.role == "developer":
             extra["developer"] = True
         if _refuses(item):
             extra["refusal"] = True
         own = path if turn and role == "assistant" else None
         return Message(role, tuple(parts), item.name, own, path, extra)
+
+    def _unread(self, value: Any, path: str, what: str) -> None:
+        self.warnings += (f"{place} is not a field of {what} and was ignored" for place in unknown_keys(value, path))
 
     def _calls(self, item: wire.OpenAIMessage) -> list[ToolCall]:
         calls = [
@@ -88,6 +100,13 @@ def _said(item: wire.OpenAIMessage, path: str) -> tuple[Text | Media, ...]:
 
 
 def _part(part: Any, path: str) -> Text | Media:
+    found = _unmarked(part, path)
+    if not part.cache_control:
+        return found
+    return replace(found, mark=CacheMark(part.cache_control, f"{path}.cache_control"))
+
+
+def _unmarked(part: Any, path: str) -> Text | Media:
     match part:
         case wire.TextPart():
             return Text(part.text)

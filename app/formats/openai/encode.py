@@ -7,7 +7,7 @@ What the caller must know stands in `warnings` beside the choices of the last ch
 
 from typing import Any
 
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.chat.segments import Completed, Grown, Segment, Segmenter, Started
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
@@ -92,18 +92,22 @@ class ChunkEncoder:
 
     def _completed(self, segment: Segment) -> bytes:
         """What must go back to the model is whole only now."""
-        out = self._details(segment.extra)
-        late = _opaque(segment.extra) if segment.kind == "function_call" and segment.index not in self._marked else {}
+        if segment.media is not None:
+            return self._delta(escaped(_json(_made([segment.media]) | _beside([segment.extra]))))
+        if segment.kind != "function_call":
+            return self._details(segment.extra)
+        out = self._details({key: value for key, value in segment.extra.items() if key != "extra_content"})
+        late = _opaque(segment.extra) if segment.index not in self._marked else {}
         if late:
             out += self._delta(escaped(_json({"tool_calls": [{"index": self._calls[segment.index], **late}]})))
         return out
 
     def _details(self, extra: dict[str, Any]) -> bytes:
-        details = extra.get("reasoning_details")
-        return self._delta(escaped(_json({"reasoning_details": details}))) if details else b""
+        beside = _beside([extra])
+        return self._delta(escaped(_json(beside))) if beside else b""
 
     def _finish(self, finish: Finish) -> bytes:
-        warnings = list(self._info.warnings)
+        warnings = self._info.warnings_with(finish)
         beside = b',"warnings":%b' % escaped(_json(warnings)) if warnings else b""
         out = self._details(self._segmenter.loose_extra) + self._delta(b"{}", _json(finish.reason), beside)
         if self._info.include_usage:
@@ -135,6 +139,7 @@ class CompletionEncoder:
 
     def _completion(self, finish: Finish) -> dict[str, Any]:
         info = self._info
+        warnings = info.warnings_with(finish)
         return {
             "id": info.response_id,
             "object": "chat.completion",
@@ -144,7 +149,7 @@ class CompletionEncoder:
                 {"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish.reason},
             ],
             "usage": finish.usage,
-            **({"warnings": list(info.warnings)} if info.warnings else {}),
+            **({"warnings": warnings} if warnings else {}),
         }
 
     def _message(self) -> dict[str, Any]:
@@ -159,10 +164,11 @@ class CompletionEncoder:
         reasoning = "".join(one.text for one in segments if one.kind == "reasoning_content")
         if reasoning:
             message["reasoning_content"] = reasoning
-        extras = [*(one.extra for one in segments), self._segmenter.loose_extra]
-        details = [item for extra in extras for item in extra.get("reasoning_details", ())]
-        if details:
-            message["reasoning_details"] = details
+        of_calls = [one.extra for one in segments if one.kind == "function_call"]
+        extras = [one.extra for one in segments if one.kind != "function_call"]
+        without = [{key: value for key, value in extra.items() if key != "extra_content"} for extra in of_calls]
+        message |= _beside([*extras, *without, self._segmenter.loose_extra])
+        message |= _made([one.media for one in segments if one.media is not None])
         calls = [_call(one) for one in segments if one.kind == "function_call"]
         if calls:
             message["tool_calls"] = calls
@@ -176,6 +182,33 @@ def _call(segment: Segment) -> dict[str, Any]:
         "function": {"name": segment.name, "arguments": segment.text},
     }
     return call | _opaque(segment.extra)
+
+
+_BESIDE = ("reasoning_details", "annotations", "extra_content", "citations", "search_results")
+"""Of `extra`: what stands in OpenAI's message itself."""
+
+
+def _beside(extras: list[dict[str, Any]]) -> dict[str, Any]:
+    """Lists of several messages stand one behind the other, of anything else the last one counts."""
+    out: dict[str, Any] = {}
+    for extra in extras:
+        for key in _BESIDE:
+            value = extra.get(key)
+            if value:
+                known = out.get(key)
+                out[key] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+    return out
+
+
+def _made(media: list[MediaOutput]) -> dict[str, Any]:
+    """Sound as OpenAI has it, pictures as OpenRouter has them."""
+    out: dict[str, Any] = {}
+    for one in media:
+        if one.media == "audio":
+            out["audio"] = {**one.fields, "data": one.url.partition(";base64,")[2] or one.url}
+        else:
+            out.setdefault("images", []).append({"type": "image_url", "image_url": {"url": one.url}})
+    return out
 
 
 def _opaque(extra: dict[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,8 @@ def _messages(one: Group) -> list[dict[str, Any]]:
         message["reasoning_content"] = "\n".join(one.reasonings)
     if one.details:
         message["reasoning_details"] = one.details
+    if one.extra_content is not None:
+        message["extra_content"] = one.extra_content
     if one.calls:
         message["tool_calls"] = [
             {
@@ -68,12 +70,16 @@ def _results(one: Group) -> list[dict[str, Any]]:
 def _content(parts: list[Text | Media]) -> Any:
     if not parts:
         return ""
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], Text) and not parts[0].mark:
         return parts[0].text
     return [_part(part) for part in parts]
 
 
 def _part(part: Text | Media) -> dict[str, Any]:
+    return _unmarked(part) | ({"cache_control": dict(part.mark.value)} if part.mark else {})
+
+
+def _unmarked(part: Text | Media) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     url = part.urls[0]

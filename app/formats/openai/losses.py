@@ -7,7 +7,7 @@ from app.chat.messages import Media, Message, ToolCall, ToolResult
 from app.errors import Violation
 
 _UNSAID = {"message_id": "its id", "created_at": "its time", "usage": "what it cost"}
-_SAID = frozenset({"reasoning_details", "arguments_valid", "developer", "refusal"})
+_SAID = frozenset({"reasoning_details", "extra_content", "arguments_valid", "developer", "refusal"})
 _KEPT = ("agentscope", "agentscope2", "autogen")
 """Of `extra`: the item of another format that a message was read from."""
 _BESIDE = ("autogen_before", "autogen_after")

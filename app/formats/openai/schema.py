@@ -22,15 +22,22 @@ Url = Annotated[str, AfterValidator(_url)]
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    """Keys that are not here are named in a warning."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
 
 
-class TextPart(_Wire):
+class _Part(_Wire):
+    cache_control: dict[str, Any] | None = None
+    """A mark for the cache of the model's server."""
+
+
+class TextPart(_Part):
     type: Literal["text", "input_text"]
     text: str
 
 
-class RefusalPart(_Wire):
+class RefusalPart(_Part):
     type: Literal["refusal"]
     refusal: str
 
@@ -40,7 +47,7 @@ class ImageUrl(_Wire):
     detail: str | None = None
 
 
-class ImagePart(_Wire):
+class ImagePart(_Part):
     type: Literal["image_url"]
     image_url: ImageUrl
 
@@ -56,19 +63,19 @@ class Remote(_Wire):
     url: Url
 
 
-class VideoPart(_Wire):
+class VideoPart(_Part):
     type: Literal["video_url"]
     video_url: Remote
 
 
-class AudioUrlPart(_Wire):
+class AudioUrlPart(_Part):
     """vLLM's way of naming sound."""
 
     type: Literal["audio_url"]
     audio_url: Remote
 
 
-class FramesPart(_Wire):
+class FramesPart(_Part):
     type: Literal["video"]
     video: list[Url] = Field(min_length=1)
 
@@ -84,7 +91,7 @@ class InputAudio(_Wire):
     format: str | None = None
 
 
-class AudioPart(_Wire):
+class AudioPart(_Part):
     type: Literal["input_audio"]
     input_audio: InputAudio
 
@@ -101,7 +108,7 @@ class FileBody(_Wire):
         return self
 
 
-class FilePart(_Wire):
+class FilePart(_Part):
     type: Literal["file"]
     file: FileBody
 
@@ -183,6 +190,7 @@ class OpenAIMessage(BaseModel):
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[Any] | None = None
+    extra_content: dict[str, Any] | None = None
     refusal: str | None = None
 
     @model_validator(mode="before")

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.chat.messages import Message
+from app.chat.messages import Message, PromptPolicy
 from app.formats.base import Decoded, Encoded, Encoder, Format, Mode, Options, ReplyInfo
 from app.formats.qwen.decode import decode
 from app.formats.qwen.encode import DeltaEncoder, SnapshotEncoder, WholeEncoder
@@ -46,4 +46,6 @@ def _encode(messages: Sequence[Message], options: Options) -> Encoded:
     return Encoded(*history(messages))
 
 
-QWEN = Format("qwen", _decode, _encode, _encoder, QwenMessages, text_joiner="")
+QWEN_AGENT = PromptPolicy(name_media="with_tools", localized=True, folds_last=True, separates_users=True)
+"""Of Qwen-Agent's model layer (docs/qwen-agent-parity.md)."""
+QWEN = Format("qwen", _decode, _encode, _encoder, QwenMessages, text_joiner="", policy=QWEN_AGENT)

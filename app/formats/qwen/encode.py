@@ -25,6 +25,11 @@ _FIELD = {
 
 def message(segment: Segment, *, text: bool = True) -> dict[str, Any]:
     """The whole message; `text` False leaves out what the deltas said."""
+    if segment.media is not None:
+        made = segment.media
+        item: dict[str, Any] = {"role": "assistant", "content": [{made.media: made.url}]}
+        extra = {**made.fields, **segment.extra}
+        return item | {"extra": extra} if extra else item
     said = segment.text if text else ""
     body: dict[str, Any] = {"role": "assistant", "content": said if segment.kind == "content" else ""}
     if segment.kind == "reasoning_content":
@@ -60,7 +65,7 @@ class _Frames:
 
 def ending(finish: Finish, segmenter: Segmenter, info: ReplyInfo) -> dict[str, Any]:
     body: dict[str, Any] = {"finish_reason": finish.reason, "usage": finish.usage, "cached": info.cached}
-    body["warnings"] = list(info.warnings)
+    body["warnings"] = info.warnings_with(finish)
     extra = dict(segmenter.loose_extra)
     if finish.native_reason is not None:
         extra["native_finish_reason"] = finish.native_reason
@@ -121,7 +126,8 @@ class DeltaEncoder:
         if segment.kind == "function_call":
             head["function_call"] = {"name": segment.name, "arguments": ""}
             head["extra"] = {"function_id": segment.id}
-        fields = {"index": segment.index, "kind": segment.kind, "message": head}
+        kind = "content" if segment.kind == "media" else segment.kind
+        fields = {"index": segment.index, "kind": kind, "message": head}
         return self._frames.render("message.started", fields)
 
 

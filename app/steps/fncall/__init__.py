@@ -9,13 +9,22 @@ from app.steps.fncall.choice import choice, parallel
 from app.steps.fncall.nous import nous_request
 from app.steps.fncall.nous_reply import NousStage
 from app.steps.fncall.plain import has_calls, plain_messages
-from app.steps.fncall.qwen import qwen_request
+from app.steps.fncall.qwen import STOP_WORDS, qwen_request, with_stop_words
 from app.steps.fncall.qwen_reply import QwenStage
 from app.steps.fncall.wording import without_tools
 
 Prompt: TypeAlias = Literal["nous", "qwen"]
 
-__all__ = ["NousStage", "QwenStage", "emulated", "fncall_request", "fncall_stage", "fncall_traits", "told_in_words"]
+__all__ = [
+    "NousStage",
+    "QwenStage",
+    "emulated",
+    "fncall_request",
+    "fncall_stage",
+    "fncall_stop_words",
+    "fncall_traits",
+    "told_in_words",
+]
 
 
 def emulated(request: ChatRequest, profile: Profile) -> Prompt | None:
@@ -40,7 +49,8 @@ def fncall_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest,
     chosen, warnings = choice(request), list[str]()
     if chosen.word == "none":
         messages = plain_messages(request) if has_calls(request.messages) else request.messages
-        return without_tools(request, messages), warnings
+        plain = without_tools(request, messages)
+        return (with_stop_words(plain) if emulated(request, profile) == "qwen" else plain), warnings
     if emulated(request, profile) == "qwen":
         if chosen.word == "required":
             warnings.append("generate_cfg.function_choice was not applied: the qwen prompt can force only a named one")
@@ -59,6 +69,15 @@ def fncall_stage(request: ChatRequest, profile: Profile, reply_id: str) -> Stage
         return QwenStage(reply_id, request.tools, parallel=parallel(request), forced=chosen.name)
     thinking = bool(request.params.get("thought_in_content"))
     return NousStage(reply_id, request.tools, thought_in_content=thinking, code=profile.special_code_mode)
+
+
+def fncall_stop_words(request: ChatRequest, profile: Profile) -> tuple[str, ...]:
+    """What ends a reply to this request, as it was before `fncall_request`, beside the caller's own stop words.
+
+    Qwen-Agent's `qwen` prompt stops at its commands also where there is no function; where there is one, `QwenStage`
+    looks for them.
+    """
+    return STOP_WORDS if emulated(request, profile) == "qwen" and choice(request).word == "none" else ()
 
 
 def fncall_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:

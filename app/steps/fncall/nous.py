@@ -44,7 +44,8 @@ def nous_request(request: ChatRequest, *, code: bool = False) -> ChatRequest:
     block = system_block(request.tools, choice(request), code=code)
     messages = _history(request, code=code and _has_code(request.tools))
     joiner = request.text_joiner
-    return without_tools(request, folded(with_system(messages, block, joiner), joiner))
+    explained = with_system(messages, block, joiner)
+    return without_tools(request, folded(explained, joiner) if request.policy.folds_last else explained)
 
 
 def system_block(tools: Sequence[Tool], chosen: Choice, *, code: bool) -> str:

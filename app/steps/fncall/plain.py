@@ -21,14 +21,14 @@ def has_calls(messages: Sequence[Message]) -> bool:
 
 
 def plain_messages(request: ChatRequest) -> tuple[Message, ...]:
-    """The conversation without calls and results. Two turns of the user in a row are kept apart by an assistant's."""
+    """The conversation without calls and results."""
     lang, joiner = language(request), request.text_joiner
     out: list[Message] = []
     for message in request.messages:
         told = [piece for part in message.parts for piece in _told(part, lang, joiner)]
         rest = tuple(part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
         if not told:
-            if message.role == "user" and out and out[-1].role == "user":
+            if request.policy.separates_users and message.role == "user" and out and out[-1].role == "user":
                 out.append(Message("assistant", (Text("..."),)))
             out.append(message)
             continue

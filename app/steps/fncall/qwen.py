@@ -4,10 +4,11 @@ The wording is Qwen-Agent's, byte for byte: the models were trained on it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
-from app.steps.fncall.choice import choice, parallel
+from app.steps.fncall.choice import Choice, choice, parallel
 from app.steps.fncall.wording import appended, dumps, folded, said, with_system, without_tools
 from app.steps.language import Language, language
 from app.steps.text_tools.blocks import CODE_TOOL
@@ -79,17 +80,30 @@ def qwen_request(request: ChatRequest) -> ChatRequest:
     if chosen.name:
         _force(messages, chosen.name)
     block = system_block(request.tools, language(request), several=parallel(request))
-    made = without_tools(request, folded(with_system(messages, block, joiner), joiner))
-    stop = made.params.get("stop") or []
+    explained = with_system(messages, block, joiner)
+    return with_stop_words(
+        without_tools(request, folded(explained, joiner) if _goes_on(request, chosen) else explained)
+    )
+
+
+def with_stop_words(request: ChatRequest) -> ChatRequest:
+    """The request with the prompt's own stop words behind the caller's."""
+    stop = request.params.get("stop") or []
     words = [stop] if isinstance(stop, str) else list(stop)
     words += [word for word in STOP_WORDS if word not in words]
-    return ChatRequest(made.model, made.messages, (), {**made.params, "stop": words}, joiner)
+    return replace(request, params={**request.params, "stop": words})
 
 
 def system_block(tools: Sequence[Tool], lang: Language, *, several: bool) -> str:
     entries = "\n\n".join(_entry(tool.schema, lang) for tool in tools)
     commands = (_PARALLEL if several else _SINGLE)[lang]
     return f"{_HEADING[lang]}\n\n{entries}\n\n" + commands.replace("%s", ",".join(_name(tool.schema) for tool in tools))
+
+
+def _goes_on(request: ChatRequest, chosen: Choice) -> bool:
+    """Whether the model is to write on what stands last: behind a result, or in a call that was begun for it."""
+    last = request.messages[-1].role if request.messages else "user"
+    return request.policy.folds_last or last == "tool" or bool(chosen.name)
 
 
 def _name(schema: Mapping[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""The request as the model sees it: media in its form, descriptions and the text of files where it takes none."""
+"""The request as the model sees it: media in its form, the text of files where it takes none, and descriptions where
+the format of the request or the profile asks for them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +30,9 @@ class _Rewriting:
         self._results = results
         self._lang: Language = lang
         self._names = Names(request)
-        self._name_all = profile.name_media == "with_tools" and bool(request.tools)
+        named = profile.name_media or request.policy.name_media
+        self._name_untaken = named != "never"
+        self._name_all = named == "with_tools" and bool(request.tools)
         self.changed = False
         self.warnings: list[str] = []
 
@@ -46,14 +49,14 @@ class _Rewriting:
         return replace(message, parts=parts)
 
     def _upload(self, message: Message) -> tuple[Part, ...]:
-        """A user's or system's message: what the model cannot see is named before all else, once."""
+        """A user's or system's message: what is to be named is, before all else, once."""
         descriptions = [
             text
             for part in media_of(message)
-            if self._name_all or not self._takes(part)
+            if self._name_all or (self._name_untaken and not self._takes(part))
             for text in self._describe(part)
         ]
-        parts = [one for part in message.parts for one in self._seen(part)]
+        parts = [one for part in message.parts for one in self._seen(part) or self._left(part)]
         prefix = sentence(descriptions, self._lang)
         if not descriptions or any(isinstance(part, Text) and prefix in part.text for part in message.parts):
             return tuple(parts)
@@ -73,7 +76,7 @@ class _Rewriting:
         for one in part.content:
             seen = self._seen(one)
             if isinstance(one, Media) and not self._takes(one):
-                content.append(Text(" ".join(self._describe(one))))
+                content += self._named_in_result(one, read=bool(seen))
             content += (shown for shown in seen if isinstance(shown, Text | Media))
         return replace(part, content=tuple(content))
 
@@ -87,10 +90,23 @@ class _Rewriting:
         if self._takes(part):
             return [_inlined(part, found, self._names.of(part))]
         return [
-            Text(rendered(name, one, self._lang))
+            Text(rendered(name, one, self._lang), part.mark)
             for name, one in zip(self._names.of(part), found, strict=True)
             if isinstance(one, FileText)
         ]
+
+    def _left(self, part: Part) -> list[Part]:
+        """What is neither seen nor named stays where it is, so that it is refused with its place."""
+        return [] if self._name_untaken else [part]
+
+    def _named_in_result(self, part: Media, *, read: bool) -> list[Text]:
+        """A tool's media cannot be refused: the caller's program has gone on with them. `read`: their text follows."""
+        if self._name_untaken:
+            return [Text(" ".join(self._describe(part)))]
+        if read:
+            return []
+        self.warnings.append(f"{part.path} was not sent: this model takes no {part.media}")
+        return [Text(f"[{part.media}: {' '.join(self._names.of(part))}]")]
 
     def _takes(self, part: Media) -> bool:
         return part.media in self._profile.media

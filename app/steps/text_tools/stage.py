@@ -7,6 +7,8 @@ behind those that were found before.
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from app.chat.events import CallDelta, Event, Extra, Finish, TextDelta
 from app.chat.messages import Tool
 from app.steps.text_tools.cursor import Steps
@@ -56,7 +58,7 @@ class CallStage:
             return self._structured(event)
         found = self._reading.calls > len(self._numbers)
         if type(event) is Finish and event.reason == "stop" and found:
-            return Finish("tool_calls", event.usage, event.native_reason)
+            return replace(event, reason="tool_calls")
         return event
 
     def _structured(self, event: CallDelta) -> CallDelta:

@@ -43,6 +43,10 @@ DEVIATIONS: dict[str, tuple[str, list[Any] | None]] = {
         "AutoGen's client refuses names that OpenAI refuses; here they are made sendable",
         [{"role": "user", "name": "__", "content": "你好"}],
     ),
+    "r18_empty_strings": (
+        "an assistant's turn that says nothing is left out, as AutoGen does for some families; a user's is sent",
+        [{"role": "user", "name": "user", "content": ""}, {"role": "user", "name": "user", "content": "x"}],
+    ),
     "r17_add_name_prefixes": (
         "prefixes in the text are an option of AutoGen's client; who speaks is said by the name",
         [

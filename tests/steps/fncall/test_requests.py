@@ -1,12 +1,18 @@
 """Histories in words, beyond what was recorded."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from app.chat.events import Finish, TextDelta
 from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.chat.stage import Pipe
 from app.errors import InvalidInput
+from app.formats.qwen import QWEN_AGENT
 from app.profiles import Profile
+from app.steps import reply_stages
 from app.steps.fncall import fncall_request, fncall_stage
+from app.steps.stop_words import StopStage
 
 from tests.steps.replies import run, texts
 
@@ -19,7 +25,7 @@ PICTURE = Media("image", ("https://example.com/cat.png",))
 
 
 def said(*messages: Message, profile: Profile = NOUS, tools: tuple[Tool, ...] = (F,), **params: Any) -> list[Message]:
-    request = ChatRequest("m", (ASKED, *messages), tools, params)
+    request = ChatRequest("m", (ASKED, *messages), tools, params, policy=QWEN_AGENT)
     made, _ = fncall_request(request, profile)
     assert request.tools == tools
     return list(made.messages)
@@ -201,3 +207,21 @@ def test_a_qwen_reply_is_read(reply: str, want: list[tuple[str, ...]], seed: int
     stage = fncall_stage(ChatRequest("m", (ASKED,), (F,)), QWEN, "chat-1")
     assert stage is not None
     assert run([stage], texts(reply, seed)).short() == want
+
+
+@pytest.mark.parametrize("tools", [(), (F,)])
+def test_the_qwen_prompt_stops_at_its_commands_also_without_a_function(tools: tuple[Tool, ...]) -> None:
+    choice = {"function_choice": "none"} if tools else {}
+    request = ChatRequest("m", (ASKED,), tools, {"stop": "x", **choice})
+    made, _ = fncall_request(request, QWEN)
+    assert made.params["stop"] == ["x", "✿RESULT✿", "✿RETURN✿"]
+    assert fncall_request(replace(request, params=choice), NOUS)[0].params == {}
+    chain = reply_stages(request, QWEN, "chat-1")
+    out = Pipe(chain).feed([TextDelta("a ✿RES"), TextDelta("ULT✿: b"), Finish("stop")])
+    assert "".join(event.text for event in out if isinstance(event, TextDelta)) == "a "
+
+
+def test_a_caller_who_looks_for_stop_words_itself_gets_the_text_behind_those_of_the_prompt_too() -> None:
+    request = ChatRequest("m", (ASKED,), (), {"skip_stopword_postproc": True})
+    assert fncall_request(request, QWEN)[0].params["stop"] == ["✿RESULT✿", "✿RETURN✿"]
+    assert not any(isinstance(stage, StopStage) for stage in reply_stages(request, QWEN, "chat-1"))

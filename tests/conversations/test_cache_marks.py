@@ -1,0 +1,192 @@
+"""`cache_control` goes to servers that know it and is named in a warning elsewhere; so is every key nobody reads."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conversations.reading import convert
+from tests.inprocess import ModelServer, Running
+
+Json = dict[str, Any]
+MARK = {"type": "ephemeral", "ttl": "1h"}
+KNOWING = ("openrouter", "dashscope", "proxy")
+OTHERS = ("plain", "openai", "vllm", "deepseek", "mistral")
+KINDS = ("openrouter", "dashscope", "openai", "vllm", "deepseek", "mistral")
+ADDRESS = {"base_url": "http://model.test/v1"}
+MODELS = {
+    "upstreams": {"local": ADDRESS, **{kind: {**ADDRESS, "kind": kind} for kind in KINDS}},
+    "models": {
+        "plain": {"upstreams": ["local"]},
+        "proxy": {"upstreams": ["local"], "profile": {"cache_control": True}},
+        "merging": {"upstreams": ["local"], "profile": {"cache_control": True, "system": "merged"}},
+        "prompted": {"upstreams": ["local"], "profile": {"cache_control": True, "native_tools": False}},
+        **{kind: {"upstreams": [kind]} for kind in KINDS},
+    },
+}
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+class Gateway:
+    def __init__(self, running: Running, server: ModelServer) -> None:
+        self._running = running
+        self._server = server
+
+    def sent(self, model: str, messages: list[Json], form: str = "openai", **fields: Any) -> tuple[Json, list[str]]:
+        """(the body that the model server gets, warnings)."""
+        request = {"model": model, "format": form, "reply_format": "qwen", "stream": False, "messages": messages}
+        answer = self._running.post("/v1/chat", request | fields)
+        assert answer.status == 200, answer.body
+        return json.loads(self._server.requests[-1].content), answer.json["warnings"]
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    server = ModelServer()
+    with Running(MODELS, server) as running:
+        yield Gateway(running, server)
+
+
+def text(said: str, **fields: Any) -> Json:
+    return {"type": "text", "text": said, **fields}
+
+
+def marked(said: str) -> Json:
+    return text(said, cache_control=MARK)
+
+
+MESSAGES: list[Json] = [
+    {"role": "system", "content": [text("Be kind."), marked("A long book.")]},
+    {"role": "user", "content": [marked("Hi")]},
+    {"role": "assistant", "content": [marked("Let me look.")], "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "1", "content": [text("seen"), marked("all")]},
+]
+TOOLS = [{**LOOK, "cache_control": MARK}]
+
+
+@pytest.mark.parametrize("model", KNOWING)
+def test_a_server_that_knows_the_mark_gets_it_where_it_stood(gateway: Gateway, model: str) -> None:
+    body, warnings = gateway.sent(model, MESSAGES, tools=TOOLS)
+    assert [one["content"] for one in body["messages"]] == [one["content"] for one in MESSAGES]
+    assert body["tools"] == TOOLS
+    assert warnings == []
+
+
+@pytest.mark.parametrize("model", OTHERS)
+def test_another_server_is_not_sent_it_and_the_caller_is_told(gateway: Gateway, model: str) -> None:
+    body, warnings = gateway.sent(model, MESSAGES, tools=TOOLS)
+    assert "cache_control" not in json.dumps(body)
+    assert body["messages"][0]["content"] == "Be kind.\nA long book."
+    assert body["messages"][3]["content"] == "seen\nall"
+    places = [
+        "messages[0].content[1]",
+        "messages[1].content[0]",
+        "messages[2].content[0]",
+        "messages[3].content[1]",
+        "tools[0]",
+    ]
+    assert [one.partition(" ")[0] for one in warnings] == [f"{place}.cache_control" for place in places]
+
+
+def test_an_image_keeps_its_mark(gateway: Gateway) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}, "cache_control": MARK}
+    body, _ = gateway.sent("proxy", [{"role": "user", "content": [image]}])
+    assert body["messages"] == [{"role": "user", "content": [image]}]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"name": "look", "cache_control": MARK},
+        {"type": "function", "function": {"name": "look", "cache_control": MARK}},
+    ],
+)
+def test_a_mark_in_a_function_stands_beside_it(gateway: Gateway, tool: Json) -> None:
+    body, warnings = gateway.sent("proxy", [{"role": "user", "content": "Hi"}], "qwen", functions=[tool])
+    assert body["tools"] == [{"type": "function", "function": {"name": "look"}, "cache_control": MARK}]
+    assert warnings == []
+    body, [warning] = gateway.sent("plain", [{"role": "user", "content": "Hi"}], "qwen", functions=[tool])
+    assert body["tools"] == [{"type": "function", "function": {"name": "look"}}]
+    assert warning.startswith("functions[0]") and ".cache_control was not sent" in warning
+
+
+def test_merged_messages_keep_what_is_cached_apart(gateway: Gateway) -> None:
+    systems: list[Json] = [{"role": "system", "content": [marked("a")]}, {"role": "system", "content": "b"}]
+    body, _ = gateway.sent("merging", [*systems, {"role": "user", "content": "Hi"}])
+    assert body["messages"][0]["content"] == [marked("a"), text("\n\nb")]
+
+
+def test_a_rewritten_prompt_has_no_marks(gateway: Gateway) -> None:
+    body, warnings = gateway.sent("prompted", [{"role": "user", "content": [marked("Hi")]}], tools=[LOOK])
+    assert "cache_control" not in json.dumps(body)
+    assert len(warnings) == 1
+
+
+def test_a_translation_keeps_a_mark_or_tells_of_it() -> None:
+    messages = [{"role": "user", "content": [text("Hi"), marked("Ho")]}]
+    assert convert("openai", "openai", messages) == (messages, [])
+    for to in ("qwen", "autogen", "agentscope", "agentscope2"):
+        _, warnings = convert("openai", to, messages)
+        assert "messages[0].content[1].cache_control: cannot be said" in warnings
+
+
+# -- keys that nobody reads --------------------------------------------------------------
+
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAA="}
+UNKNOWN: list[tuple[str, Json, list[str]]] = [
+    ("openai", {"role": "user", "content": [text("Hi", mood=1)]}, ["content[0].mood"]),
+    (
+        "openai",
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png", "size": 3}}]},
+        ["content[0].image_url.size"],
+    ),
+    (
+        "autogen",
+        {"type": "UserMessage", "source": "user", "content": ["Hi", {"data": IMAGE["data"], "mood": 1}]},
+        ["content[1].mood"],
+    ),
+    (
+        "agentscope",
+        {"name": "u", "role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": MARK}]},
+        ["content[0].cache_control"],
+    ),
+    (
+        "agentscope",
+        {"name": "u", "role": "user", "content": [{"type": "image", "source": {**IMAGE, "mood": 1}}]},
+        ["content[0].source.mood"],
+    ),
+    (
+        "agentscope2",
+        {"name": "u", "role": "user", "content": [{"type": "text", "text": "Hi", "id": "b", "mood": 1}]},
+        ["content[0].mood"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "message", "places"), UNKNOWN)
+def test_an_unknown_key_of_a_content_part_is_named(
+    gateway: Gateway, form: str, message: Json, places: list[str]
+) -> None:
+    _, warnings = gateway.sent("plain", [message], form)
+    assert [one.partition(" ")[0] for one in warnings] == [f"messages[0].{place}" for place in places]
+
+
+def test_an_unknown_key_of_qwen_agents_content_is_refused_as_it_refuses_it(gateway: Gateway) -> None:
+    message = {"role": "user", "content": [{"text": "Hi", "mood": 1}]}
+    answer = gateway._running.post("/v1/chat", {"model": "plain", "messages": [message]})
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[0].mood")
+
+
+@pytest.mark.parametrize("form", ["qwen", "openai"])
+def test_an_unknown_key_of_a_tool_is_named(gateway: Gateway, form: str) -> None:
+    tool = {**LOOK, "mood": 1, "function": {**LOOK["function"], "examples": [1]}}  # type: ignore[dict-item]  # a test's
+    body, warnings = gateway.sent("plain", [{"role": "user", "content": "Hi"}], form, tools=[tool])
+    assert body["tools"] == [{"type": "function", "function": tool["function"]}]
+    assert [one.partition(" ")[0] for one in warnings] == ["tools[0].mood", "tools[0].function.examples"]
+
+
+def test_keys_that_hold_nothing_are_not_named(gateway: Gateway) -> None:
+    _, warnings = gateway.sent("plain", [{"role": "user", "content": [text("Hi", annotations=[], mood=None)]}])
+    assert warnings == []

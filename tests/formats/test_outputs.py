@@ -1,0 +1,90 @@
+"""What each format makes of sound, pictures, citations, signatures and warnings of a reply."""
+
+import json
+from typing import Any
+
+import pytest
+from app.chat.events import Event, Extra, Finish, MediaOutput, TextDelta
+from app.formats import FORMATS
+from app.formats.base import Mode, Options, ReplyInfo
+
+Json = dict[str, Any]
+URL = "data:audio/wav;base64,UklGRg=="
+PNG = "data:image/png;base64,iVBORw0KGgo="
+CITED = [{"type": "url_citation", "url_citation": {"url": "https://example.com"}}]
+SIGNED = {"google": {"thought_signature": "AbC="}}
+EVENTS: list[Event] = [
+    TextDelta("Hi"),
+    Extra({"annotations": CITED, "extra_content": SIGNED}),
+    MediaOutput("audio", URL, {"id": "a1", "transcript": "Hi"}),
+    MediaOutput("image", PNG),
+    Finish("stop", warnings=("beware",)),
+]
+WAYS: list[tuple[str, Mode, Json]] = [
+    ("qwen", "delta", {}),
+    ("qwen", "snapshot", {}),
+    ("openai", "delta", {}),
+    ("agentscope", "delta", {}),
+    ("agentscope2", "delta", {}),
+    ("autogen", "delta", {}),
+    ("autogen", "delta", {"autogen_stream": "compat"}),
+    *((name, "whole", {}) for name in FORMATS),
+]  # fmt: skip
+
+
+def told(name: str, mode: Mode, **options: Any) -> str:
+    info = ReplyInfo("chat-1", "req-1", "m", 1, warnings=["first"], options=Options(**options))
+    encoder = FORMATS[name].encoder(info, mode)
+    return (encoder.open() + b"".join(encoder.feed([event]) for event in EVENTS)).decode()
+
+
+def frames(text: str) -> list[Json]:
+    lines = (line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {"))
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize(("name", "mode", "options"), WAYS)
+def test_every_format_carries_them(name: str, mode: Mode, options: Json) -> None:
+    text = told(name, mode, **options)
+    for carried in ("UklGRg==", "iVBORw0KGgo=", "a1", "first", "beware"):
+        assert carried in text, carried
+    if options.get("autogen_stream") != "compat":  # AutoGen's own stream has no place for fields of a text
+        assert "https://example.com" in text
+        assert "AbC=" in text
+
+
+def test_qwen_has_sound_and_pictures_as_content_items() -> None:
+    body = json.loads(told("qwen", "whole"))
+    assert body["messages"] == [
+        {"role": "assistant", "content": "Hi", "extra": {"annotations": CITED, "extra_content": SIGNED}},
+        {"role": "assistant", "content": [{"audio": URL}], "extra": {"id": "a1", "transcript": "Hi"}},
+        {"role": "assistant", "content": [{"image": PNG}]},
+    ]
+    completed = [frame["message"] for frame in frames(told("qwen", "delta")) if frame["type"] == "message.completed"]
+    assert completed == body["messages"]
+    assert body["warnings"] == ["first", "beware"]
+
+
+def test_openai_has_sound_as_its_own_and_pictures_as_relays_have_them() -> None:
+    [choice] = json.loads(told("openai", "whole"))["choices"]
+    beside = {
+        "annotations": CITED,
+        "extra_content": SIGNED,
+        "audio": {"id": "a1", "transcript": "Hi", "data": "UklGRg=="},
+        "images": [{"type": "image_url", "image_url": {"url": PNG}}],
+    }
+    assert choice["message"] == {"role": "assistant", "content": "Hi", "refusal": None, **beside}
+    deltas = [frame["choices"][0]["delta"] for frame in frames(told("openai", "delta")) if frame["choices"]]
+    streamed: Json = {}
+    for delta in deltas:
+        streamed |= {key: value for key, value in delta.items() if key in beside}
+    assert streamed == beside
+
+
+def test_agentscope_has_them_as_blocks() -> None:
+    blocks = json.loads(told("agentscope", "whole"))["msg"]["content"]
+    assert [block["type"] for block in blocks] == ["text", "audio", "image"]
+    blocks = json.loads(told("agentscope2", "whole"))["msg"]["content"]
+    assert [block["type"] for block in blocks] == ["text", "data", "data"]
+    starts = [frame["type"] for frame in frames(told("agentscope2", "delta")) if "DATA" in frame["type"]]
+    assert starts == ["DATA_BLOCK_START", "DATA_BLOCK_DELTA", "DATA_BLOCK_END"] * 2

@@ -1,0 +1,131 @@
+"""Log lines reach a reader that reads; one that does not costs lines, never time."""
+
+import io
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from app.observe.log_queue import FLUSH_SECONDS, QueuedHandler
+
+
+def dropped_line(count: int) -> str:
+    return f"dropped {count}"
+
+
+def record(text: str) -> logging.LogRecord:
+    return logging.LogRecord("x", logging.INFO, "", 0, text, (), None)
+
+
+class Pipe:
+    """A pipe, a handler that writes to it, and what can be read from it."""
+
+    def __init__(self, max_queue_bytes: int = 100_000) -> None:
+        self.reader, self.writer = os.pipe()
+        self.stream = os.fdopen(self.writer, "w", encoding="utf-8")
+        self.handler = QueuedHandler(self.stream, dropped_line, max_queue_bytes)
+
+    def log(self, text: str) -> None:
+        self.handler.handle(record(text))
+
+    def read(self) -> list[str]:
+        """All that waits; what is still queued goes on being written meanwhile."""
+        flushing = threading.Thread(target=self.handler.flush)
+        flushing.start()
+        os.set_blocking(self.reader, False)
+        data = b""
+        while True:
+            alive = flushing.is_alive()
+            try:
+                data += os.read(self.reader, 1 << 20)
+            except BlockingIOError:
+                if not alive:
+                    return data.decode().splitlines()
+                time.sleep(0.005)
+
+    def close(self) -> None:
+        os.close(self.reader)
+        self.handler.close()
+        self.stream.close()
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    one = Pipe()
+    yield one
+    one.close()
+
+
+def test_lines_come_whole_and_in_order(pipe: Pipe) -> None:
+    lines = [f"{number} {'x' * (number % 300)}" for number in range(300)]
+    for line in lines:
+        pipe.log(line)
+    assert pipe.read() == lines
+
+
+def test_a_pipe_that_nobody_reads_stops_nobody(pipe: Pipe) -> None:
+    started = time.perf_counter()
+    for number in range(5000):
+        pipe.log(f"{number} {'x' * 1000}")
+    assert time.perf_counter() - started < 2
+    lines = pipe.read()
+    (dropped,) = [line for line in lines if line.startswith("dropped")]
+    kept = [int(line.split()[0]) for line in lines if not line.startswith("dropped")]
+    assert kept == list(range(len(kept)))
+    assert len(kept) + int(dropped.split()[1]) == 5000
+    pipe.log("after")
+    assert pipe.read() == ["after"]
+
+
+def test_what_is_queued_is_bounded(pipe: Pipe) -> None:
+    for _ in range(1000):
+        pipe.log("x" * 1000)
+    lines = pipe.read()
+    assert sum(map(len, lines)) < 100_000 + 65_536 + 10_000
+
+
+def test_a_flush_waits_for_a_reader_only_so_long(pipe: Pipe) -> None:
+    for _ in range(200):
+        pipe.log("x" * 1000)
+    started = time.perf_counter()
+    pipe.handler.flush()
+    assert FLUSH_SECONDS * 0.9 < time.perf_counter() - started < FLUSH_SECONDS + 2
+
+
+def test_a_reader_that_has_left_costs_lines_only() -> None:
+    pipe = Pipe()
+    os.close(pipe.reader)
+    for _ in range(200):
+        pipe.log("x" * 1000)
+    pipe.handler.flush()
+    pipe.handler.close()
+    pipe.stream.close()
+
+
+def test_a_descriptor_that_does_not_block_gets_every_line(pipe: Pipe) -> None:
+    os.set_blocking(pipe.writer, False)
+    lines = [f"{number} {'x' * 900}" for number in range(100)]
+    for line in lines:
+        pipe.log(line)
+    assert pipe.read() == lines
+
+
+def test_a_stream_without_a_descriptor_gets_the_lines_too() -> None:
+    stream = io.StringIO()
+    handler = QueuedHandler(stream, dropped_line)
+    handler.handle(record("a\ud800"))
+    handler.close()
+    assert stream.getvalue() == "a\\ud800\n"
+
+
+def test_a_handler_that_was_closed_leaves_no_thread_behind() -> None:
+    before = threading.active_count()
+    handler = QueuedHandler(io.StringIO(), dropped_line)
+    handler.handle(record("a"))
+    handler.close()
+    deadline = time.perf_counter() + 5
+    while threading.active_count() > before:
+        assert time.perf_counter() < deadline
+        time.sleep(0.01)
