@@ -235,6 +235,10 @@ class Busy(ParleyError):
     status = 503
     retryable = True
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"retry-after": "1"}
+
 
 class Draining(ParleyError):
     code = "draining"

@@ -21,8 +21,9 @@ from app.chat.counter import Counter
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, ToolResult
 from app.chat.reply import Attempt, Origin, Reply
-from app.errors import BadRequest, CacheMiss, ParleyError, UnknownModel, UpstreamFailed
+from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
 from app.gathering import Gatherer
+from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.params import merged
 from app.profiles import Profile, reading
 from app.steps.media import Wanted
@@ -79,6 +80,11 @@ class Prepared:
     max_retries: int
     wait_seconds: float | None
 
+    @property
+    def size(self) -> int:
+        """The bytes of its bodies; ways that are sent the same share one."""
+        return sum({id(body): len(body) for body in self.bodies}.values())
+
     def key(self, scope: str) -> str:
         """Under which its reply is cached."""
         return cache_key([*map(self._part, self.route.ways, self.bodies)], scope)
@@ -102,6 +108,8 @@ class Asked:
     """Settled by `Gateway.reply`."""
     found: Callable[[Source], None]
     """Told where the reply can be had again."""
+    lease: Lease
+    """The memory of the request; it moves to the call that is made for it."""
 
 
 class Gateway:
@@ -168,15 +176,20 @@ class Gateway:
             return []
         request = replace(request, params=merged(route.defaults, request.params))
         sound = _possible([(way, _attempt(steps.check, request, way.profile)) for way in route.ways])
+        if self._gatherer is not None:
+            passed = (one for way, _ in sound for one in steps.passed_urls(request, way.profile))
+            if refused := self._gatherer.check_written(list(dict.fromkeys(passed))):
+                raise InvalidInput(refused)
         needs = (one for way, _ in sound for one in steps.wanted(request, way.profile))
         return list(dict.fromkeys(needs))
 
-    async def gather(self, wanted: list[Wanted]) -> Mapping[Wanted, Attachment]:
-        """Raises ParleyError for media that are refused or cannot be had."""
+    async def gather(self, wanted: list[Wanted], hold: Callable[[int], None]) -> Mapping[Wanted, Attachment]:
+        """`hold` is told how many bytes were fetched. Raises ParleyError for media that are refused or cannot be had,
+        and what `hold` raises."""
         if not wanted:
             return NO_MEDIA
         assert self._gatherer is not None
-        return await self._gatherer.gather(wanted)
+        return await self._gatherer.gather(wanted, hold)
 
     def prepare(self, route: Route, request: ChatRequest, media: Mapping[Wanted, Attachment] = NO_MEDIA) -> Prepared:
         """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit.
@@ -208,7 +221,7 @@ class Gateway:
         if control.only and not control.read:
             raise CacheMiss("no reply is cached")
         if self._cache is None or not control.keep:
-            return await self.open(prepared, asked.reply_id, asked.origin)
+            return await self._led(prepared, asked)
         question = Question(
             key=prepared.key(asked.scope) if control.read or control.write else "",
             model=prepared.route.model,
@@ -219,7 +232,14 @@ class Gateway:
             origin=asked.origin,
             found=asked.found,
         )
-        return await self._cache.reply(question, lambda: self.open(prepared, asked.reply_id, asked.origin))
+        return await self._cache.reply(question, lambda: self._led(prepared, asked))
+
+    async def _led(self, prepared: Prepared, asked: Asked) -> LiveReply:
+        """The call holds the request's memory, since it may outlive its caller."""
+        with asked.lease.move() as held:
+            if prepared.size > UNCOUNTED_BYTES:
+                held.change(prepared.size)
+            return await self.open(prepared, asked.reply_id, asked.origin)
 
     def _build(self, request: ChatRequest, way: Way, media: Mapping[Wanted, Attachment]) -> "_Body":
         seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import httpx
+import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse, Response
@@ -14,7 +15,7 @@ from starlette.routing import Route
 
 from app import __version__
 from app.api import admin
-from app.api.body import CallerGone, Receive, read_body
+from app.api.body import CallerGone, Receive, await_parsing, read_body
 from app.api.chat import ChatEndpoint
 from app.api.completions import COMPLETIONS, read_completion
 from app.api.convert import convert
@@ -35,6 +36,7 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.fetch import Fetcher, FetchLimits
 from app.gateway import Gateway
 from app.gathering import Gatherer, GatherLimits
+from app.memory_budget import MemoryBudget
 from app.observe import logs
 from app.pulse import Pulse
 from app.routes import RouteTable
@@ -107,9 +109,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         base_urls=base_urls,
     )
     shelf = Shelf(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
-    desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
+    budget = MemoryBudget(settings.server.max_request_memory_bytes)
+    apart = settings.cache.scope == "caller"
+    desk = Desk(gateway, settings.server, pulse, shelf, cache, budget, callers_apart=apart)
     cache.heed(desk.stop)
     app.state.catalog, app.state.table, app.state.desk = catalog, table, desk
+    app.state.fetcher = fetcher
     addresses = table.addresses()
     app.state.chat = ChatEndpoint(desk, addresses=addresses)
     app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error, addresses)
@@ -172,11 +177,14 @@ def _plain_routes(app: FastAPI) -> None:
         return await one(model, state.table.names(), state.catalog)
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
-    async def convert_messages(request: Request) -> JSONResponse:
+    async def convert_messages(request: Request) -> Response:
         server: Server = request.app.state.settings.server
         receive = cast(Receive, request.receive)
-        body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds)
-        return JSONResponse(await asyncio.to_thread(convert, body, limits(server)))
+        with request.app.state.desk.budget.lease() as lease:
+            body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
+            await await_parsing(body, lease, server.max_json_values)
+            converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, limits(server))))
+            return Response(await converting, media_type="application/json")
 
     @app.get("/healthz", tags=["health"], summary="The process lives")
     async def healthz() -> dict[str, str]:

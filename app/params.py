@@ -6,9 +6,20 @@ A key that is not here is an error that names it; `extra_body` takes anything.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def at_most(number: int) -> BeforeValidator:
+    """Refuses a longer list or object before its entries are looked at."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, list | dict) and len(value) > number:
+            raise ValueError(f"has {len(value)} entries; at most {number} are allowed")
+        return value
+
+    return BeforeValidator(check)
 
 
 def _choice(value: Any) -> Any:
@@ -34,13 +45,14 @@ class GenerateCfg(BaseModel):
     repetition_penalty: Number | None = Field(default=None, gt=0)
     presence_penalty: Number | None = None
     frequency_penalty: Number | None = None
-    logit_bias: dict[str, Number] | None = None
+    logit_bias: Annotated[dict[str, Number] | None, at_most(10_000)] = None
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     n: int | None = Field(default=None, ge=1, le=1)
     """One reply a request: only 1 is allowed."""
-    stop: str | list[str] | None = None
+    stop: Annotated[str | list[str] | None, at_most(1000)] = None
+    """A model takes at most `max_stop_words` of its profile."""
 
     function_choice: Choice = None
     """`auto`, `none`, `required` or the name of a function."""

@@ -96,6 +96,8 @@ def _target(name: str, row: Upstream, redactor: Redactor = NOTHING_CONFIGURED) -
         row.first_token_seconds,
         row.idle_seconds,
         row.max_connections,
+        row.max_reply_bytes,
+        row.max_reply_seconds,
         tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         row.whole_reply_seconds,
         redactor,

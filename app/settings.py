@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 
@@ -123,6 +124,8 @@ class Server(_Section):
     max_connections: int = Field(default=8192, ge=1)
     allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_listed)] = ()
     allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_listed)] = ()
+    max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024, validate_default=True)
+    max_json_values: int = Field(default=250_000, ge=1000)
     max_messages: int = Field(default=10_000, ge=1)
     max_content_items: int = Field(default=20_000, ge=1)
     max_functions: int = Field(default=1000, ge=1)
@@ -137,6 +140,14 @@ class Server(_Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "console", "json"] = "auto"
 
+    @field_validator("max_request_memory_bytes")
+    @classmethod
+    def _two_bodies(cls, size: int, info: ValidationInfo) -> int:
+        longest = info.data.get("max_body_bytes", 0)
+        if size < 2 * longest:
+            raise ValueError(f"must be at least twice max_body_bytes ({longest})")
+        return size
+
 
 class Upstream(_Section):
     base_url: Annotated[str, AfterValidator(_http_url)]
@@ -148,6 +159,8 @@ class Upstream(_Section):
     idle_seconds: Seconds = 300.0
     whole_reply_seconds: Seconds = 600.0
     max_connections: int = Field(default=4096, ge=1)
+    max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    max_reply_seconds: Seconds = 3600.0
 
 
 class Model(_Section):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from app.api.body import CallerGone, Receive, Scope, read_body
+from app.api.body import LARGE_BYTES, CallerGone, Receive, Scope, await_parsing, read_body
 from app.api.delivery import Delivery
 from app.api.desk import Desk, Opening
 from app.api.envelope import CacheControl, Reading, read
@@ -23,12 +23,10 @@ from app.chat.reply import Attempt, Reply
 from app.errors import ParleyError, Shape, UpstreamFailed
 from app.formats.base import ReplyInfo
 from app.gateway import Asked, Gateway, Route, new_reply_id
+from app.memory_budget import Lease
 from app.observe.logs import RequestLog
 from app.steps.media import Wanted
 from app.upstream.causes import in_words
-
-LARGE_BYTES = 256 * 1024
-"""Bodies above it are read and prepared in another thread: others are answered meanwhile."""
 
 NOTHING_SAID = CacheControl()
 
@@ -70,21 +68,24 @@ class ChatEndpoint:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog) -> None:
         """What was read is not held while the reply comes. Who is still sending takes nobody's seat."""
         server = self._desk.server
-        raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds)
-        with self._desk.seat():
-            large = len(raw) > LARGE_BYTES
-            reading = await asyncio.to_thread(self._read, raw, self._limits) if large else self._read(raw, self._limits)
-            del raw
-            try:
-                model = await self._desk.gateway.model(reading.envelope.model)
-                delivery, opening = self._prepared(reading, model, large, scope, send, request_id, entry)
-            except ParleyError as error:
-                error.shape = reading.reply_format.error
-                raise
-            del reading
-            await self._desk.deliver(delivery, opening, receive)
-            entry.delivered(delivery, delivery.info.origin.label)
-            self._log_upstream(entry, delivery.info.origin.attempts, delivery.error)
+        with self._desk.budget.lease() as lease:
+            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            with self._desk.seat():
+                await await_parsing(raw, lease, server.max_json_values)
+                large = len(raw) > LARGE_BYTES
+                parsing = asyncio.to_thread(self._read, raw, self._limits) if large else None
+                reading = self._read(raw, self._limits) if parsing is None else await parsing
+                del raw, parsing
+                try:
+                    model = await self._desk.gateway.model(reading.envelope.model)
+                    delivery, opening = self._prepared(reading, model, large, lease, scope, send, request_id, entry)
+                except ParleyError as error:
+                    error.shape = reading.reply_format.error
+                    raise
+                del reading
+                await self._desk.deliver(delivery, _held(opening, lease), receive)
+                entry.delivered(delivery, delivery.info.origin.label)
+                self._log_upstream(entry, delivery.info.origin.attempts, delivery.error)
 
     def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """What went wrong with model servers, also where another one answered in the end."""
@@ -97,7 +98,15 @@ class ChatEndpoint:
             entry.upstream_failed(failed[-1], attempts)
 
     def _prepared(
-        self, reading: Reading, model: str, large: bool, scope: Scope, send: Send, request_id: str, entry: RequestLog
+        self,
+        reading: Reading,
+        model: str,
+        large: bool,
+        lease: Lease,
+        scope: Scope,
+        send: Send,
+        request_id: str,
+        entry: RequestLog,
     ) -> tuple[Delivery, Opening]:
         """Everything that can be refused before a byte goes out."""
         gateway = self._desk.gateway
@@ -114,7 +123,7 @@ class ChatEndpoint:
             options=envelope.options,
             include_usage=envelope.include_usage,
         )
-        asked = self._asked(reading, scope, info, route)
+        asked = self._asked(reading, lease, scope, info, route)
         wanted = gateway.wanted(route, reading.request)
         if wanted or large:
             opening = _prepared_apart(gateway, route, reading.request, wanted, warnings, asked)
@@ -127,7 +136,7 @@ class ChatEndpoint:
         encoder = form.encoder(info, envelope.mode)
         return self._desk.delivery(scope, send, encoder, info, form, stream=envelope.stream), opening
 
-    def _asked(self, reading: Reading, scope: Scope, info: ReplyInfo, route: Route) -> Asked:
+    def _asked(self, reading: Reading, lease: Lease, scope: Scope, info: ReplyInfo, route: Route) -> Asked:
         envelope, desk, form = reading.envelope, self._desk, reading.reply_format
         whose = caller(scope) if desk.callers_apart else ""
         stays = not envelope.cancel_on_disconnect
@@ -138,7 +147,7 @@ class ChatEndpoint:
             if stream:  # who waits for the whole does not know its id before it has it
                 desk.shelf.put(Kept(info, form, mode, whose, source, stays))
 
-        return Asked(info.response_id, _control(reading, scope, route), whose, stays, info.origin, found)
+        return Asked(info.response_id, _control(reading, scope, route), whose, stays, info.origin, found, lease)
 
 
 def _control(reading: Reading, scope: Scope, route: Route) -> Control:
@@ -161,7 +170,15 @@ async def _prepared_apart(
 ) -> Reply:
     """Media are gathered, and much is prepared in another thread, while the caller is watched and the stream may open;
     `warnings` grows by what follows."""
-    media = await gateway.gather(wanted)
+    media = await gateway.gather(wanted, asked.lease.take)
     prepared = await asyncio.to_thread(gateway.prepare, route, request, media)
+    del request, wanted, media  # the wait for the model server may be long
+    asked.lease.change(prepared.size)
     warnings += prepared.warnings
     return await gateway.reply(prepared, asked)
+
+
+async def _held(opening: Opening, lease: Lease) -> Reply:
+    """An open reply holds nothing of the request."""
+    with lease:
+        return await opening

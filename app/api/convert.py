@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import FormatName
+from app.api.envelope import FormatName, first_warnings
 from app.api.limits import Limits, odd_values, too_many
 from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import BadRequest, InvalidInput, Violation
@@ -70,7 +70,8 @@ def converted(asked: Conversion) -> dict[str, Any]:
         raise InvalidInput([Violation(loss.path, f"to {asked.target}: {loss.message}") for loss in lost])
     losses = [f"{loss.path}: {loss.message}" for loss in lost]
     joined = _joined_otherwise(messages, FORMATS[name], FORMATS[asked.target])
-    return {"messages": encoded.messages, "warnings": [*decoded.warnings, *losses, *joined]}
+    warnings = first_warnings([*decoded.warnings, *losses, *joined])
+    return {"messages": encoded.messages, "warnings": list(warnings)}
 
 
 def _lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Violation]:

@@ -16,6 +16,7 @@ from app.chat.reply import Reply
 from app.errors import Busy, Cancelled, ParleyError
 from app.formats.base import Encoder, Format, ReplyInfo
 from app.gateway import Gateway
+from app.memory_budget import MemoryBudget
 from app.pulse import Pulse
 from app.settings import Server
 
@@ -34,6 +35,8 @@ class Desk:
     pulse: Pulse
     shelf: Shelf
     cache: Cache
+    budget: MemoryBudget
+    """What requests may hold in memory, all together."""
     callers_apart: bool = False
     """Replies are shared only among requests of one caller."""
     draining: bool = False
@@ -42,8 +45,9 @@ class Desk:
 
     @contextmanager
     def seat(self) -> Iterator[None]:
-        """A request that is served. Raises Busy where as many are as may be."""
-        if self.busy >= self.server.max_concurrent_requests:
+        """A request that is served. Raises Busy where as many are as may be, calls without callers included."""
+        limit = self.server.max_concurrent_requests
+        if self.busy + self.cache.calls >= limit and self.busy + self.cache.calls_without_caller >= limit:
             raise Busy("this gateway serves as many requests as it may")
         self.busy += 1
         try:

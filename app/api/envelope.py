@@ -1,7 +1,7 @@
 """What a caller of `POST /v1/chat` may say, and what it is told."""
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
@@ -15,9 +15,17 @@ from app.formats.base import Decoded, Format, Mode, Options
 from app.formats.detect import detect
 from app.formats.violations import violations
 from app.grouping import groups
-from app.params import GenerateCfg
+from app.params import GenerateCfg, at_most
 
 FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
+
+
+MAX_METADATA = 16
+"""Entries of `metadata`; this and the lengths of its keys and values are OpenAI's own limits."""
+MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
+MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
+MAX_WARNINGS = 200
+"""Told of one request; one more counts the others."""
 
 
 class CacheControl(BaseModel):
@@ -50,7 +58,9 @@ class Envelope(BaseModel):
     cancel_on_disconnect: bool = Field(
         default=True, description="False: the reply goes on without its caller, who can come back for the rest."
     )
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[MetadataKey, MetadataValue] | None, at_most(MAX_METADATA)] = Field(
+        default=None, description="Stands in the log line of the request; never sent to a model server."
+    )
 
     @model_validator(mode="after")
     def _one_list(self) -> "Envelope":
@@ -114,8 +124,16 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         envelope=envelope,
         reply_format=reply,
         request=request,
-        warnings=(*decoded.warnings, *unknown_keys(field, envelope.functions or envelope.tools or ())),
+        warnings=first_warnings([*decoded.warnings, *unknown_keys(field, envelope.functions or envelope.tools or ())]),
     )
+
+
+def first_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """The first `MAX_WARNINGS`, and how many more there are."""
+    left_out = len(warnings) - MAX_WARNINGS
+    if left_out <= 0:
+        return tuple(warnings)
+    return (*warnings[:MAX_WARNINGS], f"{left_out} more warnings were left out")
 
 
 def _refuse(found: list[Violation], reply: Format) -> None:

@@ -37,6 +37,16 @@ class Cache:
         self.counts: Counter[str] = Counter()
         """Questions by where their reply came from."""
 
+    @property
+    def calls(self) -> int:
+        """All that are under way."""
+        return len(self._all)
+
+    @property
+    def calls_without_caller(self) -> int:
+        """Those that nobody listens to, but that go on for callers who may come back. Takes a look at each call."""
+        return sum(not flight.heard for flight in self._all)
+
     async def reply(self, question: Question, lead: Lead) -> Reply:
         """Raises CacheMiss where only a stored reply was wanted, UpstreamFailed."""
         control, origin = question.control, question.origin

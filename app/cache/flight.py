@@ -93,6 +93,11 @@ class Flight:
             raise self.error
 
     @property
+    def heard(self) -> bool:
+        """Somebody listens."""
+        return bool(self._listeners)
+
+    @property
     def size(self) -> int:
         """About the bytes that its log takes."""
         return self._bytes

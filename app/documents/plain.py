@@ -22,6 +22,21 @@ _BLOCKS = frozenset(
 )
 
 
+_UNCOUNTED = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
+    + ("p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot", "option", "optgroup", "rt", "rp", "colgroup")
+    + ("html", "head", "body")
+)
+_RAW = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
+_SCOPES = frozenset({"table", "marquee", "object", "applet", "template", "svg", "math", "select"})
+_WALLS = _BLOCKS | _SCOPES
+_TAG = re.compile(r"<(?:!--|(/?)([A-Za-z][^\s/>]*))")
+MAX_HTML_DEPTH = 1024
+"""Tags of elements that are nested deeper are left out; their text is read."""
+_MAX_CLOSED = 64
+"""So many open elements are looked through for the one that an end tag names."""
+
+
 def decoded(data: bytes, charset: str | None) -> str:
     """Raises Unreadable for what is no text in any encoding."""
     text = _in_some_encoding(data, charset)
@@ -68,7 +83,7 @@ def is_html(text: str, name: str, media_type: str) -> bool:
 
 def html_text(text: str) -> str:
     """Headings with `#`, list items with `-`, cells with `|`; white space as a browser shows it."""
-    tree = LexborHTMLParser(text)
+    tree = LexborHTMLParser(_flattened(text, MAX_HTML_DEPTH))
     pieces: list[str] = []
     title = tree.css_first("title")
     if title is not None and title.text(strip=True):
@@ -77,6 +92,51 @@ def html_text(text: str) -> str:
         _walk(tree.body, pieces)
     lines = (" ".join(line.split()).removesuffix(" |") for line in "".join(pieces).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _flattened(text: str, limit: int) -> str:
+    """The page without the tags of elements that stand deeper in each other than `limit`: the parser's time grows with
+    the square of the depth. Told from the tags alone; elements whose end tags may be left out are not counted, since
+    each ends the one before."""
+    if text.count("<") <= limit:
+        return text
+    stack: list[str] = []
+    pieces: list[str] = []
+    place = kept = beyond = 0
+    while (tag := _TAG.search(text, place)) is not None:
+        place = tag.end()
+        end, name = tag.group(1), (tag.group(2) or "").lower()
+        if not name:  # a comment
+            place = _behind(text, "-->", place)
+        elif not end and name in _RAW:
+            place = _behind(text, f"</{name}", place)
+        elif name in _UNCOUNTED:
+            continue
+        elif not end and len(stack) < limit:
+            stack.append(name)
+        elif end and not beyond:
+            _close(stack, name)
+        else:
+            beyond += -1 if end else 1
+            pieces += (text[kept : tag.start()], " ")
+            place = kept = _behind(text, ">", place)
+    return "".join((*pieces, text[kept:]))
+
+
+def _behind(text: str, mark: str, place: int) -> int:
+    found = text.find(mark, place)
+    return len(text) if found < 0 else found + len(mark)
+
+
+def _close(stack: list[str], name: str) -> None:
+    """Takes the element and all in it off the stack, where the parser would (HTML, 13.2.6.4.7)."""
+    walls = _SCOPES if name in _BLOCKS or name in _SCOPES else _WALLS
+    for at in range(len(stack) - 1, max(-1, len(stack) - 1 - _MAX_CLOSED), -1):
+        if stack[at] == name:
+            del stack[at:]
+            return
+        if stack[at] in walls:
+            return
 
 
 def _walk(root: LexborNode, pieces: list[str]) -> None:

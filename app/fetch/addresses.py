@@ -106,6 +106,21 @@ def _host(url: httpx.URL) -> str:
     return host
 
 
+_PRIVATE_SUFFIXES = (".internal", ".local", ".localdomain", ".home.arpa", ".intranet", ".lan")
+"""Of names that no public server has; Google's cloud keeps credentials at metadata.google.internal."""
+
+
+def check_written(url: str, allowed: "AllowList") -> None:
+    """Raises MediaRefused for a URL that by its text alone leads to no public address. Nothing is looked up."""
+    host = place(url, allowed).host
+    if allowed.names(host):
+        return
+    if host == "localhost" or host.endswith(_PRIVATE_SUFFIXES):
+        raise MediaRefused("the host is not on a public address")
+    if ":" in host or host.replace(".", "").isdigit():
+        judged(host, [host], allowed)
+
+
 class AllowList:
     """Hosts (`files.example.org`, `*.example.org`) and networks (`10.1.0.0/16`) that are read though not public."""
 

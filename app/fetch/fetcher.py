@@ -16,7 +16,7 @@ import httpx
 
 from app.chat.messages import MediaKind
 from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
-from app.fetch.addresses import AllowList, Place, Resolver, judged, place
+from app.fetch.addresses import AllowList, Place, Resolver, check_written, judged, place
 from app.fetch.body import collected
 from app.fetch.lookup import Lookup
 
@@ -103,6 +103,23 @@ class Fetcher:
             cause.param = param
             error = cause
         raise error from None
+
+    def check_written(self, url: str) -> None:
+        """Raises MediaRefused for a URL that by its text alone leads to no public address."""
+        check_written(url, self._allowed)
+
+    async def check_addresses(self, url: str, *, param: str | None = None) -> None:
+        """Raises MediaRefused for a URL whose host has an address that is not public, MediaUnavailable for one that has
+        none now."""
+        try:
+            target = place(url, self._allowed)
+            async with asyncio.timeout(self._limits.max_seconds):
+                judged(target.host, await self._addresses(target), self._allowed)
+        except (TimeoutError, OSError):
+            raise MediaUnavailable("could not be read: its host is not known", param) from None
+        except ParleyError as error:
+            error.param = param
+            raise
 
     async def _follow(self, url: str, kinds: tuple[MediaKind, ...]) -> Fetched:
         for _ in range(self._limits.max_redirects + 1):

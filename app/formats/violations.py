@@ -12,11 +12,17 @@ from app.errors import Violation
 _MESSAGES = {"extra_forbidden": "is not a known key", "missing": "is required"}
 MAX_JUDGED = 1000
 """Beyond so many mistakes the next ones are not looked for: enough were found."""
+MAX_LISTED = 10_000
+"""More than that are only counted: pydantic makes a dict of each before the first can be read."""
+MAX_KEY_CHARACTERS = 200
+"""A longer key is cut where it stands in a path."""
 _BARE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
 def violations(error: ValidationError, value: Any, prefix: str = "") -> list[Violation]:
     """Every place of `value`, which was refused, once; what the branches of a union say of it is joined."""
+    if error.error_count() > MAX_LISTED:
+        return [Violation(prefix, f"has {error.error_count()} mistakes; so many are not listed")]
     found: dict[str, list[str]] = {}
     for item in error.errors(include_url=False, include_context=False, include_input=False)[:MAX_JUDGED]:
         message = _MESSAGES.get(item["type"]) or item["msg"].removeprefix("Value error, ")
@@ -46,7 +52,10 @@ def json_path(place: Iterator[int | str] | Sequence[int | str], prefix: str = ""
     for step in place:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif _BARE.fullmatch(step):
+            continue
+        if len(step) > MAX_KEY_CHARACTERS:
+            step = f"{step[:MAX_KEY_CHARACTERS]}…"
+        if _BARE.fullmatch(step):
             path += f".{step}" if path else step
         else:
             path += f"[{json.dumps(step)}]"

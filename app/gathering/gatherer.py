@@ -5,7 +5,7 @@ time, not that of others. When the caller leaves, all of it stops.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.chat import datauri
@@ -33,14 +33,28 @@ class Gatherer:
         self._workshop = workshop
         self._limits = limits
 
-    async def gather(self, wanted: Sequence[Wanted]) -> dict[Wanted, Attachment]:
-        """Everything that is wanted. Raises InvalidInput with all that is refused, or the one error there is."""
-        if len(wanted) > self._limits.max_count:
+    def check_written(self, urls: Sequence[tuple[str, str]]) -> list[Violation]:
+        """What is wrong with URLs, each with its place, that go on as they are; told from their text alone."""
+        found = []
+        for url, path in urls:
+            try:
+                self._fetcher.check_written(url)
+            except MediaRefused as error:
+                found.append(Violation(path, f"{error.message}, and the model's server is not to read it"))
+        return found
+
+    async def gather(
+        self, wanted: Sequence[Wanted], hold: Callable[[int], None] = lambda size: None
+    ) -> dict[Wanted, Attachment]:
+        """Everything that is wanted; `hold` is told how many bytes were fetched, and may raise. Raises InvalidInput
+        with all that is refused, or the one error there is."""
+        fetched = [item for item in wanted if item.purpose != "resolve"]
+        if len(fetched) > self._limits.max_count:
             text = f"no more than {self._limits.max_count} media of one request are read"
-            raise TooLarge(text, wanted[self._limits.max_count].path)
+            raise TooLarge(text, fetched[self._limits.max_count].path)
         if not wanted:
             return {}
-        run = _Gathering(self._fetcher, self._workshop, self._limits)
+        run = _Gathering(self._fetcher, self._workshop, self._limits, hold)
         found = await asyncio.gather(*(run.one(item) for item in wanted), return_exceptions=True)
         _raise_first([error for error in found if isinstance(error, BaseException)])
         return {item: one for item, one in zip(wanted, found, strict=True) if not isinstance(one, BaseException)}
@@ -61,9 +75,10 @@ def _raise_first(errors: list[BaseException]) -> None:
 class _Gathering:
     """One request's."""
 
-    def __init__(self, fetcher: Fetcher, workshop: Workshop, limits: GatherLimits) -> None:
+    def __init__(self, fetcher: Fetcher, workshop: Workshop, limits: GatherLimits, hold: Callable[[int], None]) -> None:
         self._fetcher = fetcher
         self._workshop = workshop
+        self._hold = hold
         self._max_total_bytes = limits.max_total_bytes
         self._total_bytes = 0
         self._fetching = asyncio.Semaphore(limits.fetched_at_once)
@@ -72,6 +87,9 @@ class _Gathering:
 
     async def one(self, item: Wanted) -> Attachment:
         try:
+            if item.purpose == "resolve":
+                await self._fetcher.check_addresses(item.url, param=item.path)
+                return Inlined(item.url)
             if item.purpose == "picture":
                 return await self._picture(item)
             if item.purpose == "text":
@@ -144,6 +162,7 @@ class _Gathering:
         self._total_bytes += len(fetched.data)
         if self._total_bytes > self._max_total_bytes:
             raise TooLarge(f"the media of one request are more than {self._max_total_bytes} bytes", item.path)
+        self._hold(len(fetched.data))
         return fetched
 
 

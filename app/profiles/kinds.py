@@ -142,6 +142,7 @@ KINDS: dict[str, Profile] = {
         replay_reasoning="reasoning",
         replay_turns="tool_turns",
         media=("image",),
+        max_stop_words=4,
         lacks=_SAMPLERS,
     ),
     "mistral": _kind(
@@ -187,6 +188,7 @@ KINDS: dict[str, Profile] = {
         media=("image", "audio", "file"),
         audio="base64",
         max_tokens_field="max_completion_tokens",
+        max_stop_words=4,
         names="all",
         lacks=_SAMPLERS,
     ),

@@ -112,6 +112,10 @@ class Profile(BaseModel):
     """What the model takes; anything else is described to it in words, files also by their text."""
     inline_media: tuple[MediaKind, ...] = ("file",)
     """What must come as a data URI, since the server fetches no URL: remote ones are fetched for it."""
+    passed_urls: Literal["public", "resolved", "any"] = "public"
+    """Which URLs go on to a server that fetches them itself: `public` no private address and no name of a private
+    network, `resolved` none whose name leads to one now, `any` all. What `fetch.allow` names goes on too. For bytes
+    that the gateway itself has fetched, see `inline_media`."""
     audio: Literal["data_url", "base64", "audio_url"] = "data_url"
     """Sound is an `input_audio` part that holds a URL or data URI (DashScope), or bare base64 and its format (OpenAI;
     remote sound is fetched for it), or an `audio_url` part."""
@@ -132,6 +136,8 @@ class Profile(BaseModel):
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The one name under which the most tokens are sent, whichever the caller used."""
+    max_stop_words: int = Field(default=16, ge=1, le=256)
+    """A request with more stop words, the model's own among them, is refused."""
     renamed: dict[str, str] = Field(default_factory=dict)
     """Parameters that the server calls otherwise (`repetition_penalty` → `repeat_penalty`)."""
     lacks: tuple[str, ...] = ()
@@ -205,6 +211,7 @@ SHAPES_REQUESTS = frozenset(
         "media_tokens",
         "media",
         "inline_media",
+        "passed_urls",
         "audio",
         "max_image_pixels",
         "max_image_short_side",
@@ -213,6 +220,7 @@ SHAPES_REQUESTS = frozenset(
         "name_media",
         "video_frames",
         "max_tokens_field",
+        "max_stop_words",
         "renamed",
         "lacks",
         "extra_fields",

@@ -28,15 +28,15 @@ from app.steps.fncall import (
 )
 from app.steps.language import language, own_words
 from app.steps.marks import without_marks
-from app.steps.media import Wanted, apply, wanted
+from app.steps.media import Wanted, apply, passed_urls, wanted
 from app.steps.repair import RepairStage
-from app.steps.stop_words import StopStage, stop_words
+from app.steps.stop_words import StopStage, stop_violations, stop_words
 from app.steps.system import with_default_system, with_placed_system
 from app.steps.text_tools import text_stage
 from app.steps.thinking import ThinkStage
 from app.steps.truncation import input_limit, truncate
 
-__all__ = ["check", "prepare", "reply_stages", "reply_traits", "wanted"]
+__all__ = ["check", "passed_urls", "prepare", "reply_stages", "reply_traits", "wanted"]
 
 
 def check(request: ChatRequest, profile: Profile) -> list[str]:
@@ -45,9 +45,12 @@ def check(request: ChatRequest, profile: Profile) -> list[str]:
     A conversation must be sound before anything is fetched for it or cut from it. Where nothing can be called and what
     was called is told in words, a missing call or result harms nobody: it is only named.
     """
+    wrong = stop_violations(request.params, profile)
     _, violations = groups(request.messages)
     if violations and not told_in_words(request, profile):
-        raise InvalidInput(violations)
+        wrong += violations
+    if wrong:
+        raise InvalidInput(wrong)
     return [f"{one.path}: {one.message}" for one in violations]
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
 from app.upstream import faults
-from app.upstream.calls import CallTable
+from app.upstream.calls import MAX_CALLS, CallTable
 from app.upstream.details import details_opaque, details_text
 from app.upstream.endings import FAILURES, REASONS, counted
 from app.upstream.halves import Halves
@@ -38,6 +38,7 @@ class Assembler:
         """An error followed the finish reason."""
         self._whole = False
         """A complete message came: it needs no finish reason."""
+        self._told_calls = 0
         self.started = False
         """Some chunk of a reply came, even an empty one."""
         self.ended = False
@@ -46,6 +47,11 @@ class Assembler:
     def finishing(self) -> bool:
         """A finish reason came: only usage can follow."""
         return self._reason is not None
+
+    def progress(self) -> bool:
+        """Whether calls grew since this was last asked, though nothing was told of them."""
+        before, self._told_calls = self._told_calls, self._calls.received
+        return self._calls.received != before
 
     def feed(self, items: list[Chunk | None | Done | ErrorText | Garbage]) -> list[Event]:
         out: list[Event] = []
@@ -62,6 +68,11 @@ class Assembler:
                 self._error(faults.from_body(item.data, None), out)
             elif type(item) is Garbage:
                 self._error(faults.protocol(item.data), out)
+            if self._calls.too_many and not self.ended:
+                self._fail(
+                    faults.made("upstream_protocol", f"the model server's reply has more than {MAX_CALLS} tool calls"),
+                    out,
+                )
         return out
 
     def _chunk(self, chunk: Chunk, out: list[Event]) -> None:

@@ -17,6 +17,9 @@ from app.chat.events import CallDelta, Event, Extra, TextDelta
 from app.upstream.opencall import OpenCall
 from app.upstream.wire import Call
 
+MAX_CALLS = 1000
+"""Of one reply."""
+
 
 class CallTable:
     """The calls of one reply."""
@@ -35,6 +38,10 @@ class CallTable:
         """Of `_order`, those whose turn is over: the announced and, at the end, the nameless."""
         self._run = 0
         """From here on the indices of `_order` only grow."""
+        self.received = 0
+        """The characters of names and arguments that came."""
+        self.too_many = False
+        """More than `MAX_CALLS` came; those beyond are not kept."""
         self._gap = 0
         """The lowest index that no call has."""
 
@@ -44,6 +51,9 @@ class CallTable:
     def feed(self, fragments: list[Call], out: list[Event], *, whole: bool = False) -> None:
         """`whole`: the fragments are complete calls (a `message`, not a `delta`), each a call of its own."""
         for place, fragment in enumerate(fragments):
+            if len(self._order) > MAX_CALLS:
+                self.too_many = True
+                break
             call = self._find(fragment, place, len(fragments), whole)
             self._grow(call, fragment, out)
         self._announce(out)
@@ -101,6 +111,7 @@ class CallTable:
         function = fragment.function
         if function is None:
             return
+        self.received += len(function.name or "") + len(function.arguments or "")
         if function.name and function.name != call.name and not call.size:
             call.name += function.name
         elif function.name and not call.name:

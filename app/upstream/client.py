@@ -44,6 +44,10 @@ class Target:
     first_token_seconds: float
     idle_seconds: float
     max_connections: int = 4096
+    max_reply_bytes: int = 64 * 1024 * 1024
+    """Of one reply, unpacked."""
+    max_reply_seconds: float = 3600.0
+    """From the request to the end of the reply."""
     variant: tuple[tuple[str, str], ...] = ()
     """Those of the headers that may change what the server answers."""
     whole_reply_seconds: float = 600.0

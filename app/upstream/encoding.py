@@ -23,6 +23,10 @@ MAX_INFLATED = 8 * 1024 * 1024
 """What one read of a socket may expand to: text shrinks to a tenth, a bomb to a thousandth."""
 
 
+MAX_MEMBERS = 256
+"""Of gzip in one read of a socket; what follows each of them is copied."""
+
+
 class Zlib:
     """gzip and deflate, with zlib's own frame or without; several gzip members in a row.
 
@@ -47,7 +51,11 @@ class Zlib:
 
     def _inflated(self, data: bytes) -> bytes:
         out = self._bounded(data, MAX_INFLATED)
+        members = 0
         while self._inflate.eof and self._inflate.unused_data:
+            members += 1
+            if members > MAX_MEMBERS:
+                raise ValueError("a compressed body of too many small pieces")
             data = self._inflate.unused_data
             self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
             out += self._bounded(data, MAX_INFLATED - len(out))

@@ -30,7 +30,9 @@ class LiveReply:
         self._over = False
         """Its terminal event was told, or nobody wants it. The body is somebody else's from then on."""
         self._active = self._spoke = True
-        """Some bytes, and some chunk, came since the last tick."""
+        """Some bytes that were not all empty chunks, and something of the reply, came since the last tick."""
+        self._size = 0
+        """The reply's bytes so far, unpacked."""
         self._alive = False
         self._paused = False
         self._since = self._heard = body.asked_at
@@ -65,14 +67,17 @@ class LiveReply:
         receiver = self._receiver
         if receiver is None:
             return
-        self._active = True
         try:
             items = self._items(data)
-            if items:
-                self._spoke = True
+            if self._size > self._target.max_reply_bytes:
+                self._refuse(f"the model server's reply has more than {self._target.max_reply_bytes} bytes")
+                return
             events = self._assembler.feed(items)
-            if events:
+            if events or self._assembler.progress():
+                self._active = self._spoke = True
                 events = self._named(self._stage.feed(events))
+            elif not items:
+                self._active = True
         except Exception as error:
             self._end()
             self._body.abort()
@@ -90,7 +95,9 @@ class LiveReply:
 
     def _items(self, data: bytes) -> list[Any]:
         try:
-            return self._reader.feed(self._body.inflate.feed(data))
+            data = self._body.inflate.feed(data)
+            self._size += len(data)
+            return self._reader.feed(data)
         except ValueError as error:
             return [Garbage(str(error).encode())]
 
@@ -132,16 +139,22 @@ class LiveReply:
             self._spoke = False
             self._heard = now
         patience = max(target.first_token_seconds, target.idle_seconds)
-        if not started:
+        if now - self._body.asked_at > target.max_reply_seconds:
+            self._time_out(IDLE_TIMEOUT, f"its reply took more than {target.max_reply_seconds:g} s")
+        elif not started:
             if now - self._body.asked_at > target.first_token_seconds and not self._paused:
                 self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
         elif self._assembler.finishing and now - self._heard > GRACE_SECONDS:
             self._body.abort()
             self._finish(None)
         elif now - self._since > target.idle_seconds:
-            self._time_out(IDLE_TIMEOUT, f"silence for more than {target.idle_seconds:g} s")
+            self._time_out(IDLE_TIMEOUT, f"nothing of the reply for more than {target.idle_seconds:g} s")
         elif now - self._heard > patience:
             self._time_out(IDLE_TIMEOUT, f"nothing but comments for more than {patience:g} s")
+
+    def _refuse(self, why: str) -> None:
+        self._body.abort()
+        self._finish(faults.made("upstream_protocol", why, status=200))
 
     def _time_out(self, cause: Cause, what: str) -> None:
         self._body.abort()

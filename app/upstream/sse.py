@@ -16,6 +16,8 @@ from app.upstream.lines import LineSplitter
 T = TypeVar("T")
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
+_LINE_BYTES = 64
+"""What each line of an unfinished event takes beside its text."""
 
 
 class Done:
@@ -90,7 +92,7 @@ class EventReader(Generic[T]):
                 if not value.strip():
                     return
         self._parts.append(value)
-        self._size += len(value)
+        self._size += len(value) + _LINE_BYTES
 
     def _dispatch(self, out: "list[T | Done | ErrorText | Garbage]") -> None:
         """A blank line ends an event whose data was not whole in one line."""
@@ -138,7 +140,7 @@ class EventReader(Generic[T]):
             except ValueError:
                 pass
         self._document.append(line)
-        self._size += len(line)
+        self._size += len(line) + _LINE_BYTES
 
     def close(self, clean: bool) -> "list[T | Done | ErrorText | Garbage]":
         """What the end of the body completes; after a reset, nothing: the last event may lack its end."""

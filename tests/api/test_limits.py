@@ -182,3 +182,11 @@ def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.C
     assert refused.json["error"]["retryable"] is True
     assert [answer.status for answer in others] == [200] * 4
     assert capsys.readouterr().err.count('"status": 503, "error": "overloaded"') == 1
+
+
+def test_more_stop_words_than_the_model_takes_are_refused_before_anything_is_sent(
+    gateway: Running, server: ModelServer
+) -> None:
+    answer = gateway.post("/v1/chat", {"messages": [USER], "generate_cfg": {"stop": [f"w{at}" for at in range(17)]}})
+    assert (answer.status, answer.json["error"]["param"]) == (422, "generate_cfg.stop")
+    assert not server.requests

@@ -1,10 +1,12 @@
 """Every kind of file becomes text, marked where its pages begin; what is hostile or no text is refused."""
 
 import base64
+import time
 from typing import Any
 
 import pytest
 from app.documents.jobs import Read, Refused, TextJob
+from app.documents.plain import html_text
 from app.documents.worker import answer
 
 from tests.documents import made
@@ -166,3 +168,26 @@ def test_entities_that_multiply_are_not_expanded() -> None:
         TextJob(made.with_part("word/document.xml", LAUGHS % (levels, b"&l11;")), False, "", "", None, **LIMITS)
     )
     assert len(repr(reply)) < 1000
+
+
+@pytest.mark.parametrize("size", [20_000, 100_000, 400_000])
+@pytest.mark.parametrize(
+    "tags", ["<div>", "<span><i>", "<div></x>", "<span><p></span></p>", "<table><tr><td>", "<DIV a='>'>"]
+)
+def test_html_that_is_nested_deeply_is_read_in_time(tags: str, size: int) -> None:
+    began = time.process_time()
+    assert html_text(f"<html><body>begin {tags * (size // len(tags))} deep").split()[0] == "begin"
+    assert time.process_time() - began < 5
+
+
+def test_of_html_that_is_nested_too_deeply_all_text_is_read() -> None:
+    words = [f"w{at}" for at in range(3000)]
+    page = "<html><body>" + "".join(f"<div>{word}" for word in words) + "</div>" * 3000 + "<p>end"
+    assert html_text(page).split() == [*words, "end"]
+
+
+def test_tags_in_scripts_and_comments_are_no_depth() -> None:
+    page = "<html><body><script>" + "'<b>'" * 5000 + "</script><!--" + "<b>" * 5000 + "--><h1>Title</h1><p>text"
+    assert html_text(page) == "# Title\ntext"
+    unclosed = "<html><body>" + "<p>x<li>y<br>" * 3000
+    assert html_text(unclosed).count("- y") == 3000

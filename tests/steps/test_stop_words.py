@@ -1,13 +1,16 @@
 """Stop words that a server let through."""
 
 import json
+import random
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
 from app.params import merged
-from app.steps.stop_words import StopStage, stop_words
+from app.profiles import KINDS, Profile
+from app.steps.stop_words import MAX_STOP_CHARACTERS, StopStage, stop_violations, stop_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -187,3 +190,75 @@ def test_exactly_what_stands_before_the_first_word_is_said(text: str, words: lis
     first = min((text.find(word) for word in words if word in text), default=len(text))
     assert texts(out) == text[:first]
     assert [event for event in out if isinstance(event, Finish)] == out[-1:]
+
+
+def reference(events: list[Event], words: list[str]) -> list[Event]:
+    """Runs of text are searched whole; anything but text and opaque fields ends one."""
+    out: list[Event] = []
+    for event in whole(events):
+        if isinstance(event, TextDelta):
+            first = min((event.text.find(word) for word in words if word in event.text), default=-1)
+            if first >= 0:
+                return [*out, *([TextDelta(event.text[:first])] if first else []), Finish("stop")]
+        out.append(event)
+    return out
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=4),
+    st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=16),
+    st.randoms(use_true_random=False),
+)
+def test_many_words_at_any_cut_do_what_a_simple_search_does(
+    runs: list[str], words: list[str], chance: random.Random
+) -> None:
+    events: list[Event] = []
+    for run in runs:
+        while run:
+            size = chance.randint(1, len(run))
+            events.append(TextDelta(run[:size]))
+            run = run[size:]
+        events.append(ReasoningDelta("r"))
+    events.append(END)
+    stage = StopStage(words)
+    out = [said for event in events for said in stage.feed([event])]
+    assert whole(out) == reference(events, words)
+
+
+def seconds(words: list[str], pieces: list[str]) -> float:
+    stage = StopStage(words)
+    begin = time.process_time()
+    for piece in pieces:
+        stage.feed([TextDelta(piece)])
+    return time.process_time() - begin
+
+
+def test_the_cost_does_not_grow_with_the_number_of_words() -> None:
+    """Nearly all of each word stands in the text again and again."""
+    pieces = ["abcdefg-hijklmn "[at % 16 : at % 16 + 4] for at in range(0, 40_000, 4)]
+    few = ["abcdefgX"]
+    many = [f"abcdefg{chr(0x4E00 + at)}" for at in range(4000)]
+    seconds(few, pieces), seconds(many, pieces)
+    assert seconds(many, pieces) < 5 * seconds(few, pieces) + 0.05
+
+
+def test_a_held_beginning_is_not_searched_again_with_every_character() -> None:
+    word = "a" * 20_000 + "b"
+    assert seconds([word], ["a"] * 40_000) < 2
+
+
+def test_more_stop_words_than_the_model_takes_are_refused() -> None:
+    words = [f"w{at}" for at in range(17)]
+    assert stop_violations({"stop": words[:16]}, Profile()) == []
+    [found] = stop_violations({"stop": words}, Profile())
+    assert found.path == "generate_cfg.stop" and "17" in found.message and "16" in found.message
+    assert stop_violations({"stop": words}, Profile(max_stop_words=17)) == []
+    assert stop_violations({"stop": words[:5]}, KINDS["openai"])
+
+
+def test_a_stop_word_that_is_too_long_is_refused_by_its_place() -> None:
+    long = "x" * (MAX_STOP_CHARACTERS + 1)
+    assert stop_violations({"stop": long[1:]}, Profile()) == []
+    assert [one.path for one in stop_violations({"stop": ["a", long]}, Profile())] == ["generate_cfg.stop[1]"]
+    assert [one.path for one in stop_violations({"stop": long}, Profile())] == ["generate_cfg.stop"]

@@ -6,6 +6,6 @@ them. A wanted medium without a result stays as the caller gave it, a file's tex
 
 from app.steps.media.names import basename
 from app.steps.media.rewrite import apply
-from app.steps.media.wants import ImageLimits, Wanted, wanted
+from app.steps.media.wants import ImageLimits, Wanted, passed_urls, wanted
 
-__all__ = ["ImageLimits", "Wanted", "apply", "basename", "wanted"]
+__all__ = ["ImageLimits", "Wanted", "apply", "basename", "passed_urls", "wanted"]

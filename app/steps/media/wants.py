@@ -28,9 +28,9 @@ class Wanted:
     url: str
     """http(s), or a data URI."""
     media: MediaKind
-    purpose: Literal["picture", "inline", "raw", "text"]
+    purpose: Literal["picture", "inline", "raw", "text", "resolve"]
     """`picture`: an image within `limits`, in a data URI; `inline`: a data URI; `raw`: bare base64 of sound, or a data
-    URI where its format has no known name; `text`: a file."""
+    URI where its format has no known name; `text`: a file; `resolve`: only a look at the URL's addresses."""
     limits: ImageLimits = ImageLimits()
     path: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
@@ -58,6 +58,21 @@ def wants(part: Media, names: list[str], profile: Profile) -> list[Wanted | None
     return [None] * len(part.urls)
 
 
+def passed_urls(request: ChatRequest, profile: Profile) -> list[tuple[str, str]]:
+    """(URL, place) of all that the model's server will fetch itself and that are not for it to judge."""
+    if profile.passed_urls == "any":
+        return []
+    names = Names(request)
+    found = []
+    for part in (one for message in request.messages for one in media_of(message)):
+        if part.media in profile.media:
+            needs = wants(part, names.of(part), profile)
+            for at, (url, need) in enumerate(zip(part.urls, needs, strict=True)):
+                if (need is None or need.purpose == "resolve") and url[:8].lower().startswith(("http://", "https://")):
+                    found.append((url, f"{part.path}[{at}]" if part.frames else part.path))
+    return found
+
+
 def _native(part: Media, at: int, name: str, profile: Profile) -> Wanted | None:
     url = part.urls[at]
     if not url[:8].lower().startswith(("http://", "https://", "data:")):
@@ -73,7 +88,7 @@ def _native(part: Media, at: int, name: str, profile: Profile) -> Wanted | None:
     if datauri.is_data(url) and not raw and not scaled and _is_what_it_says(url):
         return None  # it goes on as it is: megabytes are neither decoded nor copied
     if not inline and not scaled and not datauri.is_data(url):
-        return None
+        return Wanted(url, part.media, "resolve", path=path) if profile.passed_urls == "resolved" else None
     if picture:
         return Wanted(url, "image", "picture", limits, path, name)
     return Wanted(url, part.media, "raw" if raw else "inline", limits, path, name)
