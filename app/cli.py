@@ -4,14 +4,19 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from app import __version__
 from app.settings import Settings, SettingsError, load
 
+DEFAULT_URL = "http://127.0.0.1:8000"
+"""Where a gateway listens unless told otherwise."""
 FORMAT_NAMES = ("qwen", "openai", "autogen", "agentscope", "agentscope2")
 """Those of FORMATS, which takes too long to load for a command line that is wrong."""
 
@@ -45,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, help="the port to listen at")
     chat = commands.add_parser("chat", help="ask a running gateway and watch the reply")
     chat.add_argument("question", nargs="*", help="what to ask; without it, a conversation begins")
-    chat.add_argument("--url", default=os.environ.get("PARLEY_URL", "http://127.0.0.1:8000"), help="the gateway")
+    chat.add_argument("--url", default=os.environ.get("PARLEY_URL", DEFAULT_URL), help="the gateway")
     chat.add_argument("--model", help="which model; without it, the gateway's default")
     chat.add_argument("--functions", type=Path, metavar="FILE", help="a JSON file with functions to offer")
     chat.add_argument("--system", help="a system message before the question")
@@ -67,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from app.server import serve
+    from app.server import CannotListen, serve
 
     for name, value in (("PARLEY_SERVER__HOST", arguments.host), ("PARLEY_SERVER__PORT", arguments.port)):
         if value is not None:
@@ -75,16 +80,46 @@ def _serve(arguments: argparse.Namespace) -> int:
     if arguments.config is not None:
         os.environ["PARLEY_CONFIG"] = str(arguments.config)
     settings = load()
-    print(_banner(settings), file=sys.stderr)
-    return serve(settings)
+    try:
+        return serve(settings, partial(_banner, settings))
+    except CannotListen as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 1
 
 
-def _banner(settings: Settings) -> str:
-    server = settings.server
-    where = f"http://{server.host}:{server.port}"
-    what = ", ".join(_served(settings))
-    hint = "" if settings.upstreams else " (set PARLEY_UPSTREAM_URL to put a real server behind it)"
-    return f"parley {__version__} at {where}, serving {what}{hint}"
+def _banner(settings: Settings, port: int) -> list[str]:
+    """Where the gateway listens, and what to try next."""
+    host = settings.server.host
+    here = _url({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host), port)
+    model = {} if settings.default_model or len(settings.models) < 2 else {"model": next(iter(settings.models))}
+    question = json.dumps(model | {"messages": [{"role": "user", "content": "Hello"}]}, ensure_ascii=False)
+    chat = f"{_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
+    chat += f" --model {shlex.quote(model['model'])}" if model else ""
+    lines = [
+        f"parley {__version__} listens at {_url(host, port)}, serving {', '.join(_served(settings))}",
+        "Try, in another terminal:",
+        f"  curl -N {here}/v1/chat -H 'content-type: application/json' -d {shlex.quote(question)}",
+        f"  {chat} Hello",
+        f"or open {here}/docs in a browser.",
+    ]
+    if not settings.upstreams:
+        lines.append("For a real model server, set PARLEY_UPSTREAM_URL, for example to http://127.0.0.1:8001/v1")
+    return lines
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _command() -> str:
+    """This program as it can be typed here."""
+    program = Path(sys.argv[0])
+    if program.name != "parley" or shutil.which("parley") == str(program):
+        return "parley"
+    try:
+        return shlex.quote(str(program.absolute().relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(program))
 
 
 def _served(settings: Settings) -> list[str]:

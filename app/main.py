@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from app import __version__
-from app.api import admin
+from app.api import admin, pages
 from app.api.body import CallerGone, Receive, await_parsing, read_body
 from app.api.chat import ChatEndpoint
 from app.api.completions import COMPLETIONS, read_completion
@@ -51,7 +51,7 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     """The application. Without settings, those of the environment; `transport` stands in for the network in tests."""
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
-    app = FastAPI(title="Parley", version=__version__, lifespan=_lifespan, docs_url="/docs", redoc_url=None)
+    app = FastAPI(title="Parley", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.settings = settings
     app.state.transport = transport
     app.state.desk = None
@@ -67,6 +67,7 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     )
     _plain_routes(app)
     admin.add_to(app)
+    pages.add_to(app)
     _error_handlers(app)
     describe(app)
     return app

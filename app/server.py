@@ -9,13 +9,16 @@ supervisor: that counts as one.
 
 import asyncio
 import contextlib
+import errno
 import gc
+import logging
 import os
 import resource
 import signal
 import socket
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import resource_tracker
 from types import FrameType
@@ -27,8 +30,13 @@ from uvicorn.supervisors import Multiprocess, multiprocess
 
 from app.connection import CallerConnection, ConnectionLimits, RareWarning, make_room
 from app.errors import Draining
-from app.settings import Server, Settings
+from app.observe import logs
+from app.settings import LogFormat, Server, Settings
 
+log = logging.getLogger("parley.server")
+
+WORKER_SECONDS = 60
+"""How long a worker may take to start or to answer its supervisor, which then replaces it."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shells' custom."""
 LAST_WORDS_SECONDS = 1.0
@@ -46,12 +54,19 @@ GC_THRESHOLD = 10_000
 """New containers before a collection; a request makes a few hundred, nearly all of which go by reference count."""
 
 
+class CannotListen(Exception):
+    """The address cannot be listened at; the text says why and what to do, for the user."""
+
+
 class ParleyServer(uvicorn.Server):
+    """`on_listening` is called once, when connections are taken."""
+
     asked_by: int | None = None
     """The signal that asked it to go down."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, on_listening: Callable[[], None] | None = None) -> None:
         super().__init__(config)
+        self._on_listening = on_listening
         self._limits: ConnectionLimits = cast(Any, config.http).args[0]
         self._no_files = RareWarning()
 
@@ -71,10 +86,16 @@ class ParleyServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except OSError as error:  # another process has begun to listen there since we bound it
+            await self.lifespan.shutdown()
+            raise CannotListen(_why_not(error, self.config.host, self.config.port)) from error
         for server in self.servers:
             for listener in server.sockets:
                 _watch_peers(listener.fileno())
+        if self._on_listening is not None:
+            self._on_listening()
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 20)
@@ -128,6 +149,7 @@ class ParleyServer(uvicorn.Server):
         desk = self._desk()
         if desk is not None:
             desk.draining = True
+            log.info("shutting down: %d replies may finish within %g s", len(desk.active), desk.server.drain_seconds)
             loop = asyncio.get_running_loop()
             loop.call_later(desk.server.drain_seconds, _end_all, desk)
             loop.call_later(desk.server.drain_seconds + LAST_WORDS_SECONDS, self._drop_all)
@@ -198,27 +220,81 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
         log_config=None,
         server_header=False,
         proxy_headers=False,
+        timeout_worker_healthcheck=WORKER_SECONDS,
         timeout_graceful_shutdown=int(server.drain_seconds + LAST_WORDS_SECONDS) + 2,
         backlog=4096,
     )
 
 
-def serve(settings: Settings) -> int:
-    """Serve until a signal; the exit code."""
+def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
+    """Serve until a signal; the exit code. `banner` makes the lines that are shown once connections are taken, from the
+    port. Raises CannotListen."""
     raise_open_files()
     ours = config(settings.server)
+    sockets = bind(settings.server)
+    on_listening = partial(_announce, banner(sockets[0].getsockname()[1]), settings.server.log_format)
     if settings.server.workers > 1:
-        return _Supervisor(ours, sockets=[ours.bind_socket()]).serve()
-    instance = ParleyServer(ours)
-    instance.run()
+        logs.configure(settings.server.log_level, settings.server.log_format)
+        return _Supervisor(ours, sockets, on_listening).serve()
+    instance = ParleyServer(ours, on_listening)
+    instance.run(sockets)
     if not instance.started:
         return 1
     return INTERRUPTED if instance.asked_by == signal.SIGINT else 0
 
 
+def _announce(banner: list[str], log_format: LogFormat) -> None:
+    """The banner is for people; a program that reads the log gets its first line as a line of the log."""
+    if logs.log_format(log_format, sys.stderr) == "console":
+        sys.stderr.write("".join(f"{line}\n" for line in banner))
+        sys.stderr.flush()
+    else:
+        log.info(banner[0])
+
+
+def bind(server: Server) -> list[socket.socket]:
+    """A socket for each address of the host, as asyncio would open them. Raises CannotListen."""
+    bound: list[socket.socket] = []
+    port = server.port
+    try:
+        found = socket.getaddrinfo(server.host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            one = socket.socket(family, kind, protocol)
+            bound.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind((address[0], port, *address[2:]))
+            one.set_inheritable(True)
+            port = port or one.getsockname()[1]
+    except OSError as error:
+        for one in bound:
+            one.close()
+        raise CannotListen(_why_not(error, server.host, port)) from error
+    return bound
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"cannot listen at host {host!r}: this name has no address ({error.strerror}). Set server.host or --host"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return (
+                f"port {port} of {host} is already in use by another program. "
+                f"Stop that program, or choose another port with --port or PARLEY_SERVER__PORT"
+            )
+        case errno.EACCES:
+            return f"port {port} of {host} may not be used without privileges. Choose a port from 1024 up with --port"
+        case errno.EADDRNOTAVAIL:
+            return f"this machine has no address {host}. Set server.host or --host, for example to 127.0.0.1"
+    return f"cannot listen at port {port} of {host}: {os.strerror(error.errno or 0)}"
+
+
 class _Worker(multiprocess.Process):
     """A worker process that goes down as a single one does. A Ctrl-C while it still starts is its supervisor's alone:
     that one ends it."""
+
+    on_listening: Callable[[], None] | None = None
 
     def start(self) -> None:
         resource_tracker.ensure_running()  # starting it unblocks the signal
@@ -231,23 +307,39 @@ class _Worker(multiprocess.Process):
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        super().target(sockets)
+        try:
+            super().target(sockets)
+        except CannotListen as error:
+            log.error("%s", error)
+            sys.exit(STARTUP_FAILURE)
 
     @property
     def server(self) -> uvicorn.Server:
         if self._server is None:
-            self._server = ParleyServer(self.config)
+            self._server = ParleyServer(self.config, self.on_listening)
         return self._server
 
 
 class _Supervisor(Multiprocess):
+    """Its first worker calls `on_listening`; one that takes the place of another does not."""
+
     _interrupted = False
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], on_listening: Callable[[], None] | None
+    ) -> None:
         ignored = hangup_is_ignored()
         super().__init__(config, sockets)
         if ignored:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._on_listening = on_listening
+
+    def init_processes(self) -> None:
+        for number in range(self.processes_num):
+            process = _Worker(self.config, self.sockets)
+            process.on_listening = self._on_listening if number == 0 else None
+            process.start()
+            self.processes.append(process)
 
     def serve(self) -> int:
         multiprocess.Process = _Worker  # type: ignore[misc]  # uvicorn's supervisor takes no other way to its server

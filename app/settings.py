@@ -33,6 +33,7 @@ from app.sources import gather
 
 DEMO = "demo"
 
+LogFormat: TypeAlias = Literal["auto", "console", "json"]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -138,7 +139,7 @@ class Server(_Section):
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "console", "json"] = "auto"
+    log_format: LogFormat = "auto"
 
     @field_validator("max_request_memory_bytes")
     @classmethod

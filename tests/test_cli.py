@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -193,24 +195,122 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings with which serving began."""
     begun: list[Settings] = []
 
-    def serve(settings: Settings) -> int:
+    def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
         begun.append(settings)
+        print("\n".join(banner(settings.server.port)))
         return 7
 
     monkeypatch.setattr(app.server, "serve", serve)
     return begun
 
 
-def test_serving_begins_with_a_line_and_ends_with_its_code(
+def test_the_banner_says_where_and_what_to_try_and_serving_ends_with_its_code(
     served: list[Settings], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve"]) == 7
     assert [(one.demo, one.upstreams, one.server) for one in served] == [(True, {}, Server())]
-    assert capsys.readouterr() == (
-        "",
-        f"parley {__version__} at http://127.0.0.1:8000, serving the built-in model demo"
-        " (set PARLEY_UPSTREAM_URL to put a real server behind it)\n",
+    assert capsys.readouterr().out.splitlines() == [
+        f"parley {__version__} listens at http://127.0.0.1:8000, serving the built-in model demo",
+        "Try, in another terminal:",
+        "  curl -N http://127.0.0.1:8000/v1/chat -H 'content-type: application/json'"
+        """ -d '{"messages": [{"role": "user", "content": "Hello"}]}'""",
+        "  parley chat Hello",
+        "or open http://127.0.0.1:8000/docs in a browser.",
+        "For a real model server, set PARLEY_UPSTREAM_URL, for example to http://127.0.0.1:8001/v1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "shown", "here"),
+    [
+        ("0.0.0.0", "http://0.0.0.0:9000", "http://127.0.0.1:9000"),
+        ("::", "http://[::]:9000", "http://[::1]:9000"),
+        ("::1", "http://[::1]:9000", "http://[::1]:9000"),
+        ("localhost", "http://localhost:9000", "http://localhost:9000"),
+    ],
+)
+def test_what_to_try_can_be_typed_as_it_stands(
+    host: str, shown: str, here: str, served: list[Settings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = SOUND + "[models.n]\nupstreams = ['local']\n"
+    main(["serve", "--config", written("a.toml", other), "--host", host, "--port", "9000"])
+    lines = capsys.readouterr().out.splitlines()
+    assert f"listens at {shown}, serving m, n," in lines[0]
+    assert lines[2].startswith(f"  curl -N {here}/v1/chat ") and '{"model": "m", "messages":' in lines[2]
+    assert lines[3] == f"  parley chat --url {here} --model m Hello"
+
+
+def test_the_command_to_try_is_the_one_that_was_typed(
+    served: list[Settings], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(Path.cwd() / ".venv/bin/parley"), "serve"])
+    main(["serve"])
+    assert "  .venv/bin/parley chat Hello" in capsys.readouterr().out.splitlines()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_in_use_is_one_plain_sentence(workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ran = subprocess.run(
+            [sys.executable, "-m", "app.cli", "serve", "--port", str(port)],
+            env=os.environ | {"PARLEY_SERVER__WORKERS": workers},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        f"parley: port {port} of 127.0.0.1 is already in use by another program. "
+        "Stop that program, or choose another port with --port or PARLEY_SERVER__PORT\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("no-such-host.invalid", "cannot listen at host 'no-such-host.invalid': this name has no address"),
+        ("192.0.2.1", "this machine has no address 192.0.2.1"),
+    ],
+)
+def test_a_host_that_is_not_here_is_one_plain_sentence(
+    host: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--host", host]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"parley: {words}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: str) -> None:
+    environ = os.environ | {"PARLEY_SERVER__WORKERS": str(workers), "PARLEY_SERVER__LOG_FORMAT": log_format}
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(free_port())]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        too_long = threading.Timer(90, process.kill)
+        too_long.start()
+        try:
+            line = process.stderr.readline()
+            said = json.loads(line)["message"] if log_format == "json" else line.strip()
+            where = said.partition(" listens at ")[2].partition(",")[0]
+            with urllib.request.urlopen(f"{where}/healthz") as answer:
+                assert answer.status == 200
+        finally:
+            process.terminate()
+        rest = process.stderr.read()
+        assert process.wait(20) == 0
+        too_long.cancel()
+    assert rest.count("listens at") == 0
+    assert rest.count("shutting down") == workers
+    assert "Traceback" not in rest
 
 
 def test_options_win_over_the_file(served: list[Settings], capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +319,7 @@ def test_options_win_over_the_file(served: list[Settings], capsys: pytest.Captur
     (settings,) = served
     assert (settings.server.host, settings.server.port, settings.server.workers) == ("0.0.0.0", 9000, 2)
     out, err = capsys.readouterr()
-    assert "at http://0.0.0.0:9000, serving m, every other model of http://127.0.0.1:1/v1\n" in err
+    assert "at http://0.0.0.0:9000, serving m, every other model of http://127.0.0.1:1/v1\n" in out
     assert "s3cret" not in out + err
 
 
@@ -233,7 +333,7 @@ def test_serving_does_not_begin_with_a_mistake(
 
 
 def test_an_interrupted_command_ends_as_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(settings: Settings) -> int:
+    def interrupted(settings: Settings, banner: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app.server, "serve", interrupted)

@@ -87,6 +87,7 @@ def told():
 
 
 USER = {"role": "user", "content": "Hi"}
+ELSEWHERE = ". Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 
 def run(told, reply, *, url="http://parley.test", **options):
@@ -189,9 +190,9 @@ def test_a_reply_that_fails_is_one_line_of_error(told, as_json):
             b'{"error":{"code":"invalid_request","message":"No role.","param":"messages[0].role"}}',
             "parley: invalid_request: No role. (messages[0].role)\n",
         ),
-        (502, b"<h1>Bad\x1b gateway</h1>", "parley: HTTP 502 Bad Gateway <h1>Bad␛ gateway</h1>\n"),
-        (401, b'{"error":"no"}', 'parley: HTTP 401 Unauthorized {"error":"no"}\n'),
-        (302, b"", "parley: HTTP 302 Found\n"),
+        (502, b"<h1>Bad\x1b gateway</h1>", f"parley: HTTP 502 Bad Gateway <h1>Bad␛ gateway</h1>{ELSEWHERE}\n"),
+        (401, b'{"error":"no"}', 'parley: HTTP 401 Unauthorized {"error":"no"}' + ELSEWHERE + "\n"),
+        (302, b"", f"parley: HTTP 302 Found{ELSEWHERE}\n"),
     ],
 )
 def test_a_refused_request_is_one_line_of_error(told, status, body, line):
@@ -208,7 +209,14 @@ def test_a_refused_request_is_one_line_of_error(told, status, body, line):
         (b"<html></html>", 1, "ended before it was complete"),
         (httpx.ReadTimeout("slow"), 1, "the connection broke: slow"),
         (httpx.RemoteProtocolError(""), 1, "the connection broke: RemoteProtocolError"),
-        (httpx.ConnectError("refused"), 2, "cannot connect to http://parley.test: refused"),
+        (
+            httpx.ConnectError("refused"),
+            2,
+            "cannot connect to http://parley.test: refused. Is a gateway running there?",
+        ),
+        (httpx.ConnectError("[Errno 111] Connection refused"), 2, "parley.test: Connection refused. Is a gateway"),
+        (httpx.ConnectError("refused"), 2, "use --url or PARLEY_URL"),
+        (b"data: 3\n\n", 1, "use --url or PARLEY_URL"),
         (httpx.ConnectTimeout("slow"), 2, "cannot connect"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

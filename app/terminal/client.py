@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -15,6 +16,7 @@ COMPLETED, FAILED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 130
 
 _TIMEOUT = httpx.Timeout(60, connect=10)  # a Parley that works sends a heartbeat every 15 seconds
 _MOST_ERROR = 300
+_ELSEWHERE = "Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 Message = dict[str, object]
 
@@ -97,9 +99,11 @@ class _Line:
         except _Failed as failed:
             return self._say(screen, str(failed), FAILED), received
         except NotParley as odd:
-            return self._say(screen, f"{self.url} does not answer like a Parley: {odd}", FAILED), received
+            text = f"{self.url} does not answer like a Parley: {odd}. {_ELSEWHERE}"
+            return self._say(screen, text, FAILED), received
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as exc:
-            return self._say(screen, f"cannot connect to {self.url}: {exc}", UNREACHABLE), received
+            text = f"cannot connect to {self.url}: {_in_words(exc)}. {_ELSEWHERE}"
+            return self._say(screen, text, UNREACHABLE), received
         except httpx.HTTPError as exc:
             return self._say(screen, f"the connection broke: {str(exc) or type(exc).__name__}", FAILED), received
         return COMPLETED, received
@@ -139,6 +143,11 @@ class _Line:
         return code
 
 
+def _in_words(error: Exception) -> str:
+    """Why there is no connection; the system's own words without its error number."""
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".") or type(error).__name__
+
+
 def _endpoint(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1") + "/v1/chat"
 
@@ -150,7 +159,8 @@ def _refusal(response: httpx.Response) -> str:
     except (ValueError, RecursionError):
         value = None
     told = _described(value.get("error")) if isinstance(value, dict) else ""
-    return told or f"HTTP {response.status_code} {response.reason_phrase} {body[:_MOST_ERROR]}"
+    text = f"HTTP {response.status_code} {response.reason_phrase} {body[:_MOST_ERROR]}".rstrip()
+    return told or f"{text}. {_ELSEWHERE}"
 
 
 def _described(error: Any) -> str:
