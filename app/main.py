@@ -25,7 +25,7 @@ from app.api.models import listing, one
 from app.api.openapi import describe
 from app.api.resume import CancelEndpoint, ResumeEndpoint
 from app.api.shelf import Shelf
-from app.cache import Cache, Rules
+from app.cache import Apply, Cache, Rules
 from app.cache.addresses import RedisAt, parse_address
 from app.cache.stores import Limits, open_store
 from app.demo.runner import DemoServer
@@ -94,8 +94,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
     cache.heed(desk.stop)
     app.state.client, app.state.table, app.state.desk = client, table, desk
-    app.state.chat = ChatEndpoint(desk)
-    app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error)
+    apply = settings.cache.apply
+    app.state.chat = ChatEndpoint(desk, apply="always" if apply == "auto" else apply)
+    drop_in: Apply = "deterministic" if apply == "auto" else apply
+    app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error, drop_in)
     app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)
     try:
         yield

@@ -3,6 +3,7 @@
 docs/configuration.md lists every setting; a test compares.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from app.fetch.addresses import AllowList
 from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
 from app.profiles import KINDS, Profile
-from app.sources import gather
+from app.sources import config_file, gather
 
 DEMO = "demo"
 
@@ -120,6 +121,7 @@ class Model(_Section):
 class Cache(_Section):
     url: Annotated[str, AfterValidator(_cache_url)] | None = Field(default=None, repr=False)
     """Without one, in memory. `load` names a file of the user's where there can be one."""
+    apply: Literal["auto", "always", "deterministic", "on_request"] = "auto"
     ttl_seconds: Seconds = 3600.0
     max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1024 * 1024)
     max_entry_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
@@ -198,15 +200,16 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     mistakes += _dangling(tree)
     if mistakes:
         raise SettingsError(mistakes)
-    return _with_cache_file(settings, environ)
+    return _with_cache_file(settings, environ, config_file(environ, path))
 
 
-def _with_cache_file(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """Where no cache is named, a file of the user's own, if one can be written there."""
+def _with_cache_file(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
+    """Where no cache is named, a file of the user's own for this configuration, if one can be written there."""
     folder = _cache_folder(environ)
-    if settings.cache.url is not None or folder is None or not _writable(folder):
+    name = _cache_file_name(config)
+    if settings.cache.url is not None or folder is None or name is None or not _writable(folder):
         return settings
-    url = f"sqlite:///{quote(str(folder / 'cache.db'))}"
+    url = f"sqlite:///{quote(str(folder / name))}"
     return settings.model_copy(update={"cache": settings.cache.model_copy(update={"url": url})})
 
 
@@ -214,6 +217,20 @@ def _cache_folder(environ: Mapping[str, str]) -> Path | None:
     if Path(environ.get("XDG_CACHE_HOME") or "").is_absolute():
         return Path(environ["XDG_CACHE_HOME"]) / "parley"
     return Path(environ["HOME"]) / ".cache/parley" if Path(environ.get("HOME") or "").is_absolute() else None
+
+
+def _cache_file_name(config: Path) -> str | None:
+    """`work-1f0c92ab.db` for /home/me/work/parley.toml: its folder, its own name unless that is the usual one, and a
+    hash of its absolute path. Links are not followed: a file that is replaced by way of a link is the same one.
+    None: the working folder is gone."""
+    try:
+        path = Path(os.path.normpath(config.absolute()))
+    except FileNotFoundError:
+        return None
+    words = [path.parent.name, *([] if path.name == "parley.toml" else [path.stem])]
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(words)).strip("-")[:60] or "parley"
+    digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
+    return f"{readable}-{digest}.db"
 
 
 def _writable(folder: Path) -> bool:

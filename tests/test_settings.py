@@ -125,12 +125,49 @@ def test_variables_are_put_into_strings_anywhere_and_taken_as_they_are() -> None
     assert settings.upstreams["x"].headers["a"].get_secret_value() == "${HOST}${HOST}"
 
 
+def cache_file(environ: dict[str, str], path: Path | None = None) -> Path:
+    """The file of the default cache."""
+    url = load(environ, path).cache.url
+    assert url is not None
+    return Path(url.removeprefix("sqlite:///"))
+
+
 def test_the_cache_is_a_file_of_the_user_where_nothing_else_is_said(empty_folder: Path) -> None:
     environ = {"HOME": str(empty_folder), "XDG_CACHE_HOME": "relative is not allowed"}
-    assert load(environ).cache.url == f"sqlite:///{empty_folder}/.cache/parley/cache.db"
+    assert cache_file(environ).parent == empty_folder / ".cache/parley"
     environ["XDG_CACHE_HOME"] = str(empty_folder / "of mine")
-    assert load(environ).cache.url == f"sqlite:///{empty_folder}/of%20mine/parley/cache.db"
+    assert cache_file(environ).parent == empty_folder / "of%20mine/parley"
     assert load({**environ, "PARLEY_CACHE__URL": "null:"}).cache.url == "null:"
+
+
+def test_each_configuration_has_a_cache_file_of_its_own(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"HOME": str(empty_folder)}
+    one, other = empty_folder / "one", empty_folder / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "parley.toml").touch()
+        (folder / "my test!.toml").touch()
+    files = {
+        cache_file(environ, folder / name).name for folder in (one, other) for name in ("parley.toml", "my test!.toml")
+    }
+    readable = sorted(name.rsplit("-", 1)[0] for name in files)
+    assert readable == ["one", "one-my-test", "other", "other-my-test"]
+    monkeypatch.chdir(one)
+    there = cache_file(environ)
+    assert there == cache_file(environ, one / "parley.toml") == cache_file(environ, Path("parley.toml"))
+    assert there == cache_file({**environ, "PARLEY_CONFIG": str(one / "parley.toml")})
+    (one / "parley.toml").unlink()
+    assert cache_file(environ) == there, "without a file, by the folder"
+
+
+def test_where_the_working_folder_is_gone_the_cache_is_in_memory(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = empty_folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load({"HOME": str(empty_folder)}).cache.url is None
 
 
 def test_without_a_place_for_a_file_the_cache_is_in_memory(empty_folder: Path) -> None:
