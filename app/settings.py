@@ -17,13 +17,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from app.cache.addresses import parse_address
 from app.fetch.addresses import AllowList
 from app.formats.violations import json_path, violations
-from app.params import GenerateCfg
+from app.nearest import did_you_mean
+from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.sources import config_file, gather
 
 DEMO = "demo"
 
-Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class SettingsError(Exception):
@@ -90,7 +91,7 @@ class Server(_Section):
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
-    settle_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    settle_seconds: float = Field(default=0.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -128,7 +129,7 @@ class Cache(_Section):
     scope: Literal["shared", "caller"] = "shared"
     replay: Literal["fast", "original"] = "fast"
     store_length: bool = False
-    resume_seconds: float = Field(default=300.0, ge=0, allow_inf_nan=False)
+    resume_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
@@ -196,7 +197,10 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
         settings = Settings.model_validate(tree, strict=False)
     except ValidationError as error:
         settings = Settings()
-        mistakes += (f"{_named(item.path, sources.variables)}: {item.message}" for item in violations(error, tree))
+        mistakes += (
+            f"{_named(item.path, sources.variables)}: {item.message}"
+            for item in violations(error, tree, schema=Settings)
+        )
     mistakes += _dangling(tree)
     if mistakes:
         raise SettingsError(mistakes)
@@ -249,14 +253,14 @@ def _dangling(tree: Mapping[str, Any]) -> list[str]:
     names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
     names |= {DEMO} if tree.get("demo") else set()
     mistakes = [
-        f"{json_path(['upstreams', name, 'kind'])}: {kind!r} is none of {', '.join(sorted(KINDS))}"
+        f"{json_path(['upstreams', name, 'kind'])}: {_unknown_kind(kind)}"
         for name, row in upstreams.items()
         if isinstance(kind := row.get("kind", "openai_compatible"), str) and kind not in KINDS
     ]
     if isinstance(passthrough, str) and passthrough not in upstreams:
-        mistakes.append(f"passthrough: there is no upstream {passthrough!r}")
+        mistakes.append(f"passthrough: there is no upstream {passthrough!r}{did_you_mean(passthrough, upstreams)}")
     if isinstance(default, str) and default not in names and not passthrough:
-        mistakes.append(f"default_model: there is no model {default!r}")
+        mistakes.append(f"default_model: there is no model {default!r}{did_you_mean(default, names)}")
     if upstreams and not names and not passthrough:
         mistakes.append("upstreams: none is used; add a [models.<name>], or name one as passthrough")
     for name, row in models.items():
@@ -264,12 +268,17 @@ def _dangling(tree: Mapping[str, Any]) -> list[str]:
     return mistakes
 
 
+def _unknown_kind(kind: str) -> str:
+    return f"{kind!r} is none of {', '.join(sorted(KINDS))}{did_you_mean(kind, KINDS)}"
+
+
 def _dangling_names(
     name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
     for at, upstream in enumerate(_words(row, "upstreams")):
         if upstream not in upstreams:
-            yield f"{json_path(['models', name, 'upstreams', at])}: there is no upstream {upstream!r}"
+            text = f"there is no upstream {upstream!r}{did_you_mean(upstream, upstreams)}"
+            yield f"{json_path(['models', name, 'upstreams', at])}: {text}"
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
@@ -283,7 +292,7 @@ def _wrong_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
     try:
         Profile.model_validate(fields)
     except ValidationError as error:
-        for item in violations(error, fields, json_path(["models", name, "profile"])):
+        for item in violations(error, fields, json_path(["models", name, "profile"]), Profile):
             yield f"{item.path}: {item.message}"
 
 

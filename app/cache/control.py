@@ -1,5 +1,5 @@
-"""What a request says of the cache: by its `cache` object, by the header `x-parley-cache`, whose value is a mode, and by
-`Cache-Control`, whose meaning is that of RFC 9111.
+"""What a request says of the cache: by its `cache` object, by the header `x-parley-cache`, whose value is a mode, and
+by `Cache-Control`, whose meaning is that of RFC 9111.
 
 The strictest word wins, wherever it stands. Directives of `Cache-Control` that are not known here are ignored, as that
 standard wants. What a request says nothing of is decided by the rule of its face (`Apply`).
