@@ -22,6 +22,7 @@ from app.chat.messages import ChatRequest, Media, ToolResult
 from app.chat.reply import Origin, Reply
 from app.errors import BadRequest, CacheMiss, ParleyError, UnknownModel, UpstreamFailed
 from app.gathering import Gatherer
+from app.nearest import did_you_mean
 from app.params import merged
 from app.profiles import Profile, reading
 from app.steps.media import Wanted
@@ -33,6 +34,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 NO_MEDIA: Mapping[Wanted, Attachment] = {}
+MAX_NAMED = 20
+"""Models that an error names."""
 RETRY_SECONDS = 0.5
 """The first wait before a request is sent again, doubled each time, where the server names no time itself."""
 MAX_RETRY_SECONDS = 30.0
@@ -110,23 +113,34 @@ class Gateway:
         counter: Callable[[str | None], Counter],
         gatherer: Gatherer | None = None,
         cache: Cache | None = None,
+        names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """`names` are those of the models that are configured."""
         self._find = find
         self._default_model = default_model
         self._client = client
         self._counter = counter
         self._gatherer = gatherer
         self._cache = cache
+        self._names = names
 
     def route(self, model: str | None) -> Route:
         """Raises BadRequest where no model is named and none is the default, UnknownModel."""
         name = model or self._default_model
         if not name:
-            raise BadRequest("is required: no default_model is configured", "model")
+            raise BadRequest(self._which(), "model")
         route = self._find(name)
         if route is None:
-            raise UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
+            text = f"there is no model {name!r}{did_you_mean(name, self._names())}"
+            raise UnknownModel(f"{text} (GET /v1/models lists all)", "model")
         return route
+
+    def _which(self) -> str:
+        """What to write for a model."""
+        names = self._names()
+        more = f", and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        named = f" Available models: {', '.join(names[:MAX_NAMED])}{more}." if names else " GET /v1/models lists them."
+        return f"`model` is required.{named} (Set default_model in parley.toml to make it optional.)"
 
     def wanted(self, route: Route, request: ChatRequest) -> list[Wanted]:
         """Media whose bytes are needed before this request can be prepared. Raises InvalidInput."""

@@ -23,7 +23,7 @@ from app.api.edge import Edge
 from app.api.limits import limits
 from app.api.models import listing, one
 from app.api.openapi import describe
-from app.api.resume import CancelEndpoint, ResumeEndpoint
+from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.shelf import Shelf
 from app.cache import Apply, Cache, Rules
 from app.cache.addresses import RedisAt, parse_address
@@ -34,12 +34,16 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.fetch import Fetcher, FetchLimits
 from app.gateway import Gateway
 from app.gathering import Gatherer, GatherLimits
+from app.nearest import nearest
 from app.observe import logs
 from app.pulse import Pulse
 from app.routes import RouteTable
 from app.settings import Cache as CacheSettings
 from app.settings import Server, Settings, load
 from app.upstream.client import UpstreamClient
+
+_DIRECT = {"/v1/chat": "chat", "/v1/chat/completions": "completions"}
+"""The paths that are served past the framework, with their endpoints."""
 
 
 def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -52,11 +56,11 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     app.state.desk = None
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", _Direct(app, "resume")),
-        Route("/v1/chat/{response_id}", _Direct(app, "cancel")),
+        Route("/v1/chat/{response_id}", _Direct(app, "reply")),
     ]
     app.add_middleware(
         Edge,
-        direct={"/v1/chat": _Direct(app, "chat"), "/v1/chat/completions": _Direct(app, "completions")},
+        direct={path: _Direct(app, name) for path, name in _DIRECT.items()},
         shapes={"/v1/chat/completions": COMPLETIONS.error},
     )
     _plain_routes(app)
@@ -89,7 +93,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     fetcher, workshop, gatherer = _media(settings)
     pulse = Pulse(max(beat, 0.01))
     cache = app.state.cache = _cache(settings.cache, pulse)
-    gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer, cache)
+    gateway = Gateway(table.find, table.default_model, client, table.counters.of, gatherer, cache, table.names)
     shelf = Shelf(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     desk = Desk(gateway, settings.server, pulse, shelf, cache, callers_apart=settings.cache.scope == "caller")
     cache.heed(desk.stop)
@@ -98,7 +102,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.chat = ChatEndpoint(desk, apply="always" if apply == "auto" else apply)
     drop_in: Apply = "deterministic" if apply == "auto" else apply
     app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error, drop_in)
-    app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)
+    app.state.resume, app.state.reply = ResumeEndpoint(desk), ReplyEndpoint(desk)
     try:
         yield
     finally:
@@ -176,6 +180,12 @@ def _methods(app: FastAPI, path: str) -> list[str]:
     return sorted({method for row in rows for method in row.methods or () if method != "HEAD"})
 
 
+def _paths(app: FastAPI) -> list[str]:
+    """Those that are served, without those that hold a name or an id."""
+    rows = [row.path for row in app.routes if isinstance(row, Route) and "{" not in row.path]
+    return [*_DIRECT, *rows]
+
+
 def _error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
@@ -187,8 +197,11 @@ def _error_handlers(app: FastAPI) -> None:
         path = request.url.path
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
-            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}", allow))
-        return await parley_error(request, NotFound(f"there is nothing at {path}"))
+            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}, not {request.method}", allow))
+        found = nearest(path, _paths(app))
+        return await parley_error(
+            request, NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
+        )
 
     app.add_exception_handler(ParleyError, parley_error)
     app.add_exception_handler(HTTPException, http_error)

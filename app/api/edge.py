@@ -58,7 +58,7 @@ class Edge:
             elif scope["method"] == "POST":
                 await endpoint(scope, receive, tagged)
             else:
-                raise MethodNotAllowed(f"{scope['path']} takes POST", "POST")
+                raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}", "POST")
         except MethodNotAllowed as error:
             await self._refuse(tagged, scope["path"], error, id_)
         except Exception:

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.errors import ParleyError, UnknownModel
 from app.formats.openai import OPENAI
+from app.nearest import did_you_mean
 from app.upstream.client import Target, UpstreamClient
 
 
@@ -23,7 +24,9 @@ async def one(name: str, names: list[str], passthrough: Target | None, client: U
     """The row of one model. Raises UnknownModel, in OpenAI's shape."""
     listed = names if name in names else [row["id"] for row in (await listing(names, passthrough, client))["data"]]
     if name not in listed:
-        error = UnknownModel(f"there is no model {name!r}; GET /v1/models lists them", "model")
+        error = UnknownModel(
+            f"there is no model {name!r}{did_you_mean(name, listed)} (GET /v1/models lists all)", "model"
+        )
         error.shape = OPENAI.error
         raise error
     return _row(name)

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 LIMITS = Limits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
 JARGON = re.compile(
-    r"Input |input (should|is)|\bNone\b|\bTrue\b|\bFalse\b|[Dd]ictionar|\bdict\b|valid (string|integer|number|list)|pydantic|"
+    r"Input |input (should|is)|\bNone\b|"
+    r"\bTrue\b|\bFalse\b|[Dd]ictionar|\bdict\b|valid (string|integer|number|list)|pydantic|"
     r"\bModel\b|instance of|\bint\b|\bfloat\b|\bstr\b|after validation|nan\b|Value error|literal|validat|\bexpected\b"
 )
 BESIDE = "is not a known key; it stands beside generate_cfg: stream"

@@ -49,7 +49,7 @@ class _Decoding:
         elif reasoning:
             self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
         parts += said
-        parts += self._calls(item)
+        parts += self._calls(item, path)
         extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
         if item.role == "developer":
             extra["developer"] = True
@@ -58,10 +58,12 @@ class _Decoding:
         own = path if turn and role == "assistant" else None
         return Message(role, tuple(parts), item.name, own, path, extra)
 
-    def _calls(self, item: wire.OpenAIMessage) -> list[ToolCall]:
+    def _calls(self, item: wire.OpenAIMessage, path: str) -> list[ToolCall]:
         calls = [
-            ToolCall(call.function.name, call.function.arguments, call.id, _opaque(call))
-            for call in item.tool_calls or ()
+            ToolCall(
+                call.function.name, call.function.arguments, call.id, _opaque(call), path=f"{path}.tool_calls[{place}]"
+            )
+            for place, call in enumerate(item.tool_calls or ())
         ]
         if item.function_call is not None:
             calls.append(ToolCall(item.function_call.name, item.function_call.arguments))
