@@ -179,6 +179,7 @@ def _face(choice: str) -> Format:
         OPENAI,
         encoder=lambda info, mode: _Encoder(info, mode, choice),
         error=lambda error: OPENAI.error(_renamed(error, choice)),
+        warning=_at_the_top,
     )
 
 

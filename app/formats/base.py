@@ -103,3 +103,5 @@ class Format:
     """The body of an HTTP error, from `ParleyError.to_dict`."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""
+    warning: Callable[[str], str] = str
+    """A warning with the places as this face names them."""
