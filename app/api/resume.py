@@ -59,10 +59,14 @@ class ResumeEndpoint:
                 kept = await self._desk.recalled(_id(scope), caller(scope))
                 if kept is None or not kept.source.whole:
                     raise _unknown(scope)
-                if kept.source.ended and after >= await _count_frames(kept):
+                if after and await _is_over(self._desk, kept) and after >= await _count_frames(kept):
                     await send_nothing(send)
-                else:
-                    await self._tell(kept, after, scope, receive, send)
+                    return
+                if after and not kept.source.ended:  # of another gateway: what was counted is let go by now
+                    kept = await self._desk.recalled(_id(scope), caller(scope))
+                    if kept is None:
+                        raise _unknown(scope)
+                await self._tell(kept, after, scope, receive, send)
         except ParleyError as error:
             await send_error(send, error, scope["state"]["request_id"])
 
@@ -99,7 +103,7 @@ class ReplyEndpoint:
             kept = await desk.recalled(id_, caller(scope))
             if kept is None or not kept.source.whole:
                 raise _unknown(scope)
-            if not kept.source.ended and (desk.shelf.find(id_) is not None or await _is_live(desk, id_)):
+            if not await _is_over(desk, kept):
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
@@ -124,10 +128,13 @@ class ReplyEndpoint:
         return {"response_id": id_, "cancelled": live}
 
 
-async def _is_live(desk: Desk, id_: str) -> bool:
-    """The reply that another gateway tells of is still coming."""
+async def _is_over(desk: Desk, kept: Kept) -> bool:
+    """The reply has ended, here or at the gateway that gives it."""
+    id_ = kept.info.response_id
+    if kept.source.ended or desk.shelf.find(id_) is not None:
+        return kept.source.ended
     note = await desk.noted(id_)
-    return note is not None and await desk.cache.live(note.place)
+    return note is None or not await desk.cache.live(note.place)
 
 
 async def _count_frames(kept: Kept) -> int:
