@@ -59,13 +59,9 @@ class ResumeEndpoint:
                 kept = await self._desk.recalled(_id(scope), caller(scope))
                 if kept is None or not kept.source.whole:
                     raise _unknown(scope)
-                if after and await _is_over(self._desk, kept) and after >= await _count_frames(kept):
+                if after and kept.source.ended and after >= await _count_frames(kept):
                     await send_nothing(send)
                     return
-                if after and not kept.source.ended:  # of another gateway: what was counted is let go by now
-                    kept = await self._desk.recalled(_id(scope), caller(scope))
-                    if kept is None:
-                        raise _unknown(scope)
                 await self._tell(kept, after, scope, receive, send)
         except ParleyError as error:
             await send_error(send, error, scope["state"]["request_id"])
