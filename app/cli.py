@@ -10,13 +10,16 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import __version__
 from app.settings import Settings, SettingsError, load
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 """Where a gateway listens unless told otherwise."""
+if TYPE_CHECKING:
+    from app.cache.addresses import Address
+
 FORMAT_NAMES = ("qwen", "openai", "autogen", "agentscope", "agentscope2")
 """Those of FORMATS, which takes too long to load for a command line that is wrong."""
 
@@ -64,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("action", choices=["stats", "purge"])
     cache.add_argument("--model", help="only the replies of this model")
     cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
+    cache.add_argument("--yes", action="store_true", help="purge without asking")
     check = commands.add_parser("check-config", help="name every mistake of a configuration")
     check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
     check.add_argument("--online", action="store_true", help="also ask each upstream whether it can be reached")
@@ -179,20 +183,33 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 def _cache(arguments: argparse.Namespace) -> int:
     from app.cache.addresses import InMemory, Nowhere, parse_address
-    from app.cache.report import purged, told
+    from app.cache.report import count_replies, purged, told
     from app.cache.stores import StoreError
 
     url = load(path=arguments.config).cache.url or "memory:"
     address = parse_address(url)
     if isinstance(address, InMemory | Nowhere):
         raise _Unusable(f"the cache is {address.kind}: there is nothing to see from outside the gateway")
-    answer = purged if arguments.action == "purge" else told
+    purge = arguments.action == "purge"
+    if purge and not arguments.yes and not sys.stdin.isatty():
+        raise _Unusable("purge deletes replies and asks before it does; without a terminal to ask at, say --yes")
     try:
-        print(asyncio.run(answer(url, arguments.model)))
+        if purge and not arguments.yes and not _confirmed(asyncio.run(count_replies(url, arguments.model)), address):
+            print("parley: nothing was deleted", file=sys.stderr)
+            return 1
+        print(asyncio.run((purged if purge else told)(url, arguments.model)))
     except StoreError as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _confirmed(count: int, address: "Address") -> bool:
+    """The person at the terminal says that these replies may be deleted."""
+    from app.cache.addresses import described
+
+    print(f"Delete {count} replies from the cache: {described(address)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _functions(file: Path) -> list[dict[str, Any]]:

@@ -79,6 +79,8 @@ class Prepared:
     warnings: tuple[str, ...]
     max_retries: int
     wait_seconds: float | None
+    deterministic: bool = False
+    """Whichever way it takes, the reply is meant to be the same each time."""
 
     @property
     def size(self) -> int:
@@ -213,11 +215,14 @@ class Gateway:
             tuple(warnings),
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
+            all(body.deterministic for _, body in bodies),
         )
 
     async def reply(self, prepared: Prepared, asked: Asked) -> Reply:
         """From the cache, from a call that is under way, or from a new one. Raises CacheMiss, UpstreamFailed."""
         control = asked.control
+        if control.only_deterministic and not prepared.deterministic:
+            control = control.bypassed()
         if control.only and not control.read:
             raise CacheMiss("no reply is cached")
         if self._cache is None or not control.keep:
@@ -244,7 +249,7 @@ class Gateway:
     def _build(self, request: ChatRequest, way: Way, media: Mapping[Wanted, Attachment]) -> "_Body":
         seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)
         body, unsent = payload.build(seen, way.model, way.profile)
-        return _Body(msgspec.json.encode(body), (*said, *unsent))
+        return _Body(msgspec.json.encode(body), (*said, *unsent), payload.deterministic(body, way.profile))
 
     async def open(self, prepared: Prepared, reply_id: str, origin: Origin | None = None) -> LiveReply:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
@@ -304,6 +309,7 @@ class Gateway:
 class _Body:
     data: bytes
     warnings: tuple[str, ...]
+    deterministic: bool
 
 
 def _attempt(do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":

@@ -47,6 +47,10 @@ class Group:
 
 _MARKS = ("developer", "refusal")
 """Keys of `extra`: a system message in OpenAI's newer word, and that what was said last is a refusal."""
+_REMEDY = (
+    "add the assistant's function_call (tool_calls), or set extra.function_id (tool_call_id) to the id of the call"
+)
+"""What to do about a result without a call; in brackets, as OpenAI's form has it."""
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
@@ -157,7 +161,7 @@ class _Builder:
         if known:
             text = f"a second result for the call {result.id!r}"
         else:
-            text = f"no call before it is answered by this result (id {result.id!r}, name {result.name!r})"
+            text = f"tool result{_about(result)} has no matching call before it: {_REMEDY}"
         self._violations.append(Violation(message.path, text))
         return None
 
@@ -165,8 +169,13 @@ class _Builder:
         self._settle_run()
         for _, issued in self._unanswered:
             text = f"the call of {issued.call.name!r} has no result in the messages after it"
-            self._violations.append(Violation(f"{issued.path}.function_call", text))
+            self._violations.append(Violation(issued.call.path or f"{issued.path}.function_call", text))
         return self._groups, self._violations
+
+
+def _about(result: ToolResult) -> str:
+    named = f" for function {result.name!r}" if result.name else ""
+    return f"{named} with the id {result.id!r}" if result.id else named
 
 
 def _nearest_first(pair: tuple[Group, Issued]) -> int:

@@ -25,9 +25,9 @@ from app.api.limits import limits
 from app.api.models import listing, one
 from app.api.openapi import describe
 from app.api.origins import OriginRules
-from app.api.resume import CancelEndpoint, ResumeEndpoint
+from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.shelf import Shelf
-from app.cache import Cache, Rules
+from app.cache import Apply, Cache, Rules
 from app.cache.addresses import RedisAt, parse_address
 from app.cache.stores import Limits, open_store
 from app.demo.runner import DemoServer
@@ -37,6 +37,7 @@ from app.fetch import Fetcher, FetchLimits
 from app.gateway import Gateway
 from app.gathering import Gatherer, GatherLimits
 from app.memory_budget import MemoryBudget
+from app.nearest import nearest
 from app.observe import logs
 from app.pulse import Pulse
 from app.routes import RouteTable
@@ -45,6 +46,9 @@ from app.settings import Server, Settings, load
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.client import UpstreamClient
+
+_DIRECT = {"/v1/chat": "chat", "/v1/chat/completions": "completions"}
+"""The paths that are served past the framework, with their endpoints."""
 
 
 def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -57,12 +61,12 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     app.state.desk = None
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", _Direct(app, "resume")),
-        Route("/v1/chat/{response_id}", _Direct(app, "cancel")),
+        Route("/v1/chat/{response_id}", _Direct(app, "reply")),
     ]
     app.add_middleware(
         Edge,
-        direct={"/v1/chat": _Direct(app, "chat"), "/v1/chat/completions": _Direct(app, "completions")},
         rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
+        direct={path: _Direct(app, name) for path, name in _DIRECT.items()},
         shapes={"/v1/chat/completions": COMPLETIONS.error},
     )
     _plain_routes(app)
@@ -117,9 +121,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.catalog, app.state.table, app.state.desk = catalog, table, desk
     app.state.fetcher = fetcher
     addresses = table.addresses()
-    app.state.chat = ChatEndpoint(desk, addresses=addresses)
-    app.state.completions = ChatEndpoint(desk, read_completion, "completions", COMPLETIONS.error, addresses)
-    app.state.resume, app.state.cancel = ResumeEndpoint(desk), CancelEndpoint(desk)
+    apply = settings.cache.apply
+    app.state.chat = ChatEndpoint(desk, addresses=addresses, apply="always" if apply == "auto" else apply)
+    drop_in: Apply = "deterministic" if apply == "auto" else apply
+    app.state.completions = ChatEndpoint(
+        desk, read_completion, "completions", COMPLETIONS.error, addresses, apply=drop_in
+    )
+    app.state.resume, app.state.reply = ResumeEndpoint(desk), ReplyEndpoint(desk)
     try:
         yield
     finally:
@@ -204,6 +212,12 @@ def _methods(app: FastAPI, path: str) -> list[str]:
     return sorted({method for row in rows for method in row.methods or () if method != "HEAD"})
 
 
+def _paths(app: FastAPI) -> list[str]:
+    """Those that are served, without those that hold a name or an id."""
+    rows = [row.path for row in app.routes if isinstance(row, Route) and "{" not in row.path]
+    return [*_DIRECT, *rows]
+
+
 def _error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
@@ -216,8 +230,11 @@ def _error_handlers(app: FastAPI) -> None:
         path = request.url.path
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
-            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}", allow))
-        return await parley_error(request, NotFound(f"there is nothing at {path}"))
+            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}, not {request.method}", allow))
+        found = nearest(path, _paths(app))
+        return await parley_error(
+            request, NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
+        )
 
     async def caller_gone(request: Request, _: Exception) -> Response:
         """For the log alone: nobody is there to read it."""

@@ -9,6 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""No server reads more than 64 bits."""
+MAX_SECONDS = 10 * 365 * 24 * 3600
+"""Ten years: no clock and no store is asked for more."""
 
 
 def at_most(number: int) -> BeforeValidator:
@@ -40,15 +44,15 @@ class GenerateCfg(BaseModel):
 
     temperature: Number | None = Field(default=None, ge=0)
     top_p: Number | None = Field(default=None, ge=0, le=1)
-    top_k: int | None = Field(default=None, ge=-1)
+    top_k: Whole | None = Field(default=None, ge=-1)
     min_p: Number | None = Field(default=None, ge=0, le=1)
     repetition_penalty: Number | None = Field(default=None, gt=0)
     presence_penalty: Number | None = None
     frequency_penalty: Number | None = None
     logit_bias: Annotated[dict[str, Number] | None, at_most(10_000)] = None
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    max_tokens: Whole | None = Field(default=None, ge=1)
+    max_completion_tokens: Whole | None = Field(default=None, ge=1)
+    seed: Whole | None = None
     n: int | None = Field(default=None, ge=1, le=1)
     """One reply a request: only 1 is allowed."""
     stop: Annotated[str | list[str] | None, at_most(1000)] = None
@@ -61,14 +65,14 @@ class GenerateCfg(BaseModel):
     parallel_tool_calls: bool | None = None
 
     enable_thinking: bool | None = None
-    thinking_budget: int | None = Field(default=None, ge=0)
+    thinking_budget: Whole | None = Field(default=None, ge=0)
     reasoning_effort: str | None = None
     response_format: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
     stream_options: dict[str, Any] | None = None
     """Sent to servers that stream. Usage is always asked for, whatever `include_usage` says."""
 
-    request_timeout: Number | None = Field(default=None, gt=0)
+    request_timeout: Number | None = Field(default=None, gt=0, le=MAX_SECONDS)
     """Seconds: no wait for the model server (to connect, for the first token, between tokens) is longer."""
     max_retries: int | None = Field(default=None, ge=0, le=10)
     """How often a request that failed before anything was said is sent again."""
@@ -77,7 +81,7 @@ class GenerateCfg(BaseModel):
     use_raw_api: bool | None = None
     fncall_prompt_type: Literal["nous", "qwen"] | None = None
     thought_in_content: bool | None = None
-    max_input_tokens: int | None = None
+    max_input_tokens: Whole | None = None
     incremental_output: bool | None = None
     skip_stopword_postproc: bool | None = None
     repair_arguments: bool | None = None

@@ -3,6 +3,7 @@
 docs/configuration.md lists every setting; a test compares.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -27,14 +28,15 @@ from pydantic import (
 from app.cache.addresses import parse_address
 from app.fetch.addresses import AllowList
 from app.formats.violations import json_path, violations
-from app.params import GenerateCfg
+from app.nearest import did_you_mean
+from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
-from app.sources import gather
+from app.sources import config_file, gather
 
 DEMO = "demo"
 
 LogFormat: TypeAlias = Literal["auto", "console", "json"]
-Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class SettingsError(Exception):
@@ -135,7 +137,7 @@ class Server(_Section):
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
-    settle_seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    settle_seconds: float = Field(default=0.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -178,13 +180,14 @@ class Model(_Section):
 class Cache(_Section):
     url: Annotated[str, AfterValidator(_cache_url)] | None = Field(default=None, repr=False)
     """Without one, in memory. `load` names a file of the user's where there can be one."""
+    apply: Literal["auto", "always", "deterministic", "on_request"] = "auto"
     ttl_seconds: Seconds = 3600.0
     max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1024 * 1024)
     max_entry_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
     scope: Literal["shared", "caller"] = "shared"
     replay: Literal["fast", "original"] = "fast"
     store_length: bool = False
-    resume_seconds: float = Field(default=300.0, ge=0, allow_inf_nan=False)
+    resume_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
@@ -252,19 +255,23 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
         settings = Settings.model_validate(tree, strict=False)
     except ValidationError as error:
         settings = Settings()
-        mistakes += (f"{_named(item.path, sources.variables)}: {item.message}" for item in violations(error, tree))
+        mistakes += (
+            f"{_named(item.path, sources.variables)}: {item.message}"
+            for item in violations(error, tree, schema=Settings)
+        )
     mistakes += _dangling(tree)
     if mistakes:
         raise SettingsError(mistakes)
-    return _with_cache_file(settings, environ)
+    return _with_cache_file(settings, environ, config_file(environ, path))
 
 
-def _with_cache_file(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """Where no cache is named, a file of the user's own, if one can be written there."""
+def _with_cache_file(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
+    """Where no cache is named, a file of the user's own for this configuration, if one can be written there."""
     folder = _cache_folder(environ)
-    if settings.cache.url is not None or folder is None or not _writable(folder):
+    name = _cache_file_name(config)
+    if settings.cache.url is not None or folder is None or name is None or not _writable(folder):
         return settings
-    url = f"sqlite:///{quote(str(folder / 'cache.db'))}"
+    url = f"sqlite:///{quote(str(folder / name))}"
     return settings.model_copy(update={"cache": settings.cache.model_copy(update={"url": url})})
 
 
@@ -272,6 +279,20 @@ def _cache_folder(environ: Mapping[str, str]) -> Path | None:
     if Path(environ.get("XDG_CACHE_HOME") or "").is_absolute():
         return Path(environ["XDG_CACHE_HOME"]) / "parley"
     return Path(environ["HOME"]) / ".cache/parley" if Path(environ.get("HOME") or "").is_absolute() else None
+
+
+def _cache_file_name(config: Path) -> str | None:
+    """`work-1f0c92ab.db` for /home/me/work/parley.toml: its folder, its own name unless that is the usual one, and a
+    hash of its absolute path. Links are not followed: a file that is replaced by way of a link is the same one.
+    None: the working folder is gone."""
+    try:
+        path = Path(os.path.normpath(config.absolute()))
+    except FileNotFoundError:
+        return None
+    words = [path.parent.name, *([] if path.name == "parley.toml" else [path.stem])]
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(words)).strip("-")[:60] or "parley"
+    digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
+    return f"{readable}-{digest}.db"
 
 
 def _writable(folder: Path) -> bool:
@@ -290,14 +311,14 @@ def _dangling(tree: Mapping[str, Any]) -> list[str]:
     names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
     names |= {DEMO} if tree.get("demo") else set()
     mistakes = [
-        f"{json_path(['upstreams', name, 'kind'])}: {kind!r} is none of {', '.join(sorted(KINDS))}"
+        f"{json_path(['upstreams', name, 'kind'])}: {_unknown_kind(kind)}"
         for name, row in upstreams.items()
         if isinstance(kind := row.get("kind", "openai_compatible"), str) and kind not in KINDS
     ]
     if isinstance(passthrough, str) and passthrough not in upstreams:
-        mistakes.append(f"passthrough: there is no upstream {passthrough!r}")
+        mistakes.append(f"passthrough: there is no upstream {passthrough!r}{did_you_mean(passthrough, upstreams)}")
     if isinstance(default, str) and default not in names and not passthrough:
-        mistakes.append(f"default_model: there is no model {default!r}")
+        mistakes.append(f"default_model: there is no model {default!r}{did_you_mean(default, names)}")
     if upstreams and not names and not passthrough:
         mistakes.append("upstreams: none is used; add a [models.<name>], or name one as passthrough")
     for name, row in models.items():
@@ -305,12 +326,17 @@ def _dangling(tree: Mapping[str, Any]) -> list[str]:
     return mistakes
 
 
+def _unknown_kind(kind: str) -> str:
+    return f"{kind!r} is none of {', '.join(sorted(KINDS))}{did_you_mean(kind, KINDS)}"
+
+
 def _dangling_names(
     name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
     for at, upstream in enumerate(_words(row, "upstreams")):
         if upstream not in upstreams:
-            yield f"{json_path(['models', name, 'upstreams', at])}: there is no upstream {upstream!r}"
+            text = f"there is no upstream {upstream!r}{did_you_mean(upstream, upstreams)}"
+            yield f"{json_path(['models', name, 'upstreams', at])}: {text}"
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
@@ -324,7 +350,7 @@ def _wrong_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
     try:
         Profile.model_validate(fields)
     except ValidationError as error:
-        for item in violations(error, fields, json_path(["models", name, "profile"])):
+        for item in violations(error, fields, json_path(["models", name, "profile"]), Profile):
             yield f"{item.path}: {item.message}"
 
 

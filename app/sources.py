@@ -46,10 +46,14 @@ def gather(environ: Mapping[str, str], path: Path | None, sections: Collection[s
     return sources
 
 
+def config_file(environ: Mapping[str, str], path: Path | None = None) -> Path:
+    """`path`, or the file that the environment names, or `./parley.toml`, which need not exist."""
+    return path or Path(environ.get("PARLEY_CONFIG") or "parley.toml")
+
+
 def _file(environ: Mapping[str, str], path: Path | None, mistakes: list[str]) -> dict[str, Any]:
-    named = path or (Path(environ["PARLEY_CONFIG"]) if environ.get("PARLEY_CONFIG") else None)
-    file = named or Path("parley.toml")
-    if named is None and not file.exists():
+    file = config_file(environ, path)
+    if not (path or environ.get("PARLEY_CONFIG")) and not file.exists():
         return {}
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -67,7 +67,7 @@ def _asked(scope: Any, body: bytes, status: int) -> Asked:
 @asynccontextmanager
 async def serving(cache: str) -> AsyncIterator[Gateway]:
     async with Misbehaving() as server:
-        what = Settings.model_validate({**settings(server.url), "cache": {"url": cache}})
+        what = Settings.model_validate({**settings(server.url), "cache": {"url": cache, "apply": "always"}})
         gateway = Gateway(create_app(what))
         listener = socket.create_server(("127.0.0.1", 0))
         gateway.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -148,12 +148,49 @@ def test_variables_are_put_into_strings_anywhere_and_taken_as_they_are() -> None
     assert settings.upstreams["x"].headers["a"].get_secret_value() == "${HOST}${HOST}"
 
 
+def cache_file(environ: dict[str, str], path: Path | None = None) -> Path:
+    """The file of the default cache."""
+    url = load(environ, path).cache.url
+    assert url is not None
+    return Path(url.removeprefix("sqlite:///"))
+
+
 def test_the_cache_is_a_file_of_the_user_where_nothing_else_is_said(empty_folder: Path) -> None:
     environ = {"HOME": str(empty_folder), "XDG_CACHE_HOME": "relative is not allowed"}
-    assert load(environ).cache.url == f"sqlite:///{empty_folder}/.cache/parley/cache.db"
+    assert cache_file(environ).parent == empty_folder / ".cache/parley"
     environ["XDG_CACHE_HOME"] = str(empty_folder / "of mine")
-    assert load(environ).cache.url == f"sqlite:///{empty_folder}/of%20mine/parley/cache.db"
+    assert cache_file(environ).parent == empty_folder / "of%20mine/parley"
     assert load({**environ, "PARLEY_CACHE__URL": "null:"}).cache.url == "null:"
+
+
+def test_each_configuration_has_a_cache_file_of_its_own(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"HOME": str(empty_folder)}
+    one, other = empty_folder / "one", empty_folder / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "parley.toml").touch()
+        (folder / "my test!.toml").touch()
+    files = {
+        cache_file(environ, folder / name).name for folder in (one, other) for name in ("parley.toml", "my test!.toml")
+    }
+    readable = sorted(name.rsplit("-", 1)[0] for name in files)
+    assert readable == ["one", "one-my-test", "other", "other-my-test"]
+    monkeypatch.chdir(one)
+    there = cache_file(environ)
+    assert there == cache_file(environ, one / "parley.toml") == cache_file(environ, Path("parley.toml"))
+    assert there == cache_file({**environ, "PARLEY_CONFIG": str(one / "parley.toml")})
+    (one / "parley.toml").unlink()
+    assert cache_file(environ) == there, "without a file, by the folder"
+
+
+def test_where_the_working_folder_is_gone_the_cache_is_in_memory(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = empty_folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load({"HOME": str(empty_folder)}).cache.url is None
 
 
 def test_without_a_place_for_a_file_the_cache_is_in_memory(empty_folder: Path) -> None:
@@ -191,10 +228,10 @@ def test_settings_cannot_be_changed() -> None:
     [
         ("[server]\nport = 70000", "server.port: "),
         ("[server]\nport = 'x'", "server.port: "),
-        ("[server]\nprot = 1", "server.prot: is not a known key"),
-        ("[sever]\nport = 1", "sever: is not a known key"),
+        ("[server]\nprot = 1", "server.prot: is not a known key; did you mean `port`?"),
+        ("[sever]\nport = 1", "sever: is not a known key; did you mean `server`?"),
         ("server = 3", "server: "),
-        ("[server]\nlog_level = 'loud'", "server.log_level: Input should be 'debug', "),
+        ("[server]\nlog_level = 'loud'", "server.log_level: must be one of debug, info, warning, error"),
         ("[server]\nheartbeat_seconds = 0", "server.heartbeat_seconds: "),
         ("[server]\nheartbeat_seconds = nan", "server.heartbeat_seconds: "),
         ("[server]\nmax_nesting = 1000", "server.max_nesting: "),
@@ -203,7 +240,7 @@ def test_settings_cannot_be_changed() -> None:
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
         ("[cache]\nurl = 'mysql://h/d'", "cache.url: must begin with sqlite, redis, rediss, memory or null"),
         ("[cache]\nmax_bytes = 1", "cache.max_bytes: "),
-        ("[cache]\nscope = 'all'", "cache.scope: Input should be 'shared' or 'caller'"),
+        ("[cache]\nscope = 'all'", "cache.scope: must be one of shared, caller"),
         ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
@@ -228,7 +265,10 @@ def test_settings_cannot_be_changed() -> None:
         ("[models.m]\nupstreams = []", "models.m.upstreams: "),
         ("[models.m]\nupstreams = ['x']", "models.m.upstreams[0]: there is no upstream 'x'"),
         (ONE_MODEL + "aliases = ['m']\n[models.n]\nupstreams = ['local']\naliases = ['m']", "models.n.aliases: 'm' is"),
-        (ONE_MODEL + "defaults = { temprature = 1 }", "models.m.defaults.temprature: is not a known key"),
+        (
+            ONE_MODEL + "defaults = { temprature = 1 }",
+            "models.m.defaults.temprature: is not a known key; did you mean `temperature`?",
+        ),
         (ONE_MODEL + "defaults = { temperature = -1 }", "models.m.defaults.temperature: "),
         (ONE_MODEL + "profile = { media = ['smell'] }", "models.m.profile.media[0]: "),
         (ONE_MODEL + "profile = { quirk = 1 }", "models.m.profile.quirk: is not a known key"),
@@ -250,7 +290,7 @@ def test_a_mistake_is_named_with_its_place(text: str, start: str) -> None:
     [
         ("PARLEY_PORT", "9000", "PARLEY_PORT: there is no setting of this name"),
         ("PARLEY_SEVER__PORT", "9000", "PARLEY_SEVER__PORT: there is no setting of this name"),
-        ("PARLEY_SERVER__PROT", "9", "server.prot (PARLEY_SERVER__PROT): is not a known key"),
+        ("PARLEY_SERVER__PROT", "9", "server.prot (PARLEY_SERVER__PROT): is not a known key; did you mean `port`?"),
         ("PARLEY_SERVER__PORT__X", "9", "PARLEY_SERVER__PORT__X: server.port is not a section"),
         ("PARLEY_CONFIG", "nowhere.toml", "nowhere.toml: cannot be read (No such file or directory)"),
         ("PARLEY_CONFIG", ".", ".: cannot be read (Is a directory)"),

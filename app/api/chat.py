@@ -12,15 +12,15 @@ from types import MappingProxyType
 from app.api.body import LARGE_BYTES, CallerGone, Receive, Scope, await_parsing, read_body
 from app.api.delivery import Delivery
 from app.api.desk import Desk, Opening
-from app.api.envelope import CacheControl, Reading, read
+from app.api.envelope import Reading, read
 from app.api.limits import Limits, limits
 from app.api.outgoing import Send
 from app.api.problems import send_error
 from app.api.shelf import Kept
-from app.cache import Control, Source, control
+from app.cache import MODES, Apply, Control, Mode, Source, control
 from app.chat.messages import ChatRequest
 from app.chat.reply import Attempt, Reply
-from app.errors import ParleyError, Shape, UpstreamFailed
+from app.errors import InvalidInput, ParleyError, Shape, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo
 from app.gateway import Asked, Gateway, Route, new_reply_id
 from app.memory_budget import Lease
@@ -28,12 +28,13 @@ from app.observe.logs import RequestLog
 from app.steps.media import Wanted
 from app.upstream.causes import in_words
 
-NOTHING_SAID = CacheControl()
+CACHE_HEADER = b"x-parley-cache"
+"""Its value is a mode of the cache: for clients that can set a header but no field of the body."""
 
 
 class ChatEndpoint:
     """`read` makes a request of a body; `face` is its name in the logs; `shape` says errors known before it is read;
-    `addresses` are those of the upstreams, for the logs."""
+    `apply` says which requests the cache is used for; `addresses` are those of the upstreams, for the logs."""
 
     def __init__(
         self,
@@ -42,11 +43,13 @@ class ChatEndpoint:
         face: str = "chat",
         shape: Shape | None = None,
         addresses: Mapping[str, str] = MappingProxyType({}),
+        apply: Apply = "always",
     ) -> None:
         self._desk = desk
         self._read = read
         self._face = face
         self._shape = shape
+        self._apply = apply
         self._limits = limits(desk.server)
         self._addresses = addresses
 
@@ -147,14 +150,31 @@ class ChatEndpoint:
             if stream:  # who waits for the whole does not know its id before it has it
                 desk.shelf.put(Kept(info, form, mode, whose, source, stays))
 
-        return Asked(info.response_id, _control(reading, scope, route), whose, stays, info.origin, found, lease)
+        return Asked(
+            info.response_id, _control(reading, scope, route, self._apply), whose, stays, info.origin, found, lease
+        )
 
 
-def _control(reading: Reading, scope: Scope, route: Route) -> Control:
-    said = reading.envelope.cache or NOTHING_SAID
-    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
+def _control(reading: Reading, scope: Scope, route: Route, apply: Apply) -> Control:
+    """Raises InvalidInput for a mode that is none."""
+    said = reading.envelope.cache
+    mode, ttl_seconds = (None, None) if said is None else (said.mode, said.ttl_seconds)
+    headers: list[str] = []
+    named: list[Mode] = []
+    for name, value in scope["headers"]:
+        if name == b"cache-control":
+            headers.append(value.decode("latin-1"))
+        elif name == CACHE_HEADER:
+            named.append(_mode(value.decode("latin-1")))
     enabled = route.cache_seconds is not None
-    return control(said.mode, said.ttl_seconds, headers, enabled=enabled)
+    return control(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
+
+
+def _mode(value: str) -> Mode:
+    found = next((mode for mode in MODES if mode == value.strip().lower()), None)
+    if found is None:
+        raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
+    return found
 
 
 def caller(scope: Scope) -> str:

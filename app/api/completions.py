@@ -13,7 +13,7 @@ from typing import Any, overload
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import Envelope, Reading, in_lists, understood
+from app.api.envelope import Envelope, Reading, in_lists, invalid_json, understood
 from app.api.limits import Limits
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats.base import Format, Mode, ReplyInfo
@@ -57,9 +57,9 @@ def _object(raw: bytes | bytearray) -> dict[str, Any]:
     try:
         body = from_json(bytes(raw))
     except ValueError as error:
-        raise BadRequest(f"the body is no JSON: {error}") from None
+        raise invalid_json(raw, error) from None
     if not isinstance(body, dict):
-        raise BadRequest("the body must be an object")
+        raise BadRequest("the request body must be a JSON object")
     return body
 
 
@@ -71,7 +71,7 @@ def _reading(body: dict[str, Any], limits: Limits) -> Reading:
         envelope = Envelope.model_validate(_translated(body, options if isinstance(options, dict) else {}))
         reading = understood(envelope, limits)
     except ValidationError as error:
-        refused += [*violations(error, _as_chat(body)), *in_lists(body | {"format": "openai"}, limits)]
+        refused += [*violations(error, _as_chat(body), schema=Envelope), *in_lists(body | {"format": "openai"}, limits)]
     except InvalidInput as error:
         refused += error.violations
     if refused:
@@ -179,6 +179,7 @@ def _face(choice: str) -> Format:
         OPENAI,
         encoder=lambda info, mode: _Encoder(info, mode, choice),
         error=lambda error: OPENAI.error(_renamed(error, choice)),
+        warning=_at_the_top,
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import FormatName, first_warnings
+from app.api.envelope import FormatName, first_warnings, invalid_json
 from app.api.limits import Limits, odd_values, too_many
 from app.chat.messages import Media, Message, Text, ToolResult
-from app.errors import BadRequest, InvalidInput, Violation
+from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect
@@ -44,10 +44,11 @@ def convert(raw: bytes | bytearray, limits: Limits | None = None) -> dict[str, A
     try:
         asked = Conversion.model_validate_json(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            raise BadRequest(f"the body is no JSON: {first['msg']}") from None
-        raise InvalidInput(violations(error, from_json(bytes(raw)))) from None
+        try:
+            body = from_json(bytes(raw))
+        except ValueError as wrong:
+            raise invalid_json(raw, wrong) from None
+        raise InvalidInput(violations(error, body, schema=Conversion)) from None
     found = list(too_many({"messages": asked.messages}, limits)) if limits else []
     found = found or list(odd_values(asked.messages, "messages", limits.max_nesting if limits else _MOST_NESTING))
     if found:

@@ -8,6 +8,7 @@ the stream is open (200, heartbeats) and an error is the last frame.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -31,6 +32,23 @@ STREAM_HEADERS = (
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 
+MAX_WARNINGS_BYTES = 4096
+"""Of the header: many clients and proxies take no more than 8 KB for all headers."""
+
+
+def _warnings_header(warnings: Sequence[str]) -> bytes:
+    """A JSON list of ASCII; the last entry counts those for which there is no room."""
+    told: list[str] = []
+    size = 2
+    for text in warnings:
+        size += len(json.dumps(text)) + 2
+        if size > MAX_WARNINGS_BYTES - 32:
+            told.append(f"and {len(warnings) - len(told)} more")
+            break
+        told.append(text)
+    return json.dumps(told).encode("ascii")
+
+
 class Delivery:
     """`stream` picks between frames as they come and one JSON body at the end; `hang_up` drops the connection of a
     caller who reads nothing."""
@@ -46,6 +64,7 @@ class Delivery:
         commit_seconds: float,
         stall_seconds: float,
         refusal: Callable[[dict[str, Any]], dict[str, Any]],
+        warning: Callable[[str], str] = str,
         hang_up: Callable[[], None] | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -58,6 +77,7 @@ class Delivery:
         self._commit_seconds = commit_seconds
         self._stall_seconds = stall_seconds
         self._refusal = refusal
+        self._warning = warning
         self._hang_up = hang_up
         self._reply: Reply | None = None
         self._started = loop.time()
@@ -209,6 +229,8 @@ class Delivery:
         yield b"x-parley-cache", origin.label.encode()
         if origin.age_seconds is not None:
             yield b"age", b"%d" % origin.age_seconds
+        if self.info.warnings:
+            yield b"x-parley-warnings", _warnings_header([self._warning(text) for text in self.info.warnings])
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
         if data or last:

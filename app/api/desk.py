@@ -68,6 +68,7 @@ class Desk:
             commit_seconds=server.commit_seconds,
             stall_seconds=server.stall_seconds,
             refusal=form.error,
+            warning=form.warning,
             hang_up=scope.get("extensions", {}).get(HANG_UP, {}).get("call"),
         )
 

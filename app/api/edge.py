@@ -90,7 +90,7 @@ class Edge:
                 logs_itself = True
                 await endpoint(scope, receive, tagged)
             else:
-                raise MethodNotAllowed(f"{scope['path']} takes POST", "POST")
+                raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}", "POST")
         except (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType) as error:
             state["error_code"] = error.code
             await self._refuse(tagged, scope["path"], error, id_)

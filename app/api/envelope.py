@@ -1,5 +1,6 @@
 """What a caller of `POST /v1/chat` may say, and what it is told."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from app.formats.base import Decoded, Format, Mode, Options
 from app.formats.detect import detect
 from app.formats.violations import violations
 from app.grouping import groups
-from app.params import GenerateCfg, at_most
+from app.params import MAX_SECONDS, GenerateCfg, at_most
 
 FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
 
@@ -32,7 +33,7 @@ class CacheControl(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     mode: Literal["on", "off", "refresh", "only"] = "on"
-    ttl_seconds: int | None = Field(default=None, ge=1)
+    ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
 
 
 class Envelope(BaseModel):
@@ -88,6 +89,19 @@ class Reading(BaseModel):
     warnings: tuple[str, ...]
 
 
+_HINTS = {
+    **{name: f"; put it in generate_cfg: generate_cfg.{name}" for name in GenerateCfg.model_fields},
+    **{name: f"; put it in cache: cache.{name}" for name in CacheControl.model_fields},
+    "stream_options": "; here it is include_usage, and only OpenAI's form of a stream needs it",
+    **{
+        f"generate_cfg.{name}": f"; it stands beside generate_cfg: {name}"
+        for name in Envelope.model_fields
+        if name != "generate_cfg"
+    },
+}
+"""What to do with a key that is known elsewhere, by its path."""
+
+
 def read(raw: bytes | bytearray, limits: Limits) -> Reading:
     """The request in a body. Raises BadRequest for what is no JSON, InvalidInput with every violation of the rest."""
     try:
@@ -95,6 +109,36 @@ def read(raw: bytes | bytearray, limits: Limits) -> Reading:
     except ValidationError as error:
         raise _refused(error, raw, limits) from None
     return understood(envelope, limits)
+
+
+def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest:
+    """The error for a body that `from_json` refused."""
+    if not raw.strip():
+        return BadRequest("the request body is empty: send a JSON object")
+    found = _JSON_ERROR.fullmatch(str(error))
+    if found is None:
+        return BadRequest(f"the request body is not valid JSON: {error}")
+    what = _JSON_WORDS.get(found[1], found[1])
+    return BadRequest(f"the request body is not valid JSON: {what} at line {found[2]}, column {found[3]}")
+
+
+_JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
+_JSON_WORDS = {
+    "EOF while parsing a value": "it ends where a value must follow",
+    "EOF while parsing an object": "it ends inside an object",
+    "EOF while parsing a list": "it ends inside a list",
+    "EOF while parsing a string": "it ends inside a string",
+    "key must be a string": "a key must be a string in double quotes",
+    "expected ident": "expected true, false or null",
+    "expected value": "expected a value",
+    "trailing characters": "something follows the JSON value",
+    "recursion limit exceeded": "it is nested too deeply",
+    "number out of range": "a number has too many digits",
+    "invalid unicode code point": "the text is not UTF-8",
+    "unexpected end of hex escape": "half of a surrogate pair",
+    "control character (\\u0000-\\u001F) found while parsing a string": "a control character inside a string",
+}
+"""The words of the parser, in plainer ones."""
 
 
 def understood(envelope: Envelope, limits: Limits) -> Reading:
@@ -144,12 +188,11 @@ def _refuse(found: list[Violation], reply: Format) -> None:
 
 
 def _refused(error: ValidationError, raw: bytes | bytearray, limits: Limits) -> BadRequest | InvalidInput:
-    if error.error_count() == 1:
-        [only] = error.errors(include_url=False, include_input=False)
-        if only["type"] == "json_invalid":
-            return BadRequest(f"the body is no JSON: {only.get('ctx', {}).get('error', only['msg'])}")
-    body = from_json(bytes(raw))
-    found = violations(error, body)
+    try:
+        body = from_json(bytes(raw))
+    except ValueError as wrong:
+        return invalid_json(raw, wrong)
+    found = violations(error, body, schema=Envelope, hints=_HINTS)
     if not isinstance(body, dict):
         return InvalidInput(found)
     refusal = InvalidInput([*found, *in_lists(body, limits)])
@@ -191,5 +234,12 @@ def _beyond(envelope: Envelope, limits: Limits) -> Iterator[Violation]:
     for field in ("messages", "functions", "tools"):
         yield from odd_values(getattr(envelope, field), field, limits.max_nesting)
     if envelope.generate_cfg is not None:
-        for field in ("extra_body", "response_format", "function_choice", "tool_choice", "stream_options"):
+        for field in (
+            "extra_body",
+            "response_format",
+            "function_choice",
+            "tool_choice",
+            "stream_options",
+            "logit_bias",
+        ):
             yield from odd_values(getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting)

@@ -10,6 +10,9 @@ from app.errors import Violation
 from app.formats.violations import json_path
 from app.settings import Server
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
+"""Of whole numbers in what is passed on unread: other programs' JSON has no more."""
+
 
 class Limits(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -49,6 +52,10 @@ def odd_values(value: Any, path: str, room: int) -> Iterator[Violation]:
         if not math.isfinite(value):
             yield Violation(path, "must be a finite number")
         return
+    if isinstance(value, int):
+        if not _LEAST <= value <= _MOST:
+            yield Violation(path, f"must be a number from {_LEAST} to {_MOST}")
+        return
     if not isinstance(value, dict | list) or not value:
         return
     if room == 0:
@@ -56,5 +63,5 @@ def odd_values(value: Any, path: str, room: int) -> Iterator[Violation]:
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if isinstance(item, dict | list | float):
+        if isinstance(item, dict | list | float) or (isinstance(item, int) and not _LEAST <= item <= _MOST):
             yield from odd_values(item, json_path([key], path), room - 1)

@@ -45,7 +45,7 @@ def _add_chat(document: dict[str, Any]) -> None:
     _add_convert(document, schemas)
     document["paths"]["/v1/chat/completions"] = {"post": _completions(schemas)}
     document["paths"]["/v1/chat/{response_id}/events"] = {"get": _resume()}
-    document["paths"]["/v1/chat/{response_id}"] = {"delete": _cancel()}
+    document["paths"]["/v1/chat/{response_id}"] = {"get": _read(), "delete": _cancel()}
 
 
 def _define_messages(schemas: dict[str, Any], row: Format) -> None:
@@ -115,9 +115,37 @@ def _resume() -> dict[str, Any]:
                 "description": "The frames that follow, as they come",
                 "content": {"text/event-stream": {"schema": {"$ref": REF.format(model="Event")}}},
             },
+            "204": {"description": "It has ended, and all of its frames were read"},
             "404": _NO_REPLY,
             "422": {"description": "No number", "content": _json_of("Error")},
             "503": {"description": "No room", "content": _json_of("Error")},
+        },
+    }
+
+
+def _read() -> dict[str, Any]:
+    progress = {
+        "type": "object",
+        "properties": {"response_id": {"type": "string"}, "status": {"const": "in_progress"}},
+        "required": ["response_id", "status"],
+    }
+    reply = {"anyOf": [{"$ref": REF.format(model="ChatReply")}, OTHER_REPLY]}
+    return {
+        "tags": ["chat"],
+        "summary": "The whole of a reply that was streamed, in the format in which it was asked for",
+        "operationId": "read_reply",
+        "parameters": [_RESPONSE_ID],
+        "responses": {
+            "200": {"description": "The reply", "content": {"application/json": {"schema": reply}}},
+            "202": {
+                "description": "It is still coming: ask again after Retry-After, or read its events",
+                "content": {"application/json": {"schema": progress}},
+            },
+            "404": _NO_REPLY,
+            "409": {"description": "It was cancelled, or its caller had left", "content": _json_of("Error")},
+            "502": {"description": "The model server failed", "content": _json_of("Error")},
+            "503": {"description": "No room", "content": _json_of("Error")},
+            "504": {"description": "The model server timed out", "content": _json_of("Error")},
         },
     }
 

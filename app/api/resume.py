@@ -1,6 +1,8 @@
 """A reply that was asked for before: the rest of it for a caller who lost it, and its end before its time."""
 
+import asyncio
 import re
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -8,9 +10,9 @@ from app.api.body import Receive, Scope
 from app.api.chat import caller
 from app.api.desk import Desk
 from app.api.outgoing import Send
-from app.api.problems import send_error, send_json
+from app.api.problems import send_error, send_json, send_nothing
 from app.api.shelf import Kept
-from app.chat.events import Event
+from app.chat.events import Event, Failed, Finish
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
@@ -51,12 +53,15 @@ class ResumeEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] != "GET":
-                raise MethodNotAllowed(f"{scope['path']} takes GET", "GET")
+                raise MethodNotAllowed(f"{scope['path']} takes GET, not {scope['method']}", "GET")
             after = _after(scope)
             with self._desk.seat():
                 kept = await self._desk.recalled(_id(scope), caller(scope))
                 if kept is None or not kept.source.whole:
                     raise _unknown(scope)
+                if after and kept.source.ended and after >= await _count_frames(kept):
+                    await send_nothing(send)
+                    return
                 await self._tell(kept, after, scope, receive, send)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
@@ -69,20 +74,40 @@ class ResumeEndpoint:
         await self._desk.deliver(delivery, kept.source.again(), receive)
 
 
-class CancelEndpoint:
-    """`DELETE /v1/chat/{response_id}`."""
+class ReplyEndpoint:
+    """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            if scope["method"] != "DELETE":
-                raise MethodNotAllowed(f"{scope['path']} takes DELETE", "DELETE")
-            await send_json(send, 200, await self._cancelled(_id(scope), scope))
+            match scope["method"]:
+                case "GET":
+                    await self._read(scope, receive, send)
+                case "DELETE":
+                    await send_json(send, 200, await self._cancelled(_id(scope), scope))
+                case method:
+                    raise MethodNotAllowed(f"{scope['path']} takes GET, DELETE, not {method}", "GET, DELETE")
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
+
+    async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The reply in the format in which it was asked for, as without `stream`. What is still coming is not waited
+        for: 202."""
+        with self._desk.seat():
+            id_, desk = _id(scope), self._desk
+            kept = await desk.recalled(id_, caller(scope))
+            if kept is None or not kept.source.whole:
+                raise _unknown(scope)
+            if not await _is_over(desk, kept):
+                body = {"response_id": id_, "status": "in_progress"}
+                await send_json(send, 202, body, {"retry-after": "1"})
+                return
+            encoder = kept.format.encoder(kept.info, "whole")
+            delivery = desk.delivery(scope, send, encoder, kept.info, kept.format, stream=False)
+            await desk.deliver(delivery, kept.source.again(), receive)
 
     async def _cancelled(self, id_: str, scope: Scope) -> dict[str, Any]:
         """Its call goes on while anyone listens whose reply is another."""
@@ -101,13 +126,58 @@ class CancelEndpoint:
         return {"response_id": id_, "cancelled": live}
 
 
+async def _is_over(desk: Desk, kept: Kept) -> bool:
+    """The reply has ended, here or at the gateway that gives it."""
+    id_ = kept.info.response_id
+    if kept.source.ended or desk.shelf.find(id_) is not None:
+        return kept.source.ended
+    note = await desk.noted(id_)
+    return note is None or not await desk.cache.live(note.place)
+
+
+async def _count_frames(kept: Kept) -> int:
+    """How many frames the whole stream of a reply that has ended has."""
+    counting = _Counting(kept.format.encoder(kept.info, kept.mode))
+    reply = await kept.source.again()
+    try:
+        reply.start(counting)
+        await counting.ended
+    finally:
+        reply.close()
+    return counting.frames
+
+
+class _Counting:
+    """Receives a reply to its end."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self.frames = encoder.open().count(b"\n\n")
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_events(self, events: list[Event]) -> None:
+        if not events:
+            return
+        self.frames += self._encoder.feed(events).count(b"\n\n")
+        if type(events[-1]) in (Finish, Failed) and not self.ended.done():
+            self.ended.set_result(None)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+
 def _id(scope: Scope) -> str:
     id_: str = scope["path_params"]["response_id"]
     return id_
 
 
 def _unknown(scope: Scope) -> NotFound:
-    return NotFound(f"there is no reply {_id(scope)!r}, or it ended too long ago")
+    return NotFound(f"there is no reply {_id(scope)!r}, or it ended too long ago: send the request again")
 
 
 def _after(scope: Scope) -> int:

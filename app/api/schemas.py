@@ -72,6 +72,7 @@ COMPLETION_REQUEST: dict[str, Any] = {
         "messages": {"$ref": REF.format(model="Messages_openai")},
         "stream": {"type": "boolean", "default": False},
         "n": {"const": 1},
+        "cache": {"$ref": REF.format(model="CacheControl"), "description": "Parley's own: use the cache."},
     },
     "required": ["messages"],
     "additionalProperties": True,

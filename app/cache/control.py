@@ -1,14 +1,20 @@
-"""What a request says of the cache: by its `cache` object and by `Cache-Control`, whose meaning is that of RFC 9111.
+"""What a request says of the cache: by its `cache` object, by the header `x-parley-cache`, whose value is a mode, and
+by `Cache-Control`, whose meaning is that of RFC 9111.
 
-The strictest word wins, wherever it stands. What is not known here is ignored, as that standard wants.
+The strictest word wins, wherever it stands. Directives of `Cache-Control` that are not known here are ignored, as that
+standard wants. What a request says nothing of is decided by the rule of its face (`Apply`).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 Mode: TypeAlias = Literal["on", "off", "refresh", "only"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Apply: TypeAlias = Literal["always", "deterministic", "on_request"]
+"""Which requests the cache is used for: all of them; those whose reply is always the same (temperature 0, or a seed);
+or those that ask for it. Who asks for it gets it under each of the three."""
 
 _DIRECTIVE = re.compile(r'([^\s,;="]+)(?:[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s,]*))?')
 _MAX_SECONDS = 2**31
@@ -31,31 +37,50 @@ class Control:
     """How long the reply is to be kept; None: as long as is usual."""
     keep: bool = True
     """The reply may be held for a while, so that its caller can come back for it."""
+    only_deterministic: bool = False
+    """The cache is bypassed for a request that may be answered in more than one way."""
     label: Literal["bypass", "refresh"] | None = None
     """What the caller is told of the cache where this alone decides it."""
+
+    def bypassed(self) -> "Control":
+        """The same without the cache."""
+        return replace(OFF, keep=self.keep)
 
 
 ON = Control()
 OFF = Control(read=False, write=False, share=False, label="bypass")
+_SILENT: Mapping[Apply, Control] = {"always": ON, "deterministic": Control(only_deterministic=True), "on_request": OFF}
+"""What is done for a request that says nothing of the cache."""
+_DIRECTIVES: Mapping[Mode, str] = {"off": "no-store", "refresh": "no-cache", "only": "only-if-cached"}
 
 
 def control(
-    mode: Mode | None = None, ttl_seconds: int | None = None, headers: Sequence[str] = (), *, enabled: bool = True
+    mode: Mode | None = None,
+    ttl_seconds: int | None = None,
+    headers: Sequence[str] = (),
+    *,
+    named: Sequence[Mode] = (),
+    enabled: bool = True,
+    apply: Apply = "always",
 ) -> Control:
-    """`headers`: the values of every Cache-Control line. `enabled`: whether the model has a cache at all."""
-    said = {"off": "no-store", "refresh": "no-cache", "only": "only-if-cached"}.get(mode or "on")
-    if enabled and said is None and ttl_seconds is None and not headers:
-        return ON
+    """`headers`: the values of every Cache-Control line. `named`: the modes of every `x-parley-cache` line.
+    `enabled`: whether the model has a cache at all. `apply`: which requests use it that do not ask for it."""
+    modes = {*named} if mode is None else {mode, *named}
+    if enabled and not modes and ttl_seconds is None and not headers:
+        return _SILENT[apply]
     words, ages = _words(headers)
     keep = "no-store" not in words
-    if said is not None:
-        words.add(said)
+    words |= {_DIRECTIVES[mode] for mode in modes if mode in _DIRECTIVES}
     only = "only-if-cached" in words
     if not enabled or "no-store" in words:
         return replace(OFF, only=only, keep=keep)
+    asked = bool(modes) or ttl_seconds is not None or only or any(ages)
+    if apply == "on_request" and not asked:
+        return OFF
+    found = Control(only_deterministic=apply == "deterministic" and not asked, only=only, ttl_seconds=ttl_seconds)
     if "no-cache" in words or 0 in ages:
-        return Control(read=False, write=not only, share=False, only=only, ttl_seconds=ttl_seconds, label="refresh")
-    return Control(write=not only, share=not only, only=only, max_age=min(ages, default=None), ttl_seconds=ttl_seconds)
+        return replace(found, read=False, write=not only, share=False, label="refresh")
+    return replace(found, write=not only, share=not only, max_age=min(ages, default=None))
 
 
 def _words(headers: Iterable[str]) -> tuple[set[str], list[int]]:

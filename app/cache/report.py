@@ -13,6 +13,16 @@ async def told(url: str, model: str | None = None) -> str:
         await store.aclose()
 
 
+async def count_replies(url: str, model: str | None = None) -> int:
+    """How many replies are there: all, or those of one model. Raises StoreError."""
+    store = open_store(url)
+    try:
+        stats = await store.stats()
+    finally:
+        await store.aclose()
+    return stats.entries if model is None else stats.by_model.get(model, Held(0, 0)).entries
+
+
 async def purged(url: str, model: str | None = None) -> str:
     """How many replies were deleted: all, or those of one model. Raises StoreError."""
     store = open_store(url)

@@ -111,3 +111,5 @@ class Format:
     """Its content parts can have a `cache_control`."""
     policy: PromptPolicy = PLAIN
     """What the framework of this format does to a conversation before a model sees it."""
+    warning: Callable[[str], str] = str
+    """A warning with the places as this face names them."""

@@ -63,6 +63,13 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     return body, building.warnings
 
 
+def deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
+    """Whether a model that is sent this body is meant to give the same reply each time: by temperature 0 or a seed."""
+    temperature = body.get(profile.renamed.get("temperature", "temperature"))
+    seed = body.get(profile.renamed.get("seed", "seed"))
+    return seed is not None or (temperature is not None and temperature is not False and temperature == 0)
+
+
 class _Building:
     """The options of one request on their way into its body."""
 

@@ -307,3 +307,21 @@ def test_a_large_request_is_refused_in_the_same_words(
     large = ask(stream=stream, **body)
     assert (large.status, large.json["error"]["param"]) == (422, param)
     assert {**large.json["error"], "request_id": ""} == {**small.json["error"], "request_id": ""}
+
+
+def test_a_call_without_a_result_is_named_by_its_place_among_the_calls() -> None:
+    calls = [{"id": id_, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id_ in ("a", "b")]
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+    ]
+    answer = ask(messages=messages, tools=[TOOL])
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[1].tool_calls[1]")
+
+
+def test_a_result_without_a_call_says_how_to_mend_it() -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "tool", "tool_call_id": "x", "content": "1"}]
+    error = ask(messages=messages, tools=[TOOL]).json["error"]
+    assert error["message"].startswith("messages[1]: tool result with the id 'x' has no matching call before it: add ")
+    assert "None" not in error["message"]

@@ -77,7 +77,44 @@ def test_a_refused_method_says_which_is_allowed(gateway: Running, method: str, p
 
 
 def test_a_path_that_is_not_there_is_named(gateway: Running) -> None:
-    assert gateway.get("/v2/chat").json["error"]["message"] == "there is nothing at /v2/chat"
+    assert gateway.get("/nowhere/at/all").json["error"]["message"] == "no such path: /nowhere/at/all."
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/chatcompletions", "/v1/chat/completions"),
+        ("/v2/chat", "/v1/chat"),
+        ("/models", "/v1/models"),
+        ("/V1/Chat/", "/v1/chat"),
+        ("/health", "/healthz"),
+    ],
+)
+def test_an_unknown_path_is_told_the_nearest(gateway: Running, path: str, meant: str) -> None:
+    error = gateway.ask("POST", path).json["error"]
+    assert (error["code"], error["message"]) == ("not_found", f"no such path: {path}. Did you mean {meant}?")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions"])
+def test_a_wrong_method_is_told_the_right_one(gateway: Running, path: str) -> None:
+    assert gateway.ask("PUT", path).json["error"]["message"] == f"{path} takes POST, not PUT"
+
+
+def test_an_unknown_model_is_told_the_nearest_of_those_that_are_configured(gateway: Running) -> None:
+    body = {"model": "M", "messages": [{"role": "user", "content": "Hi"}]}
+    error = gateway.post("/v1/chat", body).json["error"]
+    assert error["message"] == "there is no model 'M'; did you mean `m`? (GET /v1/models lists all)"
+
+
+def test_a_request_without_a_model_is_told_which_there_are() -> None:
+    rows = {name: {"upstreams": ["local"]} for name in ("a", "b")}
+    with Running({**SERVER, "models": rows}) as gateway:
+        answer = gateway.post("/v1/chat", {"messages": [{"role": "user", "content": "Hi"}]})
+    assert (answer.status, answer.json["error"]["param"]) == (400, "model")
+    text = "`model` is required. Available models: a, b. (Set default_model in parley.toml to make it optional.)"
+    assert answer.json["error"]["message"] == text
 
 
 @pytest.mark.parametrize(("method", "path", "part"), [("POST", "/v1/chat", "chat"), ("GET", "/v1/models", "table")])

@@ -1,13 +1,17 @@
 """parley cache: what it says, what it deletes, and what it ends with."""
 
 import asyncio
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from app.cache.report import count_replies
 from app.cache.stores import open_store
 from app.cli import main
+from app.settings import load
+from typing_extensions import override
 
 from tests.inprocess import restored_logging
 from tests.redis_server import RedisServer
@@ -22,6 +26,12 @@ def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield
 
 
+def default_url() -> str:
+    url = load().cache.url
+    assert url is not None
+    return url
+
+
 def filled(url: str) -> None:
     async def fill() -> None:
         store = open_store(url)
@@ -34,10 +44,10 @@ def filled(url: str) -> None:
 
 
 def test_stats_tell_what_is_there_of_each_model_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
-    filled("sqlite:///parley/cache.db")
+    filled(default_url())
     assert main(["cache", "stats"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["cache:", str(Path("parley/cache.db").absolute())],
+        ["cache:", default_url().removeprefix("sqlite:///")],
         ["a", "1", "replies", "1,000", "bytes"],
         ["qwen3", "4", "replies", "4,000", "bytes"],
         ["all", "models", "5", "replies", "5,000", "bytes"],
@@ -46,22 +56,22 @@ def test_stats_tell_what_is_there_of_each_model_and_of_all(capsys: pytest.Captur
 
 @pytest.mark.parametrize(("model", "line"), [("qwen3", "qwen3 4 replies 4,000 bytes"), ("x", "x 0 replies 0 bytes")])
 def test_stats_of_one_model_tell_only_that(model: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    filled("sqlite:///parley/cache.db")
+    filled(default_url())
     assert main(["cache", "stats", "--model", model]) == 0
     assert [" ".join(one.split()) for one in capsys.readouterr().out.splitlines()[1:]] == [line]
 
 
 def test_purge_deletes_what_is_of_a_model_and_then_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    filled("sqlite:///parley/cache.db")
-    assert main(["cache", "purge", "--model", "qwen3"]) == 0
-    assert main(["cache", "purge"]) == 0
+    filled(default_url())
+    assert main(["cache", "purge", "--model", "qwen3", "--yes"]) == 0
+    assert main(["cache", "purge", "--yes"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["4", "1"]
 
 
 def test_the_cache_of_a_named_file_is_meant(shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
     filled(shared_redis.url)
     Path("other.toml").write_text(f'[cache]\nurl = "{shared_redis.url}"')
-    assert main(["cache", "purge", "--config", "other.toml"]) == 0
+    assert main(["cache", "purge", "--yes", "--config", "other.toml"]) == 0
     assert capsys.readouterr().out == f"5 replies deleted from the cache: redis at 127.0.0.1:{shared_redis.port}\n"
 
 
@@ -78,3 +88,35 @@ def test_trouble_is_told_and_no_password(own_redis: RedisServer, capsys: pytest.
     assert main(["cache", "stats"]) == 1
     said = capsys.readouterr()
     assert said.err.startswith("parley: redis: ") and "s3cret" not in said.err + said.out
+
+
+class Terminal(io.StringIO):
+    """Standard input with a person at it."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 1), ("YES\n", 1), ("n\n", 5), ("\n", 5), ("", 5), ("all\n", 5)])
+def test_purge_deletes_only_after_a_yes(
+    answer: str, left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled(default_url())
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    assert main(["cache", "purge", "--model", "qwen3"]) == (0 if left == 1 else 1)
+    said = capsys.readouterr()
+    place = default_url().removeprefix("sqlite:///")
+    assert said.err.startswith(f"Delete 4 replies from the cache: {place}? [y/N] ")
+    assert ("nothing was deleted" in said.err) == (left == 5)
+    assert asyncio.run(count_replies(default_url())) == left
+
+
+def test_purge_without_a_terminal_wants_a_yes_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled(default_url())
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(["cache", "purge"]) == 2
+    assert "say --yes" in capsys.readouterr().err
+    assert asyncio.run(count_replies(default_url())) == 5

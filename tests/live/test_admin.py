@@ -137,7 +137,7 @@ async def test_the_command_line_sees_and_purges_what_a_gateway_keeps_in_a_file_w
         _, told = await admin(gateway, "GET", **KEY)
         rows = [(row[0], row[1], int(row[3].replace(",", ""))) for row in (await parley("stats"))[1:-1]]
         assert rows == [(name, str(row["entries"]), row["bytes"]) for name, row in told["models"].items()]
-        assert (await parley("purge", "--model", "a"))[0][0] == "2"
+        assert (await parley("purge", "--yes", "--model", "a"))[0][0] == "2"
         assert [await replied(gateway, *one) for one in [("a", 1), ("b", 1)]] == ["miss", "hit"]
-        assert (await parley("purge"))[0][0] == "2"
+        assert (await parley("purge", "--yes"))[0][0] == "2"
         assert await replied(gateway, "b", 1) == "miss"

@@ -47,7 +47,7 @@ async def test_equal_requests_in_every_way_of_telling_are_one_call() -> None:
     async with ScriptedServer(Reply([say("a"), gate, say("b"), end(), DONE], chunked=True)) as upstream:
         async with caching(upstream) as gateway:
             ways: list[Json] = [{}, {"stream_mode": "snapshot"}, {"stream": False}, {"reply_format": "openai"}]
-            ways.append({"path": "/v1/chat/completions"})
+            ways.append({"path": "/v1/chat/completions", "cache": {"mode": "on"}})
             asking = [asyncio.ensure_future(gateway.ask(**way)) for way in ways]
             await eventually(lambda: len(gateway.gateway.desk.active) == len(ways))
             gate.set()

@@ -115,7 +115,10 @@ async def test_a_client_that_is_cut_off_behind_any_frame_gets_the_others(mode: s
                     got, id_ = await first_frames(caller, count), reply_id(caller)
                 await known(other, id_)
                 async with asyncio.timeout(5), calling(other.address) as caller:
-                    assert await come_back(caller, id_, count) == 200
+                    status = await come_back(caller, id_, count)
+                    if status == 204 and count == len(whole):
+                        return
+                    assert status == 200
                     # What came before is told while the model still waits.
                     got += await first_frames(caller, max(0, early - count))
                     gated.open()

@@ -25,7 +25,7 @@ class Way:
     body: Json
 
     async def ask(self, gateway: Asker, **body: Any) -> Answer:
-        return await gateway.ask(path=self.path, headers=REQUEST, **self.body, **body)
+        return await gateway.ask(path=self.path, headers=REQUEST, **{**self.body, **body})
 
 
 def _ways() -> Iterator[Way]:
@@ -33,9 +33,9 @@ def _ways() -> Iterator[Way]:
         for mode in ("delta", "snapshot"):
             yield Way(f"{name} {mode}", "/v1/chat", {"reply_format": name, "stream": True, "stream_mode": mode})
         yield Way(f"{name} whole", "/v1/chat", {"reply_format": name, "stream": False})
-    face = "/v1/chat/completions"
-    yield Way("completions stream", face, {"stream": True, "stream_options": {"include_usage": True}})
-    yield Way("completions whole", face, {"stream": False})
+    face, cached = "/v1/chat/completions", {"cache": {"mode": "on"}}
+    yield Way("completions stream", face, {"stream": True, "stream_options": {"include_usage": True}, **cached})
+    yield Way("completions whole", face, {"stream": False, **cached})
 
 
 WAYS = list(_ways())

@@ -152,7 +152,7 @@ def test_results_of_two_runs_follow_their_own_calls() -> None:
     assert [message.get("tool_call_id", message["role"]) for message in got] == ["user", "assistant", "b", "a", "user"]
 
 
-NOBODY = "no call before it is answered by this result"
+NOBODY = "tool result for function"
 SECOND = "a second result for the call 'a'"
 
 

@@ -84,7 +84,7 @@ def read(given: Sequence[Json], head: Message) -> list[Message]:
 def _own(block: Json, head: Message, path: str) -> list[Message]:
     """A block that is a piece by itself."""
     if block["type"] == "tool_use":
-        return [replace(head, parts=(ToolCall(block["name"], _arguments(block), block.get("id") or None),))]
+        return [replace(head, parts=(ToolCall(block["name"], _arguments(block), block.get("id") or None, path=path),))]
     if block["type"] == "tool_result":
         content = output(block.get("output"), f"{path}.output")
         result = ToolResult(content, block.get("name") or None, block.get("id") or None)

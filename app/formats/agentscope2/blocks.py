@@ -79,7 +79,7 @@ def _own(block: Json, head: Message, path: str) -> Message:
     if block["type"] == "thinking":
         return replace(head, parts=(Reasoning(block["thinking"]),))
     if block["type"] == "tool_call":
-        return replace(head, parts=(ToolCall(block["name"], block["input"], block.get("id") or None),))
+        return replace(head, parts=(ToolCall(block["name"], block["input"], block.get("id") or None, path=path),))
     if block["type"] == "hint":
         parts = _items(block["hint"], f"{path}.hint")
         hint = {"source": block["source"]} if block.get("source") else {}

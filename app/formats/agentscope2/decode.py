@@ -25,7 +25,7 @@ def decode(messages: list[Any], options: Options) -> Decoded:
     try:
         wire = _messages.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, messages, "messages"))
+        return Decoded((), violations(error, messages, "messages", Messages))
     wrong = [one for number, item in enumerate(messages) for one in _misplaced(item, f"messages[{number}]")]
     if wrong:
         return Decoded((), wrong)

@@ -22,7 +22,7 @@ def _decode(messages: list[Any], options: Options) -> Decoded:
     try:
         items = all_items.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, messages, "messages"))
+        return Decoded((), violations(error, messages, "messages", AutogenMessages))
     return Decoded(*decode(items, messages, options.agent))
 
 

@@ -112,7 +112,8 @@ def _rebuilt(item: ToolCallSummaryMessage, verdict: Verdict, path: str) -> list[
 
 
 def _call(call: FunctionCall, source: str, path: str) -> Message:
-    return Message("assistant", (ToolCall(call.name, call.arguments, call.id or None),), source or None, path=path)
+    part = ToolCall(call.name, call.arguments, call.id or None, path=path)
+    return Message("assistant", (part,), source or None, path=path)
 
 
 def _result(result: FunctionExecutionResult, path: str) -> Message:

@@ -20,7 +20,7 @@ def _decode(messages: list[Any], options: Options) -> Decoded:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, messages, "messages"))
+        return Decoded((), violations(error, messages, "messages", OpenAIMessages))
     return Decoded(*decode(wire))
 
 

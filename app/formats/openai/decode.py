@@ -56,7 +56,7 @@ class _Decoding:
         elif reasoning:
             self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
         parts += said
-        parts += self._calls(item)
+        parts += self._calls(item, path)
         extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
         if item.extra_content and role == "assistant":
             extra["extra_content"] = item.extra_content
@@ -70,10 +70,12 @@ class _Decoding:
     def _unread(self, value: Any, path: str, what: str) -> None:
         self.warnings += (f"{place} is not a field of {what} and was ignored" for place in unknown_keys(value, path))
 
-    def _calls(self, item: wire.OpenAIMessage) -> list[ToolCall]:
+    def _calls(self, item: wire.OpenAIMessage, path: str) -> list[ToolCall]:
         calls = [
-            ToolCall(call.function.name, call.function.arguments, call.id, _opaque(call))
-            for call in item.tool_calls or ()
+            ToolCall(
+                call.function.name, call.function.arguments, call.id, _opaque(call), path=f"{path}.tool_calls[{place}]"
+            )
+            for place, call in enumerate(item.tool_calls or ())
         ]
         if item.function_call is not None:
             calls.append(ToolCall(item.function_call.name, item.function_call.arguments))

@@ -25,7 +25,7 @@ def _decode(messages: list[Any], options: Options) -> Decoded:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        found = violations(error, messages, "messages")
+        found = violations(error, messages, "messages", QwenMessages)
         _, more, warnings = decode([_sound(message) for message in messages])
         return Decoded((), [*found, *more], warnings)
     return Decoded(*decode(wire))

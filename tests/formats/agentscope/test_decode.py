@@ -223,4 +223,4 @@ def test_an_empty_message_is_one_without_parts() -> None:
 
 @pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 def test_an_empty_list_is_refused(form: Format) -> None:
-    assert refused(form) == [("messages", "List should have at least 1 item after validation, not 0")]
+    assert refused(form) == [("messages", "must not be empty")]
