@@ -8,7 +8,7 @@ from typing import Any
 
 from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
 from app.demo.arguments import fill_schema, find_details
-from app.demo.request import RESULT_ROLES, AnswerFormat, DemoMessage, DemoRequest, Question, strip_field_list
+from app.demo.request import AnswerFormat, DemoMessage, DemoRequest, Question, strip_field_list
 from app.demo.tool_choice import choose_calls
 
 Delta = ReasoningDelta | TextDelta | CallDelta
@@ -64,9 +64,9 @@ def split_tokens(text: str) -> list[str]:
 def _compose(question: Question) -> DemoReply:
     request = question.body
     asked = next((each for each in reversed(request.messages) if each.role == "user"), DemoMessage(role="user"))
-    last = request.messages[-1].role
-    results = _read_results(request) if last in RESULT_ROLES else ""
-    calls = choose_calls(request, results or asked.text) if results or last == "user" else []
+    last = request.messages[-1]
+    results = _read_results(request) if last.is_result else ""
+    calls = choose_calls(request, results or asked.text) if results or last.role == "user" else []
     quote = _shorten(asked.text, _MAX_QUOTED)
     if calls:
         names = ", ".join(dict.fromkeys(name for name, _ in calls))
@@ -103,7 +103,7 @@ def _read_results(request: DemoRequest) -> str:
     names = {call.id: call.function.name for message in request.messages for call in message.tool_calls}
     sentences: list[str] = []
     for message in reversed(request.messages):
-        if message.role not in RESULT_ROLES:
+        if not message.is_result:
             break
         name = names.get(message.tool_call_id) or message.name or message.tool_call_id
         sentences.insert(0, RESULT.format(name=name, text=_shorten(message.text, _MAX_RESULT)))

@@ -98,6 +98,11 @@ class DemoMessage(BodyObject):
         return "\n".join(part.text for part in self.content if part.type == "text")
 
     @property
+    def is_result(self) -> bool:
+        """Whether it is a tool's result, also one that an agent writes as the user's text (smolagents, ReAct)."""
+        return self.role in RESULT_ROLES or (self.role == "user" and self.text.startswith("Observation:"))
+
+    @property
     def media_types(self) -> list[str]:
         parts = [] if isinstance(self.content, str) else self.content
         return [part.media_type for part in parts if part.type != "text"]

@@ -14,7 +14,7 @@ from app.demo.arguments import (
     is_name_parameter,
     read_properties,
 )
-from app.demo.request import RESULT_ROLES, DemoFunction, DemoRequest
+from app.demo.request import DemoFunction, DemoRequest
 
 _WORD = re.compile(r"[^\W\d_]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -29,7 +29,7 @@ def choose_calls(request: DemoRequest, text: str) -> list[tuple[str, str]]:
     """Name and JSON arguments of each call, in order. `text` is the question, or the results that came last."""
     if request.tool_choice == "none" or not request.functions:
         return []
-    if request.messages[-1].role in RESULT_ROLES:
+    if request.messages[-1].is_result:
         return [(tool.name, _write_arguments(tool, Details(text))) for tool in _choose_next(request)]
     details = find_details(text)
     tools = _choose_tools(request, text)
@@ -51,8 +51,10 @@ def _choose_tools(request: DemoRequest, question: str) -> list[DemoFunction]:
 
 def _choose_next(request: DemoRequest) -> list[DemoFunction]:
     """After results, where a call is demanded: one not called yet (`final_answer` of an agent), or else the last."""
+    said = " ".join(message.text for message in request.messages if message.role == "assistant")
     called = {call.function.name for message in request.messages for call in message.tool_calls}
-    others = [tool for tool in request.functions if tool.name not in called] or request.functions[-1:]
+    uncalled = [tool for tool in request.functions if tool.name not in called and f"'{tool.name}'" not in said]
+    others = uncalled or request.functions[-1:]
     return _find_demanded(request) or (others[:1] if request.tool_choice == "required" else [])
 
 

@@ -147,6 +147,18 @@ def test_a_call_that_is_demanded_after_results_is_of_a_function_not_called_yet_a
     assert (reply.content, reply.parsed_calls) == ("", [("final_answer", {"answer": REPORT})])
 
 
+def test_calls_and_results_that_an_agent_writes_as_text_are_read(converse):
+    final = tool("final_answer", "Provides a final answer", ["answer"], answer={})
+    history = [
+        {"role": "user", "content": "What is the weather in Paris?"},
+        {"role": "assistant", "content": "Calling tools:\n[{'function': {'name': 'get_weather', 'arguments': {}}}]"},
+        {"role": "user", "content": "Observation:\nThe weather is sunny"},
+    ]
+    ((name, arguments),) = converse(history, tools=[WEATHER, final], tool_choice="required").parsed_calls
+    assert name == "final_answer"
+    assert "The weather is sunny" in arguments["answer"]
+
+
 def test_media_are_known_by_their_type_alone(ask):
     reply = ask(
         [
