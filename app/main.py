@@ -30,7 +30,7 @@ from app.api.shelf import Shelf
 from app.cache import Apply, Cache, Rules
 from app.cache.addresses import RedisAt, parse_address
 from app.cache.stores import Limits, open_store
-from app.demo.runner import DemoServer
+from app.demo.server import DemoServer
 from app.documents import DocumentLimits, Workshop
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.fetch import Fetcher, FetchLimits

@@ -24,9 +24,33 @@ holds both times. The programs are in `interop/clients` and `interop/node`, the 
 """
 
 
-def written(outcomes: list[Outcome]) -> None:
+def write_all(outcomes: list[Outcome]) -> None:
     """Puts the section into the page, in place of the one that is there."""
     PAGE.write_text(with_section(PAGE.read_text("utf-8"), "\n".join(_lines(outcomes))), "utf-8")
+
+
+def write_some(outcomes: list[Outcome]) -> None:
+    """Replaces what the section has about the clients of the outcomes, and leaves it about the others."""
+    page = PAGE.read_text("utf-8")
+    PAGE.write_text(with_section(page, merge_sections(kept(page), "\n".join(_lines(outcomes)))), "utf-8")
+
+
+def merge_sections(old: str, new: str) -> str:
+    """The new section with the clients of the old one that it does not have, the old ones first in their order."""
+    if not old.strip():
+        return new
+    _, old_rows, old_blocks = _split_section(old)
+    head, new_rows, new_blocks = _split_section(new)
+    rows, blocks = {**old_rows, **new_rows}, {**old_blocks, **new_blocks}
+    return "\n".join([head, *rows.values()]) + "\n" + "".join(f"\n### {text.strip()}\n" for text in blocks.values())
+
+
+def _split_section(section: str) -> tuple[str, dict[str, str], dict[str, str]]:
+    """What stands before the first row, the rows by client, and the parts by client."""
+    start, *blocks = section.strip().split("\n### ")
+    head, line, rows = start.partition("\n|---|---|---|---|---|---|\n")
+    by_title = {row.split("|")[1].strip(): row for row in rows.strip().splitlines()}
+    return head + line.rstrip("\n"), by_title, {block.partition("\n")[0].strip(): block for block in blocks}
 
 
 def with_section(page: str, section: str) -> str:

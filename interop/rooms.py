@@ -60,8 +60,8 @@ async def furnish(client: Client) -> None:
             await _done(command, client.room)
         stamp.write_text(wanted, "utf-8")
     if client.node:
-        target = client.room / Path(client.program).name
-        target.write_bytes((HERE / client.program).read_bytes())
+        for source in (HERE / client.program, HERE / "node" / "checks.mjs"):
+            (client.room / source.name).write_bytes(source.read_bytes())
 
 
 def _python(client: Client) -> list[list[str]]:

@@ -1,1 +1,1 @@
-"""The demonstration room: a small, deterministic model server that Parley talks to when no real one is configured."""
+"""The demo model: a small, deterministic model server that Parley talks to when no real one is configured."""

@@ -1,180 +1,306 @@
-"""Reads the body of an OpenAI chat completion request, and says what is wrong with one that cannot be read."""
+"""Reads the body of an OpenAI chat completion request, and what prompts ask for in words.
+
+Some clients send no `tools` or schema but write them into the prompt: the nous prompt of Qwen-Agent (functions in
+`<tools>`), the JSON modes of instructor (a JSON schema in a message), the adapters of dspy (a list of fields).
+"""
 
 import hashlib
 import json
 import mimetypes
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from app.demo.fields import Fields, parse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_NOT_HASHED = ("stream", "stream_options")  # a streamed and a whole reply say the same
+RESULT_ROLES = ("tool", "function")
+_NOT_HASHED = ("stream", "stream_options")  # a streamed and a whole reply are equal
+
+_TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
+_DEMAND = re.compile(r"You must call (?:the function (.+?)|at least one of the functions) in this reply")
+_CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
+_RESULT = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
+_FIELDS_WANTED = re.compile(
+    r"Respond with (?:the corresponding output fields|a JSON object)[^`]* fields?[^`]*(`.*)", re.S
+)
+_FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
+_PYTHON_TYPES = {"": "string", "str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_MAX_SCHEMA_SEARCHES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
+class MalformedRequest(Exception):
+    """The request cannot be read; `param` is the path of the field."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One message, as far as the demonstration model understands it."""
+class BodyObject(BaseModel):
+    """One JSON object of the body. Null counts as absent, and unknown keys are ignored."""
 
-    role: str
-    text: str
-    media: tuple[str, ...] = ()
-    """Media types of the parts that are not text, such as `image/png`."""
-    calls: tuple[tuple[str, str], ...] = ()
-    """Id and name of each call that an assistant made."""
-    call_id: str = ""
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, value: Any) -> Any:
+        return {key: each for key, each in value.items() if each is not None} if isinstance(value, dict) else value
+
+
+class DemoFunction(BodyObject):
+    name: str = Field(min_length=1)
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class DemoTool(BodyObject):
+    type: Literal["function"] = "function"
+    function: DemoFunction
+
+
+class DemoCall(BodyObject):
+    id: str = ""
+    function: DemoFunction
+
+
+class DemoPart(BodyObject):
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str = ""
+
+    @property
+    def media_type(self) -> str:
+        """Such as `image/png`, or `image/*`."""
+        family = self.type.removeprefix("input_").removesuffix("_url")
+        value = (self.model_extra or {}).get(self.type)
+        url = value.get("url") if isinstance(value, dict) else value
+        if not isinstance(url, str):
+            return f"{family}/*"
+        if url.startswith("data:"):
+            return url[5:100].partition(",")[0].partition(";")[0] or f"{family}/*"
+        return mimetypes.guess_type(url.partition("?")[0])[0] or f"{family}/*"
+
+
+class DemoMessage(BodyObject):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[DemoPart] = ""
+    tool_calls: list[DemoCall] = []
+    tool_call_id: str = ""
     name: str = ""
 
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if part.type == "text")
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    model: str
-    turns: tuple[Turn, ...]
-    fingerprint: str
-    tools: tuple[Tool, ...] = ()
-    tool_choice: str = "auto"
-    """`auto`, `none` or `required`."""
-    named_tool: str | None = None
-    parallel: bool = True
-    thinking: bool = True
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    wants_json: bool = False
-    schema: Mapping[str, Any] | None = None
-    stream: bool = False
+    @property
+    def is_result(self) -> bool:
+        """Whether it is a tool's result, also one that an agent writes as the user's text (smolagents, ReAct)."""
+        return self.role in RESULT_ROLES or (self.role == "user" and self.text.startswith("Observation:"))
+
+    @property
+    def media_types(self) -> list[str]:
+        parts = [] if isinstance(self.content, str) else self.content
+        return [part.media_type for part in parts if part.type != "text"]
+
+
+class JsonSchemaFormat(BodyObject):
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+
+
+class ResponseFormat(BodyObject):
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: JsonSchemaFormat | None = None
+
+
+class TemplateArguments(BodyObject):
+    enable_thinking: bool = True
+
+
+class StreamOptions(BodyObject):
     include_usage: bool = False
 
 
-def read(body: bytes) -> Request:
-    """Raises: Refused."""
-    fields = Fields(parse(body))
-    tools = tuple(_tool(each) for each in fields.each("tools"))
-    choice, named = _tool_choice(fields, tools)
-    form = fields.inner("response_format")
-    if fields.get("n", int, 1) != 1:
-        raise fields.refuse("n", "must be 1: the demonstration model gives one choice.")
-    return Request(
-        model=fields.need("model", str),
-        turns=_turns(fields),
-        fingerprint=_fingerprint(fields.values),
-        tools=tools,
-        tool_choice=choice,
-        named_tool=named,
-        parallel=fields.get("parallel_tool_calls", bool, True),
-        thinking=_thinking(fields),
-        max_tokens=_max_tokens(fields),
-        stop=_stop(fields),
-        wants_json=_wants_json(form),
-        schema=form.inner("json_schema").get("schema", dict, None),
-        stream=fields.get("stream", bool, False),
-        include_usage=fields.inner("stream_options").get("include_usage", bool, False),
-    )
+class DemoRequest(BodyObject):
+    model: str = Field(min_length=1)
+    messages: list[DemoMessage] = Field(min_length=1)
+    tools: list[DemoTool] = []
+    tool_choice: Literal["auto", "none", "required"] | DemoTool = "auto"
+    parallel_tool_calls: bool = True
+    response_format: ResponseFormat = ResponseFormat()
+    stop: str | list[str] = []
+    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1)
+    n: Literal[1] = 1
+    enable_thinking: bool = True
+    chat_template_kwargs: TemplateArguments = TemplateArguments()
+    stream: bool = False
+    stream_options: StreamOptions = StreamOptions()
+
+    @property
+    def functions(self) -> list[DemoFunction]:
+        return [tool.function for tool in self.tools]
+
+    @property
+    def demanded_name(self) -> str | None:
+        return self.tool_choice.function.name if isinstance(self.tool_choice, DemoTool) else None
 
 
-def _fingerprint(body: Mapping[str, Any]) -> str:
-    hashed = {key: value for key, value in body.items() if key not in _NOT_HASHED}
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    kind: Literal["text", "json", "json_block", "sections"] = "text"
+    """`json_block`: JSON in a Markdown code block. `sections`: one `[[ ## name ## ]]` heading for each property."""
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request together with what its prompts ask for in words."""
+
+    body: DemoRequest
+    fingerprint: str
+    """The same for requests that get the same reply."""
+    prompted_tools: bool
+    """The tools stand in the prompt, and calls are to be written as text."""
+    answer_format: AnswerFormat
+    prompt_tokens: int
+
+
+def read_request(content: bytes) -> Question:
+    """Raises: MalformedRequest."""
+    try:
+        body = DemoRequest.model_validate_json(content)
+    except ValidationError as exc:
+        raise _describe(exc) from None
+    if body.tool_choice == "required" and not body.tools:
+        raise MalformedRequest("'tool_choice' is 'required', but no tools are offered.", "tool_choice")
+    if body.demanded_name and body.demanded_name not in {function.name for function in body.functions}:
+        raise MalformedRequest("'tool_choice' names a function that is not among the tools.", "tool_choice")
+    for at, message in enumerate(body.messages):
+        if message.role == "tool" and not message.tool_call_id:
+            path = f"messages[{at}].tool_call_id"
+            raise MalformedRequest(f"'{path}' is required.", path)
+    prompted = None if body.tools else _read_prompted_tools(body)
+    asked = prompted or body
+    tokens = sum(len(message.text) // 4 + 4 for message in body.messages)
+    return Question(asked, _hash_body(content), prompted is not None, _read_answer_format(asked), tokens)
+
+
+def _describe(errors: ValidationError) -> MalformedRequest:
+    """The error with the longest path: the others are of alternatives that were not meant."""
+    error = max(errors.errors(include_url=False, include_input=False), key=lambda error: len(error["loc"]))
+    path = ""
+    for step in error["loc"]:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif step.islower() and step.replace("_", "").isalpha() and step not in ("str", "literal"):
+            path += f".{step}" if path else step
+    return MalformedRequest(f"'{path or 'body'}': {error['msg']}.", path or None)
+
+
+def _hash_body(content: bytes) -> str:
+    hashed = {key: value for key, value in json.loads(content).items() if key not in _NOT_HASHED}
     return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
 
-def _turns(fields: Fields) -> tuple[Turn, ...]:
-    turns = tuple(_turn(each) for each in fields.each("messages"))
-    if not turns:
-        raise fields.refuse("messages", "must hold at least one message.")
-    return turns
+def strip_field_list(text: str) -> str:
+    """The text without the list of fields that dspy puts at its end."""
+    wanted = _FIELDS_WANTED.search(text)
+    return text[: wanted.start()] if wanted else text
 
 
-def _turn(message: Fields) -> Turn:
-    role = message.need("role", str)
-    if role not in ROLES:
-        raise message.refuse("role", f"must be one of {', '.join(ROLES)}.")
-    calls = tuple(
-        (call.get("id", str, ""), call.inner("function").need("name", str)) for call in message.each("tool_calls")
-    )
-    text, media = _content(message)
-    call_id = message.need("tool_call_id", str) if role == "tool" else ""
-    return Turn(role, text, media, calls, call_id, message.get("name", str, ""))
+def _read_prompted_tools(body: DemoRequest) -> DemoRequest | None:
+    """The request as it would be with `tools`; None where the prompt explains no functions."""
+    systems = (message.text for message in body.messages if message.role == "system")
+    prompt = next(filter(None, map(_TOOLS.search, systems)), None)
+    if prompt is None:
+        return None
+    tools = [tool for tool in map(_read_prompted_tool, prompt[1].splitlines()) if tool]
+    demand = _DEMAND.search(prompt.string, prompt.end())
+    named = [tool for tool in tools if demand and tool.function.name == demand[1]]
+    choice = named[0] if named else "required" if demand and tools else "auto"
+    messages = list(_read_prompted_calls(body.messages))
+    return body.model_copy(update={"tools": tools, "tool_choice": choice, "messages": messages})
 
 
-def _content(message: Fields) -> tuple[str, tuple[str, ...]]:
-    content = message.get("content", (str, list), "")
-    if isinstance(content, str):
-        return content, ()
-    texts: list[str] = []
-    media: list[str] = []
-    for part in message.each("content"):
-        kind = part.need("type", str)
-        if kind == "text":
-            texts.append(part.get("text", str, ""))
+def _read_prompted_tool(line: str) -> DemoTool | None:
+    try:
+        return DemoTool.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _read_prompted_calls(messages: Sequence[DemoMessage]) -> Iterator[DemoMessage]:
+    """Takes calls and results out of the text; results answer the calls before them in order."""
+    pending: list[DemoCall] = []
+    for message in messages:
+        if message.role == "assistant":
+            functions = (_read_prompted_call(text) for text in _CALL.findall(message.text))
+            pending = [DemoCall(id=str(at), function=function) for at, function in enumerate(functions) if function]
+            yield message.model_copy(update={"tool_calls": pending})
+        elif message.role == "user" and (results := _RESULT.findall(message.text)):
+            ids = [call.id for call in pending] + [""] * len(results)
+            for text, call_id in zip(results, ids, strict=False):
+                yield DemoMessage(role="tool", content=text, tool_call_id=call_id)
         else:
-            media.append(_media_type(kind, part.values.get(kind)))
-    return "\n".join(texts), tuple(media)
+            yield message
 
 
-def _media_type(kind: str, value: Any) -> str:
-    family = kind.removeprefix("input_").removesuffix("_url")
-    url = value.get("url") if isinstance(value, dict) else value
-    if not isinstance(url, str):
-        return f"{family}/*"
-    if url.startswith("data:"):
-        return url[5:100].partition(",")[0].partition(";")[0] or f"{family}/*"
-    return mimetypes.guess_type(url.partition("?")[0])[0] or f"{family}/*"
+def _read_prompted_call(text: str) -> DemoFunction | None:
+    try:
+        return DemoFunction.model_validate_json(text)
+    except ValidationError:
+        return None
 
 
-def _tool(entry: Fields) -> Tool:
-    if entry.get("type", str, "function") != "function":
-        raise entry.refuse("type", "must be 'function'.")
-    function = entry.inner("function")
-    return Tool(function.need("name", str), function.get("description", str, ""), function.get("parameters", dict, {}))
+def _read_answer_format(body: DemoRequest) -> AnswerFormat:
+    kind: Literal["text", "json"] = "text" if body.response_format.type == "text" else "json"
+    schema = body.response_format.json_schema.schema_ if body.response_format.json_schema else None
+    if schema is not None or body.tools:
+        return AnswerFormat(kind, schema)
+    texts = [message.text for message in body.messages if message.role in ("system", "developer", "user")]
+    if wanted := _FIELDS_WANTED.search(texts[-1] if texts else ""):
+        return AnswerFormat("sections" if "[[ ## " in wanted[1] else "json", _read_field_list(wanted[1], texts))
+    schema = next(filter(None, map(_find_schema, reversed(texts))), None)
+    if schema is None:
+        return AnswerFormat(kind)
+    in_block = kind == "text" and any("```json" in text for text in texts)
+    return AnswerFormat("json_block" if in_block else "json", schema)
 
 
-def _tool_choice(fields: Fields, tools: Sequence[Tool]) -> tuple[str, str | None]:
-    choice = fields.get("tool_choice", (str, dict), "auto")
-    if isinstance(choice, dict):
-        name = fields.inner("tool_choice").inner("function").need("name", str)
-        if name not in {tool.name for tool in tools}:
-            raise fields.refuse("tool_choice", "names a function that is not among the tools.")
-        return "required", name
-    if choice not in ("auto", "none", "required"):
-        raise fields.refuse("tool_choice", "must be 'auto', 'none', 'required' or name a function.")
-    if choice == "required" and not tools:
-        raise fields.refuse("tool_choice", "is 'required', but no tools are offered.")
-    return choice, None
+def _read_field_list(text: str, texts: Sequence[str]) -> dict[str, Any]:
+    """The schema of the fields that a prompt of dspy lists, each with a Python type unless it is a string."""
+    fields = {name: kind for name, kind in _FIELD.findall(text) if name != "completed"}
+    properties = {name: _read_python_type(name, kind, texts) for name, kind in fields.items()}
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _thinking(fields: Fields) -> bool:
-    default = fields.get("enable_thinking", bool, True)
-    return bool(fields.inner("chat_template_kwargs").get("enable_thinking", bool, default))
+def _read_python_type(name: str, kind: str, texts: Sequence[str]) -> dict[str, Any]:
+    if kind in _PYTHON_TYPES:
+        return {"type": _PYTHON_TYPES[kind]}
+    if kind.startswith("Literal["):
+        return {"enum": re.findall(r"['\"](.+?)['\"]", kind)}
+    if kind.startswith("list["):
+        return {"type": "array", "items": _read_python_type(name, kind[5:-1], texts)}
+    after = (text.partition(f"{{{name}}}")[2] for text in texts)  # a class: its schema follows "{name}"
+    return next(filter(None, map(_find_schema, after)), None) or {}
 
 
-def _max_tokens(fields: Fields) -> int | None:
-    for key in ("max_completion_tokens", "max_tokens"):
-        limit: int | None = fields.get(key, int, None)
-        if limit is None:
+def _find_schema(text: str) -> dict[str, Any] | None:
+    """The first JSON schema of an object or a list that stands in the text."""
+    at = -1
+    for _ in range(_MAX_SCHEMA_SEARCHES):
+        at = text.find("{", at + 1)
+        if at < 0:
+            return None
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError):
             continue
-        if limit < 1:
-            raise fields.refuse(key, "must be at least 1.")
-        return limit
+        if isinstance(value, dict) and isinstance(value.get("properties", value.get("items")), dict):
+            return value
     return None
-
-
-def _stop(fields: Fields) -> tuple[str, ...]:
-    stop = fields.get("stop", (str, list), [])
-    found = [stop] if isinstance(stop, str) else stop
-    if not all(isinstance(each, str) for each in found):
-        raise fields.refuse("stop", "must be a string or a list of strings.")
-    return tuple(each for each in found if each)
-
-
-def _wants_json(form: Fields) -> bool:
-    kind = form.get("type", str, "text")
-    if kind not in ("text", "json_object", "json_schema"):
-        raise form.refuse("type", "must be 'text', 'json_object' or 'json_schema'.")
-    return bool(kind != "text")

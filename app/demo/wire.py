@@ -4,90 +4,78 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from app.demo.brain import Called, Delta, Done, Said, Thought
-from app.demo.request import Request
-
-Json = dict[str, Any]
-
-
-def text(value: Json) -> str:
-    """JSON on one line; half a surrogate pair stays an escape, for it has no UTF-8."""
-    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return written.encode("utf-8", "backslashreplace").decode("utf-8")
+from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.demo.model import ReplyEvent
+from app.demo.request import Question
 
 
-def chunks(request: Request, deltas: Sequence[Delta], created: int) -> Iterator[Json]:
-    head = _head(request, "chat.completion.chunk", created)
-    yield {**head, "choices": [_choice({"role": "assistant", "content": ""})]}
-    for delta in deltas:
-        match delta:
-            case Thought():
-                yield {**head, "choices": [_choice({"reasoning_content": delta.text})]}
-            case Said():
-                yield {**head, "choices": [_choice({"content": delta.text})]}
-            case Called():
-                yield {**head, "choices": [_choice({"tool_calls": [_fragment(delta)]})]}
-            case Done():
-                yield {**head, "choices": [_choice({}, delta.reason)]}
-                if request.include_usage:
-                    yield {**head, "choices": [], "usage": _usage(delta)}
+def to_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def write_chunks(question: Question, events: Sequence[ReplyEvent], created: int) -> Iterator[dict[str, Any]]:
+    head = _write_head(question, "chat.completion.chunk", created)
+    yield {**head, "choices": [_write_choice({"role": "assistant", "content": ""})]}
+    for event in events:
+        match event:
+            case ReasoningDelta():
+                yield {**head, "choices": [_write_choice({"reasoning_content": event.text})]}
+            case TextDelta():
+                yield {**head, "choices": [_write_choice({"content": event.text})]}
+            case CallDelta():
+                yield {**head, "choices": [_write_choice({"tool_calls": [_write_call_delta(event)]})]}
+            case Finish():
+                yield {**head, "choices": [_write_choice({}, event.reason)]}
+                if question.body.stream_options.include_usage:
+                    yield {**head, "choices": [], "usage": event.usage}
             case _:
-                assert_never(delta)
+                assert_never(event)
 
 
-def completion(request: Request, deltas: Sequence[Delta], created: int) -> Json:
-    done = next(delta for delta in deltas if isinstance(delta, Done))
-    message: Json = {"role": "assistant", "content": "".join(each.text for each in deltas if isinstance(each, Said))}
-    thought = "".join(each.text for each in deltas if isinstance(each, Thought))
-    calls = _whole_calls([each for each in deltas if isinstance(each, Called)])
+def write_completion(question: Question, events: Sequence[ReplyEvent], created: int) -> dict[str, Any]:
+    finish = next(event for event in events if isinstance(event, Finish))
+    thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
+    content = "".join(event.text for event in events if isinstance(event, TextDelta))
+    calls = _assemble_calls([event for event in events if isinstance(event, CallDelta)])
+    message: dict[str, Any] = {"role": "assistant", "content": None if calls and not content else content}
     message |= {"reasoning_content": thought} if thought else {}
     message |= {"tool_calls": calls} if calls else {}
-    choice = {"index": 0, "message": message, "finish_reason": done.reason}
-    return {**_head(request, "chat.completion", created), "choices": [choice], "usage": _usage(done)}
+    choice = {"index": 0, "message": message, "finish_reason": finish.reason}
+    return {**_write_head(question, "chat.completion", created), "choices": [choice], "usage": finish.usage}
 
 
-def models() -> Json:
+def write_models() -> dict[str, Any]:
     model = {"id": "parley-demo", "object": "model", "created": 0, "owned_by": "parley"}
     return {"object": "list", "data": [model]}
 
 
-def error(
-    message: str, *, kind: str = "invalid_request_error", param: str | None = None, code: str | None = None
-) -> Json:
-    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+def write_error(message: str, param: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
 
 
-def _head(request: Request, kind: str, created: int) -> Json:
-    return {"id": f"chatcmpl-{request.fingerprint[:24]}", "object": kind, "created": created, "model": request.model}
+def _write_head(question: Question, kind: str, created: int) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{question.fingerprint[:24]}",
+        "object": kind,
+        "created": created,
+        "model": question.body.model,
+    }
 
 
-def _choice(delta: Json, reason: str | None = None) -> Json:
+def _write_choice(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
     return {"index": 0, "delta": delta, "finish_reason": reason}
 
 
-def _fragment(delta: Called) -> Json:
-    if delta.id:
-        return {
-            "index": delta.index,
-            "id": delta.id,
-            "type": "function",
-            "function": {"name": delta.name, "arguments": ""},
-        }
-    return {"index": delta.index, "function": {"arguments": delta.arguments}}
+def _write_call_delta(delta: CallDelta) -> dict[str, Any]:
+    if not delta.id:
+        return {"index": delta.index, "function": {"arguments": delta.arguments}}
+    function = {"name": delta.name, "arguments": delta.arguments}
+    return {"index": delta.index, "id": delta.id, "type": "function", "function": function}
 
 
-def _whole_calls(fragments: Sequence[Called]) -> list[Json]:
-    whole = []
-    for first in (each for each in fragments if each.id):
-        arguments = "".join(each.arguments for each in fragments if each.index == first.index)
-        whole.append({"id": first.id, "type": "function", "function": {"name": first.name, "arguments": arguments}})
-    return whole
-
-
-def _usage(done: Done) -> Json:
-    return {
-        "prompt_tokens": done.prompt_tokens,
-        "completion_tokens": done.completion_tokens,
-        "total_tokens": done.prompt_tokens + done.completion_tokens,
-        "completion_tokens_details": {"reasoning_tokens": done.reasoning_tokens},
-    }
+def _assemble_calls(deltas: Sequence[CallDelta]) -> list[dict[str, Any]]:
+    calls = []
+    for first in (delta for delta in deltas if delta.id):
+        arguments = "".join(delta.arguments for delta in deltas if delta.index == first.index)
+        calls.append({"id": first.id, "type": "function", "function": {"name": first.name, "arguments": arguments}})
+    return calls

@@ -3,20 +3,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from app.demo.brain import Called, Done, Said, Thought, think
-from app.demo.request import read
+from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.demo.model import think
+from app.demo.request import read_request
 
 
 class Reply:
-    """What a request got, put together."""
+    """The reply to one request, assembled."""
 
     def __init__(self, **body: Any) -> None:
-        self.deltas = think(read(json.dumps({"model": "parley-demo", **body}).encode()))
-        self.thought = "".join(each.text for each in self.deltas if isinstance(each, Thought))
-        self.content = "".join(each.text for each in self.deltas if isinstance(each, Said))
-        self.done = self.deltas[-1]
-        assert isinstance(self.done, Done)
-        called = [each for each in self.deltas if isinstance(each, Called)]
+        self.deltas = think(read_request(json.dumps({"model": "parley-demo", **body}).encode()))
+        self.thought = "".join(each.text for each in self.deltas if isinstance(each, ReasoningDelta))
+        self.content = "".join(each.text for each in self.deltas if isinstance(each, TextDelta))
+        self.finish = self.deltas[-1]
+        assert isinstance(self.finish, Finish)
+        called = [each for each in self.deltas if isinstance(each, CallDelta)]
         self.calls = [
             (first.name, "".join(each.arguments for each in called if each.index == first.index))
             for first in called
@@ -30,18 +31,18 @@ class Reply:
 
 @pytest.fixture
 def ask() -> Callable[..., Reply]:
-    def asked(question: Any, **body: Any) -> Reply:
+    def ask_question(question: Any, **body: Any) -> Reply:
         return Reply(messages=[{"role": "user", "content": question}], **body)
 
-    return asked
+    return ask_question
 
 
 @pytest.fixture
 def converse() -> Callable[..., Reply]:
-    def conversed(messages: list[dict[str, Any]], **body: Any) -> Reply:
+    def send_messages(messages: list[dict[str, Any]], **body: Any) -> Reply:
         return Reply(messages=messages, **body)
 
-    return conversed
+    return send_messages
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The demonstration model reads functions out of the prompt and says its calls as text."""
+"""The demo model reads functions from the prompt and writes its calls as text."""
 
 import json
 
@@ -18,14 +18,14 @@ def system(*lines: str) -> dict[str, str]:
     return {"role": "system", "content": "\n".join(["# Tools", "<tools>", *lines, "</tools>"])}
 
 
-def test_calls_are_said_as_text(converse):
+def test_calls_are_written_as_text(converse):
     reply = converse([system(*LINES), QUESTION])
     assert reply.content == "\n".join(["Let me check.", *CALLS])
     assert reply.calls == []
-    assert reply.done.reason == "stop"
+    assert reply.finish.reason == "stop"
 
 
-def test_results_are_told_by_the_names_of_their_calls(converse):
+def test_results_are_reported_with_the_names_of_their_calls(converse):
     results = "".join(f"<tool_response>\n{text}\n</tool_response>\n" for text in ("sunny", "12:00"))
     said = {"role": "assistant", "content": "\n".join(CALLS)}
     reply = converse([system(*LINES), QUESTION, said, {"role": "user", "content": results}])
@@ -33,26 +33,21 @@ def test_results_are_told_by_the_names_of_their_calls(converse):
     assert reply.content.endswith("get_time returned: 12:00")
 
 
-def test_more_results_than_calls_are_told_all_the_same(converse):
+def test_more_results_than_calls_are_all_reported(converse):
     reply = converse([system(*LINES), QUESTION, {"role": "user", "content": "<tool_response>\nr\n</tool_response>"}])
     assert reply.content.endswith("returned: r")
 
 
-@pytest.mark.parametrize("line", ["[]", "{", '{"function": 1}', ""])
-def test_what_is_no_function_is_passed_over(converse, line):
+@pytest.mark.parametrize("line", ["[]", "{", '{"function": 1}', '{"function": {"name": "f", "parameters": 1}}', ""])
+def test_a_line_that_is_no_function_is_ignored(converse, line):
     assert converse([system(line, LINES[0]), QUESTION]).content.endswith(CALLS[0])
-
-
-def test_parameters_that_are_none_are_none(converse):
-    line = '{"function": {"name": "get_weather", "parameters": 1}}'
-    assert '"name": "get_weather", "arguments": {}' in converse([system(line), QUESTION]).content
 
 
 def test_small_talk_calls_nothing(converse):
     assert "<tool_call>" not in converse([system(*LINES), {"role": "user", "content": "Hello"}]).content
 
 
-def test_tools_of_the_request_itself_win(converse):
+def test_tools_of_the_body_come_before_those_of_the_prompt(converse):
     tool = {"type": "function", "function": {"name": "get_time", "parameters": CITY}}
     reply = converse([system(LINES[0]), QUESTION], tools=[tool])
     assert [name for name, _ in reply.calls] == ["get_time"]

@@ -1,7 +1,7 @@
 """What `make interop` writes, and that nothing else of the page is touched."""
 
 import pytest
-from interop.page import PAGE, kept, with_section
+from interop.page import PAGE, kept, merge_sections, with_section
 from interop.rooms import HERE, Client, clients
 from interop.trying import Outcome, together
 
@@ -17,6 +17,19 @@ def test_a_section_replaces_the_one_before_and_nothing_else(page: str) -> None:
     assert second == first.replace("one", "two")
     assert (kept(second).strip(), kept(page)) == ("two", "")
     assert second.startswith(page.rstrip())
+
+
+def section(**clients: str) -> str:
+    rows = "".join(f"| {name} | `{text}` | 1 | 1 | – | – |\n" for name, text in clients.items())
+    blocks = "".join(f"\n### {name}\n\n| check | |\n|---|---|\n| {text} | pass |\n" for name, text in clients.items())
+    head = "| client | packages | checks | pass | client | FAIL |\n|---|---|---|---|---|---|"
+    return f"## Clients\n\n{head}\n{rows}{blocks}"
+
+
+def test_a_run_of_some_clients_replaces_what_the_section_has_about_them_and_keeps_the_others() -> None:
+    merged = merge_sections(section(a="1", b="2"), section(b="3", c="4"))
+    assert merged.strip() == section(a="1", b="3", c="4").strip()
+    assert merge_sections("", section(a="1")) == section(a="1")
 
 
 def test_the_section_of_the_page_outlives_the_rest_of_it() -> None:

@@ -1,13 +1,11 @@
-"""The demonstration model as a function: a request in, deltas out."""
+"""The demo model as a function: a request in, events out."""
 
 import json
 
 import pytest
-from app.demo.brain import Called, tokens
-from app.demo.fields import Refused
-from app.demo.language import detect
-from app.demo.phrases import PHRASES
-from app.demo.request import read
+from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.demo.model import ANSWER, split_tokens
+from app.demo.request import MalformedRequest, read_request
 
 
 def tool(name, description="", required=(), **properties):
@@ -26,45 +24,27 @@ WEATHER = tool(
 TIME = tool("get_time", "Current local time", ["city"], city=TEXT)
 ADD = tool("add", "", ["a", "b"], a={"type": "number"}, b={"type": "integer"})
 DISTANCE = tool("distance", "", ["origin", "destination"], origin=TEXT, destination=TEXT)
-PAINT = tool("image_gen", "AI painting service", ["prompt"], prompt=TEXT)
+PAINT = tool("image_gen", "Paint or draw a picture, such as a cat", ["prompt"], prompt=TEXT)
 SUM = tool("calculator", "", ["expression"], expression=TEXT)
 
+CALL = {"type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
 PARIS, TOKYO = ("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Tokyo"})
+ROME, NEW_YORK = ("get_weather", {"city": "Rome"}), ("get_weather", {"city": "New York"})
 
 
-@pytest.mark.parametrize(
-    ("question", "language"),
-    [
-        ("What is the capital of France?", "en"),
-        ("xyzzy", "en"),
-        ("", "en"),
-        ("法国的首都是哪里?", "zh"),
-        ("フランスの首都はどこですか?", "ja"),
-        ("프랑스의 수도는 어디인가요?", "ko"),
-        ("Какая столица Франции?", "ru"),
-        ("¿Cuál es la capital de Francia?", "es"),
-        ("Quelle est la capitale de la France ?", "fr"),
-        ("Was ist die Hauptstadt von Frankreich?", "de"),
-        ("Qual é a capital da França?", "pt"),
-        ("ما هي عاصمة فرنسا؟", "ar"),
-        ("What does 你好 mean in English?", "en"),
-        ("用Python写一个hello world程序", "zh"),
-    ],
-)
-def test_the_answer_is_in_the_language_of_the_question_and_quotes_it(ask, question, language):
-    assert detect(question) == language
+@pytest.mark.parametrize("question", ["What is the capital of France?", "", "法国的首都是哪里?", "ما هي عاصمة فرنسا؟"])
+def test_the_answer_quotes_the_question_and_says_how_to_connect_a_model(ask, question):
     reply = ask(question)
-    assert reply.content == PHRASES[language].answer.format(quote=question)
-    assert "Parley" in reply.content
+    assert reply.content == ANSWER.format(quote=question)
     assert "PARLEY_UPSTREAM_URL" in reply.content
-    assert reply.done.reason == "stop"
+    assert reply.finish.reason == "stop"
 
 
 def test_it_thinks_first_and_in_several_deltas(ask):
-    kinds = [delta.kind for delta in ask("Hello").deltas]
-    assert kinds == sorted(kinds, key=["thought", "said", "done"].index)
-    assert kinds.count("thought") > 3
-    assert kinds.count("said") > 3
+    kinds = [type(event) for event in ask("Hello").deltas]
+    assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, Finish].index)
+    assert kinds.count(ReasoningDelta) > 3
+    assert kinds.count(TextDelta) > 3
 
 
 @pytest.mark.parametrize("switch", [{"enable_thinking": False}, {"chat_template_kwargs": {"enable_thinking": False}}])
@@ -86,28 +66,6 @@ def test_it_does_not_think_when_told_so(ask, switch):
         ("What is the weather in New York?", [WEATHER], [("get_weather", {"city": "New York"})]),
         ("What is the weather in Paris, France?", [WEATHER], [("get_weather", {"city": "Paris, France"})]),
         (
-            "巴黎和东京的天气怎么样?",
-            [WEATHER, TIME],
-            [("get_weather", {"city": "巴黎"}), ("get_weather", {"city": "东京"})],
-        ),
-        ("在北京现在几点?", [WEATHER, TIME], [("get_time", {"city": "北京"})]),
-        ("パリと東京の天気は?", [WEATHER], [("get_weather", {"city": "パリ"}), ("get_weather", {"city": "東京"})]),
-        (
-            "파리와 도쿄의 날씨 어때?",
-            [WEATHER, TIME],
-            [("get_weather", {"city": "파리"}), ("get_weather", {"city": "도쿄"})],
-        ),
-        ("Какая погода в Токио?", [WEATHER, TIME], [("get_weather", {"city": "Токио"})]),
-        ("¿Qué tiempo hace en París?", [WEATHER, TIME], [("get_weather", {"city": "París"})]),
-        ("Quel temps fait-il à Paris ?", [WEATHER, TIME], [PARIS]),
-        ("Wie spät ist es in Berlin?", [WEATHER, TIME], [("get_time", {"city": "Berlin"})]),
-        ("Como está o tempo em Lisboa?", [WEATHER, TIME], [("get_weather", {"city": "Lisboa"})]),
-        (
-            "ما هو الطقس في باريس وطوكيو؟",
-            [WEATHER],
-            [("get_weather", {"city": "باريس"}), ("get_weather", {"city": "طوكيو"})],
-        ),
-        (
             "What is the weather in Paris, and what time is it there?",
             [WEATHER, TIME],
             [PARIS, ("get_time", {"city": "Paris"})],
@@ -124,27 +82,34 @@ def test_it_does_not_think_when_told_so(ask, switch):
         ),
         ("Add 3 and 4", [ADD, WEATHER], [("add", {"a": 3, "b": 4})]),
         ("What is (3 + 4) * 12?", [SUM, WEATHER], [("calculator", {"expression": "(3 + 4) * 12"})]),
-        ("画一只猫", [PAINT, WEATHER], [("image_gen", {"prompt": "画一只猫"})]),
+        ("Paint a cat", [PAINT, WEATHER], [("image_gen", {"prompt": "Paint a cat"})]),
+        ("weather in Paris, Rome and 'New York'", [WEATHER], [PARIS, ROME, NEW_YORK]),
+        ("Какая погода в Токио?", [WEATHER], [("get_weather", {"city": "Токио"})]),
         ("What is the capital of France?", [WEATHER], [("get_weather", {"city": "France"})]),
         ("Tell me a joke about cats", [WEATHER, TIME], []),
         ("Hello!", [WEATHER], []),
-        ("你好", [WEATHER], []),
     ],
 )
 def test_it_calls_the_functions_that_the_question_is_about(ask, question, tools, calls):
     reply = ask(question, tools=tools)
     assert reply.parsed_calls == calls
-    assert reply.done.reason == ("tool_calls" if calls else "stop")
+    assert reply.finish.reason == ("tool_calls" if calls else "stop")
 
 
-def test_before_a_call_it_says_a_sentence(ask):
+def test_before_a_call_that_nobody_demanded_it_writes_a_sentence(ask):
     reply = ask("weather in Paris", tools=[WEATHER])
     assert reply.content == "Let me check."
-    assert [each.kind for each in reply.deltas if each.kind != "thought"][:3] == ["said"] * 3
+    assert [type(event) for event in reply.deltas if not isinstance(event, ReasoningDelta)][:3] == [TextDelta] * 3
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_before_a_demanded_call_it_writes_nothing(ask, choice):
+    reply = ask("weather in Paris", tools=[WEATHER, TIME], tool_choice=choice)
+    assert (reply.content, reply.parsed_calls, reply.finish.reason) == ("", [PARIS], "tool_calls")
 
 
 def test_a_call_comes_as_its_name_first_and_then_fragments_of_its_arguments(ask):
-    called = [each for each in ask("weather in Paris and Rome", tools=[WEATHER]).deltas if isinstance(each, Called)]
+    called = [each for each in ask("weather in Paris and Rome", tools=[WEATHER]).deltas if isinstance(each, CallDelta)]
     for index in (0, 1):
         first, *rest = [each for each in called if each.index == index]
         assert (first.name, first.arguments) == ("get_weather", "")
@@ -162,21 +127,36 @@ def test_the_callers_choice_of_tools_is_obeyed(ask):
     assert [name for name, _ in ask("Hello", tools=[TIME, WEATHER], tool_choice="required").calls] == ["get_time"]
 
 
-def test_results_are_told_in_the_language_of_the_last_question(converse):
-    call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
-    reply = converse(
-        [
-            {"role": "user", "content": "Wie ist das Wetter in Paris?"},
-            {"role": "assistant", "content": None, "tool_calls": [call, {**call, "id": "c2"}]},
-            {"role": "tool", "tool_call_id": "c1", "content": "sunny, 21 degrees"},
-            {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "windy"}]},
-        ],
-        tools=[WEATHER],
-    )
-    assert reply.content == (
-        "Die Funktion get_weather lieferte: sunny, 21 degrees\nDie Funktion get_weather lieferte: windy"
-    )
-    assert reply.done.reason == "stop"
+RESULTS = [
+    {"role": "user", "content": "What is the weather in Paris?"},
+    {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": "c1"}, {**CALL, "id": "c2"}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "sunny, 21 degrees"},
+    {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "windy"}]},
+]
+REPORT = "The function get_weather returned: sunny, 21 degrees\nThe function get_weather returned: windy"
+
+
+def test_results_are_reported(converse):
+    reply = converse(RESULTS, tools=[WEATHER])
+    assert (reply.content, reply.calls, reply.finish.reason) == (REPORT, [], "stop")
+
+
+def test_a_call_that_is_demanded_after_results_is_of_a_function_not_called_yet_and_carries_them(converse):
+    final = tool("final_answer", "Provides a final answer", ["answer"], answer={})
+    reply = converse(RESULTS, tools=[WEATHER, final], tool_choice="required")
+    assert (reply.content, reply.parsed_calls) == ("", [("final_answer", {"answer": REPORT})])
+
+
+def test_calls_and_results_that_an_agent_writes_as_text_are_read(converse):
+    final = tool("final_answer", "Provides a final answer", ["answer"], answer={})
+    history = [
+        {"role": "user", "content": "What is the weather in Paris?"},
+        {"role": "assistant", "content": "Calling tools:\n[{'function': {'name': 'get_weather', 'arguments': {}}}]"},
+        {"role": "user", "content": "Observation:\nThe weather is sunny"},
+    ]
+    ((name, arguments),) = converse(history, tools=[WEATHER, final], tool_choice="required").parsed_calls
+    assert name == "final_answer"
+    assert "The weather is sunny" in arguments["answer"]
 
 
 def test_media_are_known_by_their_type_alone(ask):
@@ -194,15 +174,15 @@ def test_media_are_known_by_their_type_alone(ask):
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
 def test_a_small_limit_cuts_the_answer_and_is_never_passed(ask, most):
     whole, cut = ask("Hello"), ask("Hello", max_tokens=most)
-    assert cut.done.reason == "length"
-    assert cut.done.completion_tokens == len(cut.deltas) - 1 == most
+    assert cut.finish.reason == "length"
+    assert cut.finish.usage["completion_tokens"] == len(cut.deltas) - 1 == most
     assert cut.content
     assert whole.content.startswith(cut.content)
 
 
 def test_a_limit_can_cut_the_arguments_of_a_call(ask):
     reply = ask("weather in Paris", tools=[WEATHER], enable_thinking=False, max_completion_tokens=5)
-    assert reply.done.reason == "length"
+    assert reply.finish.reason == "length"
     assert reply.calls[0][0] == "get_weather"
     with pytest.raises(ValueError, match="Unterminated|Expecting"):
         json.loads(reply.calls[0][1])
@@ -211,7 +191,7 @@ def test_a_limit_can_cut_the_arguments_of_a_call(ask):
 def test_the_answer_ends_before_a_stop_string(ask):
     reply = ask("Hello", stop=["real answer", "demonstration"])
     assert reply.content == "I am Parley's built-in "
-    assert reply.done.reason == "stop"
+    assert reply.finish.reason == "stop"
 
 
 def test_json_is_answered_when_json_is_asked_for(ask):
@@ -225,16 +205,75 @@ def test_json_is_answered_when_json_is_asked_for(ask):
     assert "Paris" in json.loads(ask("In Paris", response_format={"type": "json_object"}).content)["answer"]
 
 
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 18}},
+    "required": ["name", "age"],
+}
+ANNA = {"name": "Anna", "age": 30}
+
+
+@pytest.mark.parametrize("form", [{}, {"response_format": {"type": "json_object"}}])
+def test_a_json_schema_in_the_prompt_is_followed(converse, form):
+    system = {
+        "role": "system",
+        "content": f"Parse into json that matches this json_schema:\n{json.dumps(PERSON)}\nNow.",
+    }
+    reply = converse([system, {"role": "user", "content": "I met Anna, who is 30 years old"}], **form)
+    assert json.loads(reply.content) == ANNA
+
+
+def test_a_code_block_that_the_prompt_asks_for_is_written_unless_the_body_asks_for_json(converse):
+    messages = [
+        {"role": "system", "content": f"json_schema: {json.dumps(PERSON)}"},
+        {"role": "user", "content": "Anna is 30. Return the correct JSON response within a ```json codeblock."},
+    ]
+    assert converse(messages).content == f"```json\n{json.dumps(ANNA)}\n```"
+    assert json.loads(converse(messages, response_format={"type": "json_object"}).content) == ANNA
+
+
+FIELDS = (
+    "Respond with the corresponding output fields, starting with the field `[[ ## name ## ]]`, then `[[ ## age ## ]]` "
+    "(must be formatted as a valid Python int), then `[[ ## mood ## ]]` (must be formatted as a valid Python "
+    "Literal['glad', 'sad']), and then ending with the marker for `[[ ## completed ## ]]`."
+)
+JSON_FIELDS = (
+    "Respond with a JSON object in the following order of fields: `name`, then `age` (must be formatted as a valid "
+    "Python int), then `pets` (must be formatted as a valid Python list[str]), then `place` (must be formatted as a "
+    "valid Python Place)."
+)
+
+
+def test_the_sections_that_dspy_asks_for_are_written(ask):
+    reply = ask(f"[[ ## question ## ]]\nI met Anna, who is 30 and sad\n\n{FIELDS}")
+    sections = "[[ ## name ## ]]\nAnna\n\n[[ ## age ## ]]\n30\n\n[[ ## mood ## ]]\nsad\n\n[[ ## completed ## ]]"
+    assert reply.content == sections
+
+
+def test_the_json_that_dspy_asks_for_has_its_fields_in_order(converse):
+    place = {"type": "object", "properties": {"floor": {"type": "integer"}}, "required": ["floor"]}
+    system = f"{{place}}  # note: the value you produce must adhere to the JSON schema: {json.dumps(place)}"
+    messages = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": f"I met Anna, who is 30. {JSON_FIELDS}"},
+    ]
+    reply = converse(messages, response_format={"type": "json_object"})
+    value = json.loads(reply.content)
+    assert list(value) == ["name", "age", "pets", "place"]
+    assert (value["name"], value["age"], value["place"]) == ("Anna", 30, {"floor": 1})
+    assert all(isinstance(pet, str) for pet in value["pets"])
+
+
 def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask):
     first, again, other = (ask(text, tools=[WEATHER]) for text in ("in Rome?", "in Rome?", "in Oslo?"))
     assert first.deltas == again.deltas
-    ids = [next(each.id for each in reply.deltas if isinstance(each, Called)) for reply in (first, other)]
+    ids = [next(each.id for each in reply.deltas if isinstance(each, CallDelta)) for reply in (first, other)]
     assert ids[0] != ids[1]
 
 
-@pytest.mark.parametrize("text", ["", " ", "a b  c\n\nd ", "你好世界,hello 世界", "\n\n", "naïve 🙂 ok"])
+@pytest.mark.parametrize("text", ["", " ", "a b  c\n\nd ", "你好世界" * 9, "\n\n", "naïve 🙂 ok"])
 def test_tokens_joined_are_the_text(text):
-    assert "".join(tokens(text)) == text
+    assert "".join(split_tokens(text)) == text
 
 
 USER = [{"role": "user", "content": "hi"}]
@@ -246,8 +285,6 @@ USER = [{"role": "user", "content": "hi"}]
         (b"", None),
         (b"\xff\xfe", None),
         (b"[]", None),
-        (b'{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":NaN}', None),
-        (b'{"seed":' + b"9" * 500 + b"}", None),
         (b"[" * 100_000, None),
         ({}, "model"),
         ({"model": 3, "messages": USER}, "model"),
@@ -259,20 +296,20 @@ USER = [{"role": "user", "content": "hi"}]
         ({"model": "m", "messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
         ({"model": "m", "messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type"),
         ({"model": "m", "messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
-        ({"model": "m", "messages": USER, "tools": [{"type": "function"}]}, "tools[0].function.name"),
+        ({"model": "m", "messages": USER, "tools": [{"type": "function"}]}, "tools[0].function"),
         ({"model": "m", "messages": USER, "tools": [{"type": "web"}]}, "tools[0].type"),
         ({"model": "m", "messages": USER, "tool_choice": "required"}, "tool_choice"),
         ({"model": "m", "messages": USER, "tool_choice": "sometimes"}, "tool_choice"),
         ({"model": "m", "messages": USER, "tool_choice": {"function": {"name": "x"}}}, "tool_choice"),
         ({"model": "m", "messages": USER, "max_tokens": 0}, "max_tokens"),
         ({"model": "m", "messages": USER, "max_tokens": True}, "max_tokens"),
-        ({"model": "m", "messages": USER, "stop": [1]}, "stop"),
+        ({"model": "m", "messages": USER, "stop": [1]}, "stop[0]"),
         ({"model": "m", "messages": USER, "n": 2}, "n"),
         ({"model": "m", "messages": USER, "stream": "yes"}, "stream"),
         ({"model": "m", "messages": USER, "response_format": {"type": "xml"}}, "response_format.type"),
     ],
 )
 def test_a_malformed_request_is_refused_under_the_name_of_the_field(body, param):
-    with pytest.raises(Refused) as refused:
-        read(body if isinstance(body, bytes) else json.dumps(body).encode())
-    assert refused.value.param == param
+    with pytest.raises(MalformedRequest) as malformed:
+        read_request(body if isinstance(body, bytes) else json.dumps(body).encode())
+    assert malformed.value.param == param

@@ -1,4 +1,4 @@
-"""The demonstration server over a real socket."""
+"""The demo server over a real socket."""
 
 import asyncio
 import json
@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 import uvicorn
-from app.demo.runner import DemoServer
-from app.demo.server import create_app
+from app.demo.server import DemoServer, create_app
 from sse_starlette.sse import AppStatus
 
 pytestmark = pytest.mark.anyio
@@ -89,12 +88,24 @@ async def test_a_malformed_request_is_a_400_in_the_shape_of_openai(base_url, bod
     assert response.json()["error"].keys() == {"message", "type", "param", "code"}
 
 
-async def test_half_a_surrogate_pair_comes_back_as_an_escape(base_url):
-    body = b'{"model":"m","messages":[{"role":"user","content":"x\\ud83d"}]}'
-    response = await post(base_url, body)
-    assert "x\ud83d" in response.json()["choices"][0]["message"]["content"]
-    streamed = await post(base_url, body.replace(b"{", b'{"stream":true,', 1))
-    assert "\\ud83d" in streamed.text
+@pytest.mark.parametrize("body", [
+    b'{"model":"m","messages":[{"role":"user","content":"x\\ud83d"}]}',
+    b'{"model":"m","seed":' + b"9" * 5000 + b',"messages":[{"role":"user","content":"x"}]}',
+])  # fmt: skip
+async def test_text_and_numbers_that_cannot_be_written_are_no_server_error(base_url, body):
+    assert (await post(base_url, body)).status_code in (200, 400)
+
+
+@pytest.mark.parametrize("schema", [
+    '{"type":"integer","minimum":1e400}', '{"type":"number","default":NaN}', '{"const":1e400}',
+    '{"type":"integer","maximum":-' + "9" * 400 + "}",
+])  # fmt: skip
+async def test_a_schema_of_hopeless_numbers_is_no_server_error(base_url, schema):
+    body = (
+        f'{{"model":"m","messages":[{{"role":"user","content":"x"}}],"response_format":{{"type":"json_schema",'
+        f'"json_schema":{{"schema":{schema}}}}}}}'
+    )
+    assert (await post(base_url, body.encode())).status_code in (200, 400)
 
 
 async def test_it_lists_itself_as_the_only_model_and_knows_no_other_place(base_url):

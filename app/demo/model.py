@@ -1,0 +1,152 @@
+"""The demo model itself: a request in, the events of its reply out. Equal requests get equal replies."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.demo.arguments import fill_schema, find_details
+from app.demo.request import AnswerFormat, DemoMessage, DemoRequest, Question, strip_field_list
+from app.demo.tool_choice import choose_calls
+
+Delta = ReasoningDelta | TextDelta | CallDelta
+ReplyEvent = Delta | Finish
+
+THOUGHT = "The user asks: “{quote}”. I am only a demonstration model, so I shall say so and repeat the question."
+THOUGHT_OF_CALL = "The user asks: “{quote}”. These functions can help: {names}."
+THOUGHT_OF_RESULT = "The functions have answered. I shall report what they returned."
+ANSWER = (
+    "I am Parley's built-in demonstration model, so this is not a real answer. You asked: “{quote}”. "
+    "To connect a real model, set PARLEY_UPSTREAM_URL to an OpenAI-compatible server or name one in parley.toml."
+)
+MEDIA = " I see {count} attachment(s), known to me only by media type: {types}."
+BEFORE_CALL = "Let me check."
+RESULT = "The function {name} returned: {text}"
+
+_MAX_QUOTED = 120
+_MAX_RESULT = 600
+_ARGUMENTS_PER_DELTA = 8
+_TOKEN = re.compile(r"\s*\S{1,24}|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReply:
+    thought: str
+    content: str
+    calls: tuple[tuple[str, str], ...] = ()
+    """Name and JSON arguments of each call."""
+
+
+def think(question: Question) -> list[ReplyEvent]:
+    """The last event is the only `Finish`. Each delta counts as one token."""
+    request, reply = question.body, _compose(question)
+    if question.prompted_tools:
+        reply = replace(reply, content=_write_prompted_calls(reply), calls=())
+    content, stopped = _cut_at_stop(reply.content, [request.stop] if isinstance(request.stop, str) else request.stop)
+    thinking = request.enable_thinking and request.chat_template_kwargs.enable_thinking
+    thoughts: list[Delta] = [ReasoningDelta(token) for token in split_tokens(reply.thought)] if thinking else []
+    answer: list[Delta] = [TextDelta(token) for token in split_tokens(content)]
+    answer += [] if stopped else _stream_calls(reply.calls, question.fingerprint)
+    deltas = _cut_at_limit(request.max_completion_tokens or request.max_tokens, thoughts, answer)
+    if len(deltas) < len(thoughts) + len(answer):
+        return [*deltas, Finish("length", _count_usage(question.prompt_tokens, deltas))]
+    called = reply.calls and not stopped
+    return [*deltas, Finish("tool_calls" if called else "stop", _count_usage(question.prompt_tokens, deltas))]
+
+
+def split_tokens(text: str) -> list[str]:
+    """Words with the space before them; joined they are the text."""
+    return _TOKEN.findall(text)
+
+
+def _compose(question: Question) -> DemoReply:
+    request = question.body
+    asked = next((each for each in reversed(request.messages) if each.role == "user"), DemoMessage(role="user"))
+    last = request.messages[-1]
+    results = _read_results(request) if last.is_result else ""
+    calls = choose_calls(request, results or asked.text) if results or last.role == "user" else []
+    quote = _shorten(asked.text, _MAX_QUOTED)
+    if calls:
+        names = ", ".join(dict.fromkeys(name for name, _ in calls))
+        before = BEFORE_CALL if request.tool_choice == "auto" else ""
+        return DemoReply(THOUGHT_OF_CALL.format(quote=quote, names=names), before, tuple(calls))
+    if results:
+        return DemoReply(THOUGHT_OF_RESULT, _format_answer(question.answer_format, results, asked.text))
+    answer = ANSWER.format(quote=quote)
+    if media := asked.media_types:
+        answer += MEDIA.format(count=len(media), types=", ".join(media))
+    return DemoReply(THOUGHT.format(quote=quote), _format_answer(question.answer_format, answer, asked.text))
+
+
+def _format_answer(wanted: AnswerFormat, answer: str, question: str) -> str:
+    """The answer in the form that the request asks for: text, JSON, or sections."""
+    if wanted.kind == "text":
+        return answer
+    value: Any = {"model": "parley-demo", "answer": answer}
+    if wanted.schema is not None:
+        value = fill_schema(wanted.schema, find_details(strip_field_list(question)))
+    if wanted.kind == "sections" and isinstance(value, Mapping):
+        sections = [f"[[ ## {name} ## ]]\n{_write_json(part)}" for name, part in value.items()]
+        return "\n\n".join([*sections, "[[ ## completed ## ]]"])
+    text = json.dumps(value, ensure_ascii=False)
+    return f"```json\n{text}\n```" if wanted.kind == "json_block" else text
+
+
+def _write_json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _read_results(request: DemoRequest) -> str:
+    """One sentence for each result since the last message of another kind."""
+    names = {call.id: call.function.name for message in request.messages for call in message.tool_calls}
+    sentences: list[str] = []
+    for message in reversed(request.messages):
+        if not message.is_result:
+            break
+        name = names.get(message.tool_call_id) or message.name or message.tool_call_id
+        sentences.insert(0, RESULT.format(name=name, text=_shorten(message.text, _MAX_RESULT)))
+    return "\n".join(sentences)
+
+
+def _shorten(text: str, most: int) -> str:
+    """On one line, and at most `most` characters."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _write_prompted_calls(reply: DemoReply) -> str:
+    """The text, and the calls as the nous prompt wants them."""
+    calls = (f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}' for name, arguments in reply.calls)
+    blocks = [f"<tool_call>\n{call}\n</tool_call>" for call in calls]
+    return "\n".join([reply.content, *blocks] if reply.content else blocks)
+
+
+def _cut_at_stop(content: str, stop: list[str]) -> tuple[str, bool]:
+    found = [content.find(word) for word in stop if word in content]
+    return (content[: min(found)], True) if found else (content, False)
+
+
+def _stream_calls(calls: tuple[tuple[str, str], ...], fingerprint: str) -> Iterator[CallDelta]:
+    for index, (name, arguments) in enumerate(calls):
+        yield CallDelta(index, "", f"call_{fingerprint[:22]}{index:02d}", name)
+        size = max(1, min(_ARGUMENTS_PER_DELTA, len(arguments) // 2))
+        yield from (CallDelta(index, arguments[at : at + size]) for at in range(0, len(arguments), size))
+
+
+def _cut_at_limit(most: int | None, thoughts: list[Delta], answer: list[Delta]) -> list[Delta]:
+    """A tight limit leaves at least half of itself for the answer."""
+    if most is None or len(thoughts) + len(answer) <= most:
+        return thoughts + answer
+    kept = thoughts[: max(most // 2, most - len(answer))]
+    return kept + answer[: most - len(kept)]
+
+
+def _count_usage(prompt: int, deltas: list[Delta]) -> dict[str, Any]:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": len(deltas),
+        "total_tokens": prompt + len(deltas),
+        "completion_tokens_details": {"reasoning_tokens": sum(isinstance(each, ReasoningDelta) for each in deltas)},
+    }
