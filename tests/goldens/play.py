@@ -117,7 +117,7 @@ async def _played(case: Json, server: ScriptedServer, cache: str) -> Outcome:
     app = create_app(settings)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://parley") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             response = await client.post("/v1/chat", json=_request(case))
     read = _read_events(response.text) if _streamed(response) else _read_whole(response.json())
     grown = tuple(read.grown.get(index, "") for index in sorted(read.completed))

@@ -208,7 +208,7 @@ async def test_a_bypassed_reply_is_resumed_while_it_comes(url: str) -> None:
             await lost.ask()
             await lost.head()
             id_ = lost.headers["x-parley-response-id"]
-            await second.say(f"GET /v1/chat/{id_}/events HTTP/1.1\r\nhost: g\r\n\r\n".encode())
+            await second.say(f"GET /v1/chat/{id_}/events HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             assert await second.head() == 200
             gate.set()
             frames = checked(await second.rest())

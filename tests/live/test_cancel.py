@@ -128,7 +128,7 @@ async def test_a_reply_that_has_ended_is_forgotten_and_stays_in_the_cache(url: s
 async def test_a_reply_is_there_to_be_read_and_deleted_and_nothing_else() -> None:
     async with ScriptedServer() as upstream, caching(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            await caller.say(b"PUT /v1/chat/chat-1 HTTP/1.1\r\nhost: g\r\n\r\n")
+            await caller.say(b"PUT /v1/chat/chat-1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert await caller.head() == 405
             assert caller.headers["allow"] == "GET, DELETE"
         async with calling(gateway.address) as caller:

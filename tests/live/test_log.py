@@ -25,12 +25,12 @@ async def in_half_a_head(caller: Caller, gateway: Gateway) -> None:
 
 
 async def in_the_body_of_a_question(caller: Caller, gateway: Gateway) -> None:
-    await caller.say(b"POST /v1/chat HTTP/1.1\r\nhost: g\r\n" + HALF_A_BODY)
+    await caller.say(b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\n" + HALF_A_BODY)
     await asyncio.sleep(0.05)
 
 
 async def in_the_body_of_a_conversion(caller: Caller, gateway: Gateway) -> None:
-    await caller.say(b"POST /v1/convert HTTP/1.1\r\nhost: g\r\n" + HALF_A_BODY)
+    await caller.say(b"POST /v1/convert HTTP/1.1\r\nhost: localhost\r\n" + HALF_A_BODY)
     await asyncio.sleep(0.05)
 
 
