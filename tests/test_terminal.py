@@ -90,7 +90,7 @@ USER = {"role": "user", "content": "Hi"}
 ELSEWHERE = ". Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 
-def run(told, reply, *, url="http://localhost.test", **options):
+def run(told, reply, *, url="http://parley.test", **options):
     wanted = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False} | options
     return chat(url, [USER], out=told.out, err=told.err, transport=told.transport(reply), **wanted)
 
@@ -115,9 +115,9 @@ def test_messages_that_come_without_deltas_are_shown_whole(told):
 
 
 def test_what_is_asked_goes_to_v1_chat_with_the_key(told):
-    run(told, stream(*REPLY), url="http://localhost.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
+    run(told, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
     request = told.asked[0]
-    assert str(request.url) == "http://localhost.test/v1/chat"
+    assert str(request.url) == "http://parley.test/v1/chat"
     assert request.headers["authorization"] == "Bearer secret"
     assert told.bodies() == [{"messages": [USER], "stream": True, "model": "m", "functions": [{"name": "f"}]}]
 
@@ -212,7 +212,7 @@ def test_a_refused_request_is_one_line_of_error(told, status, body, line):
         (
             httpx.ConnectError("refused"),
             2,
-            "cannot connect to http://localhost.test: refused. Is a gateway running there?",
+            "cannot connect to http://parley.test: refused. Is a gateway running there?",
         ),
         (httpx.ConnectError("[Errno 111] Connection refused"), 2, "parley.test: Connection refused. Is a gateway"),
         (httpx.ConnectError("refused"), 2, "use --url or PARLEY_URL"),
@@ -267,7 +267,7 @@ def answers(*texts):
 def converse(told, typed, *replies):
     wanted = {"model": "m", "functions": None, "api_key": None, "as_json": False, "color": False}
     transport = told.transport(*replies)
-    return repl("http://localhost.test", out=told.out, err=told.err, read=answers(*typed), transport=transport, **wanted)
+    return repl("http://parley.test", out=told.out, err=told.err, read=answers(*typed), transport=transport, **wanted)
 
 
 def test_a_conversation_keeps_what_was_asked_and_received(told):

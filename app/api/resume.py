@@ -137,8 +137,12 @@ async def _is_over(desk: Desk, kept: Kept) -> bool:
 
 async def _count_frames(kept: Kept) -> int:
     """How many frames the whole stream of a reply that has ended has."""
-    counting = _Counting(kept.format.encoder(kept.info, kept.mode))
-    reply = await kept.source.again()
+    encoder = kept.format.encoder(kept.info, kept.mode)
+    counting = _Counting(encoder)
+    try:
+        reply = await kept.source.again()
+    except ParleyError as error:  # it failed before its first event
+        return (encoder.open() + encoder.fail(error.to_dict(kept.info.request_id))).count(b"\n\n")
     try:
         reply.start(counting)
         await counting.ended

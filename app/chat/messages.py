@@ -63,7 +63,7 @@ class ToolCall:
     id: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Opaque fields that must go back on this call (`extra_content` of Gemini)."""
-    path: str = field(default="", compare=False)
+    path: str = field(default="", compare=False, repr=False)
     """Where it stood in the request, for errors; empty: in `function_call` of its message."""
     kind: Literal["tool_call"] = "tool_call"
 

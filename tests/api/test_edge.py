@@ -105,7 +105,7 @@ def test_a_wrong_method_is_told_the_right_one(gateway: Running, path: str) -> No
 def test_an_unknown_model_is_told_the_nearest_of_those_that_are_configured(gateway: Running) -> None:
     body = {"model": "M", "messages": [{"role": "user", "content": "Hi"}]}
     error = gateway.post("/v1/chat", body).json["error"]
-    assert error["message"] == "there is no model 'M'; did you mean `m`? (GET /v1/models lists all)"
+    assert error["message"] == "there is no model 'M'; did you mean 'm'? (GET /v1/models lists them)"
 
 
 def test_a_request_without_a_model_is_told_which_there_are() -> None:

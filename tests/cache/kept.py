@@ -5,11 +5,14 @@ import json
 from tests.conformance.compare import Json
 from tests.streams.reader import Expected
 
+FAILS_LATE = {"X-047", "X-084"}
+"""Cases with an error behind the finish reason: the reply is told with a warning, and not kept."""
+
 
 def case_is_kept(case: Json) -> bool:
     want = case["expect"]
     calls = [message["function_call"]["arguments"] for message in want["messages"] if "function_call" in message]
-    return _ends_well(want["finish_reason"], calls) and bool(want["messages"])
+    return _ends_well(want["finish_reason"], calls) and bool(want["messages"]) and case["id"] not in FAILS_LATE
 
 
 def recording_is_kept(expected: Expected) -> bool:

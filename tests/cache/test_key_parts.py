@@ -184,6 +184,8 @@ SPECIAL: dict[str, list[Any]] = {
     "max_image_pixels": [],
     "max_image_short_side": [],
     "max_media_bytes": [],
+    "max_stop_words": [],
+    "passed_urls": [],
 }
 """None where there is nothing to see in a request that is short, needs nothing fetched and is not refused."""
 

@@ -41,7 +41,10 @@ async def test_what_is_not_known_is_said_to_be_unknown(url: str) -> None:
     async with ScriptedServer() as upstream, caching(upstream, url) as gateway:
         status, raw = await asked(gateway, "GET", "/v1/chat/chat-0/events", x_request_id="r7")
         error = error_of(raw)
-    assert (status, error.pop("message")) == (404, "there is no reply 'chat-0', or it ended too long ago")
+    assert (status, error.pop("message")) == (
+        404,
+        "there is no reply 'chat-0', or it ended too long ago: send the request again",
+    )
     told = {"code": "not_found", "param": None, "status": 404, "retryable": False, "request_id": "r7"}
     assert error == told
 

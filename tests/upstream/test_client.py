@@ -40,7 +40,7 @@ def target(url: str) -> Target:
 async def ask(router: respx.Router, **more: Any) -> httpx.Response:
     app = create_app(SETTINGS, transport=httpx.MockTransport(router.async_handler))
     async with app.router.lifespan_context(app):
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as caller:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as caller:
             body = {"model": "x", "messages": [{"role": "user", "content": "Hello"}], **more}
             return await asyncio.wait_for(caller.post("/v1/chat", json=body), 5)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from app.chat.messages import Media, Message, Part, Role, ToolResult
+from app.chat.messages import Media, Message, Part, Role, ToolCall, ToolResult
 from app.formats.autogen.leaves import compact
 from app.formats.autogen.pieces import Verdict, pieces
 from app.formats.autogen.schema import (
@@ -118,7 +118,7 @@ def _changed(base: Sequence[Message], place: int, change: _Change, path: str) ->
 
 
 def _at(part: Part, path: str) -> Part:
-    if isinstance(part, Media):
+    if isinstance(part, Media | ToolCall):
         return replace(part, path=path)
     if isinstance(part, ToolResult):
         content = tuple(replace(one, path=path) if isinstance(one, Media) else one for one in part.content)
@@ -167,7 +167,8 @@ def _change(base: Message | None, message: Message) -> dict[str, Any]:
 
 
 def _without_marks(part: dict[str, Any]) -> dict[str, Any]:
-    """Marks for the cache of a model's server are of one request."""
-    kept = {key: value for key, value in part.items() if key != "mark"}
+    """Marks for the cache of a model's server and the place of a call are of one request."""
+    of_request = {"mark", "path"} if part["kind"] == "tool_call" else {"mark"}
+    kept = {key: value for key, value in part.items() if key not in of_request}
     content = kept.get("content")
     return kept | {"content": [_without_marks(one) for one in content]} if content is not None else kept
