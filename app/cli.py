@@ -169,7 +169,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise _Unusable(f"{arguments.file}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise _Unusable(f"{arguments.file}: is no JSON ({error})") from None
+        raise _Unusable(f"{arguments.file}: is not valid JSON ({error})") from None
     except ParleyError as error:
         found = error.violations if isinstance(error, InvalidInput) else ()
         for line in [f"{one.path}: {one.message}" for one in found] or [error.message]:
@@ -218,7 +218,7 @@ def _functions(file: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise _Unusable(f"{file}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise _Unusable(f"{file}: is no JSON ({error})") from None
+        raise _Unusable(f"{file}: is not valid JSON ({error})") from None
     if not isinstance(functions, list):
         raise _Unusable(f"{file}: must be a list of functions")
     return functions

@@ -438,7 +438,7 @@ def test_a_gateway_that_is_not_there_ends_with_two(capsys: pytest.CaptureFixture
     ("text", "mistake"),
     [
         (None, "f.json: cannot be read (No such file or directory)"),
-        ("{", "f.json: is no JSON ("),
+        ("{", "f.json: is not valid JSON ("),
         ("{}", "f.json: must be a list"),
     ],
 )

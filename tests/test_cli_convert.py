@@ -87,7 +87,7 @@ def test_what_is_no_list_of_its_format_ends_with_one_and_its_place(
 def test_a_file_that_is_no_json_ends_with_two_and_its_name(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     Path("file.json").write_bytes(data)
     assert main(["convert", "--to", "qwen", "file.json"]) == 2
-    assert capsys.readouterr().err.startswith("parley: file.json: is no JSON (")
+    assert capsys.readouterr().err.startswith("parley: file.json: is not valid JSON (")
 
 
 @pytest.mark.parametrize("name", ["nowhere.json", "."])
