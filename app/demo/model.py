@@ -42,10 +42,10 @@ class DemoReply:
 def think(question: Question) -> list[ReplyEvent]:
     """The last event is the only `Finish`. Each delta counts as one token."""
     request, reply = question.body, _compose(question)
-    if question.prompted_tools:
-        reply = replace(reply, content=_write_prompted_calls(reply), calls=())
+    if question.writes_calls:
+        reply = replace(reply, content=_write_calls(reply), calls=())
     content, stopped = _cut_at_stop(reply.content, [request.stop] if isinstance(request.stop, str) else request.stop)
-    thinking = request.enable_thinking and request.chat_template_kwargs.enable_thinking
+    thinking = request.enable_thinking and request.chat_template_kwargs.get("enable_thinking") is not False
     thoughts: list[Delta] = [ReasoningDelta(token) for token in split_tokens(reply.thought)] if thinking else []
     answer: list[Delta] = [TextDelta(token) for token in split_tokens(content)]
     answer += [] if stopped else _stream_calls(reply.calls, question.fingerprint)
@@ -116,11 +116,10 @@ def _shorten(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _write_prompted_calls(reply: DemoReply) -> str:
+def _write_calls(reply: DemoReply) -> str:
     """The text, and the calls as the nous prompt wants them."""
     calls = (f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}' for name, arguments in reply.calls)
-    blocks = [f"<tool_call>\n{call}\n</tool_call>" for call in calls]
-    return "\n".join([reply.content, *blocks] if reply.content else blocks)
+    return "\n".join(filter(None, [reply.content, *(f"<tool_call>\n{call}\n</tool_call>" for call in calls)]))
 
 
 def _cut_at_stop(content: str, stop: list[str]) -> tuple[str, bool]:

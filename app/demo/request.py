@@ -4,9 +4,9 @@ Some clients send no `tools` or schema but write them into the prompt: the nous 
 `<tools>`), the JSON modes of instructor (a JSON schema in a message), the adapters of dspy (a list of fields).
 """
 
+import contextlib
 import hashlib
 import json
-import mimetypes
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _NOT_HASHED = ("stream", "stream_options")  # a streamed and a whole reply are e
 
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
 _DEMAND = re.compile(r"You must call (?:the function (.+?)|at least one of the functions) in this reply")
-_CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
+_CALLED_NAME = re.compile(r'<tool_call>\n\{"name": "(.+?)"')
 _RESULT = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 _FIELDS_WANTED = re.compile(
     r"Respond with (?:the corresponding output fields|a JSON object)[^`]* fields?[^`]*(`.*)", re.S
 )
 _FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
-_PYTHON_TYPES = {"": "string", "str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_PYTHON_TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 _MAX_SCHEMA_SEARCHES = 50
 
 
@@ -51,7 +51,6 @@ class BodyObject(BaseModel):
 
 class DemoFunction(BodyObject):
     name: str = Field(min_length=1)
-    description: str = ""
     parameters: dict[str, Any] = {}
 
 
@@ -73,15 +72,11 @@ class DemoPart(BodyObject):
 
     @property
     def media_type(self) -> str:
-        """Such as `image/png`, or `image/*`."""
+        """That of a data URL, such as `image/png`, or else `image/*`."""
         family = self.type.removeprefix("input_").removesuffix("_url")
         value = (self.model_extra or {}).get(self.type)
-        url = value.get("url") if isinstance(value, dict) else value
-        if not isinstance(url, str):
-            return f"{family}/*"
-        if url.startswith("data:"):
-            return url[5:100].partition(",")[0].partition(";")[0] or f"{family}/*"
-        return mimetypes.guess_type(url.partition("?")[0])[0] or f"{family}/*"
+        named = re.match(r"data:([^;,]{1,80})", str(value.get("url")) if isinstance(value, dict) else "")
+        return named[1] if named else f"{family}/*"
 
 
 class DemoMessage(BodyObject):
@@ -108,21 +103,9 @@ class DemoMessage(BodyObject):
         return [part.media_type for part in parts if part.type != "text"]
 
 
-class JsonSchemaFormat(BodyObject):
-    schema_: dict[str, Any] | None = Field(None, alias="schema")
-
-
 class ResponseFormat(BodyObject):
     type: Literal["text", "json_object", "json_schema"] = "text"
-    json_schema: JsonSchemaFormat | None = None
-
-
-class TemplateArguments(BodyObject):
-    enable_thinking: bool = True
-
-
-class StreamOptions(BodyObject):
-    include_usage: bool = False
+    json_schema: dict[str, Any] = {}
 
 
 class DemoRequest(BodyObject):
@@ -137,9 +120,9 @@ class DemoRequest(BodyObject):
     max_tokens: int | None = Field(None, ge=1)
     n: Literal[1] = 1
     enable_thinking: bool = True
-    chat_template_kwargs: TemplateArguments = TemplateArguments()
+    chat_template_kwargs: dict[str, Any] = {}
     stream: bool = False
-    stream_options: StreamOptions = StreamOptions()
+    stream_options: dict[str, Any] = {}
 
     @property
     def functions(self) -> list[DemoFunction]:
@@ -164,8 +147,8 @@ class Question:
     body: DemoRequest
     fingerprint: str
     """The same for requests that get the same reply."""
-    prompted_tools: bool
-    """The tools stand in the prompt, and calls are to be written as text."""
+    writes_calls: bool
+    """The functions stand in the prompt, and calls are to be written as text."""
     answer_format: AnswerFormat
     prompt_tokens: int
 
@@ -184,9 +167,9 @@ def read_request(content: bytes) -> Question:
         if message.role == "tool" and not message.tool_call_id:
             path = f"messages[{at}].tool_call_id"
             raise MalformedRequest(f"'{path}' is required.", path)
+    tokens = sum(len(message.text) // 4 + 4 for message in body.messages)
     prompted = None if body.tools else _read_prompted_tools(body)
     asked = prompted or body
-    tokens = sum(len(message.text) // 4 + 4 for message in body.messages)
     return Question(asked, _hash_body(content), prompted is not None, _read_answer_format(asked), tokens)
 
 
@@ -219,84 +202,63 @@ def _read_prompted_tools(body: DemoRequest) -> DemoRequest | None:
     prompt = next(filter(None, map(_TOOLS.search, systems)), None)
     if prompt is None:
         return None
-    tools = [tool for tool in map(_read_prompted_tool, prompt[1].splitlines()) if tool]
+    tools: list[DemoTool] = []
+    for line in prompt[1].splitlines():
+        with contextlib.suppress(ValidationError):
+            tools.append(DemoTool.model_validate_json(line))
     demand = _DEMAND.search(prompt.string, prompt.end())
     named = [tool for tool in tools if demand and tool.function.name == demand[1]]
     choice = named[0] if named else "required" if demand and tools else "auto"
-    messages = list(_read_prompted_calls(body.messages))
+    messages = list(_read_prompted_results(body.messages))
     return body.model_copy(update={"tools": tools, "tool_choice": choice, "messages": messages})
 
 
-def _read_prompted_tool(line: str) -> DemoTool | None:
-    try:
-        return DemoTool.model_validate_json(line)
-    except ValidationError:
-        return None
-
-
-def _read_prompted_calls(messages: Sequence[DemoMessage]) -> Iterator[DemoMessage]:
-    """Takes calls and results out of the text; results answer the calls before them in order."""
-    pending: list[DemoCall] = []
+def _read_prompted_results(messages: Sequence[DemoMessage]) -> Iterator[DemoMessage]:
+    """Makes messages of the results in the text; they answer the calls before them in order."""
+    names: list[str] = []
     for message in messages:
-        if message.role == "assistant":
-            functions = (_read_prompted_call(text) for text in _CALL.findall(message.text))
-            pending = [DemoCall(id=str(at), function=function) for at, function in enumerate(functions) if function]
-            yield message.model_copy(update={"tool_calls": pending})
-        elif message.role == "user" and (results := _RESULT.findall(message.text)):
-            ids = [call.id for call in pending] + [""] * len(results)
-            for text, call_id in zip(results, ids, strict=False):
-                yield DemoMessage(role="tool", content=text, tool_call_id=call_id)
-        else:
+        names = _CALLED_NAME.findall(message.text) if message.role == "assistant" else names
+        results = _RESULT.findall(message.text) if message.role == "user" else []
+        for at, text in enumerate(results):
+            yield DemoMessage(role="function", content=text, name=names[at] if at < len(names) else "")
+        if not results:
             yield message
-
-
-def _read_prompted_call(text: str) -> DemoFunction | None:
-    try:
-        return DemoFunction.model_validate_json(text)
-    except ValidationError:
-        return None
 
 
 def _read_answer_format(body: DemoRequest) -> AnswerFormat:
     kind: Literal["text", "json"] = "text" if body.response_format.type == "text" else "json"
-    schema = body.response_format.json_schema.schema_ if body.response_format.json_schema else None
-    if schema is not None or body.tools:
-        return AnswerFormat(kind, schema)
+    schema = body.response_format.json_schema.get("schema")
+    if isinstance(schema, dict) or body.tools:
+        return AnswerFormat(kind, schema if isinstance(schema, dict) else None)
     texts = [message.text for message in body.messages if message.role in ("system", "developer", "user")]
     if wanted := _FIELDS_WANTED.search(texts[-1] if texts else ""):
-        return AnswerFormat("sections" if "[[ ## " in wanted[1] else "json", _read_field_list(wanted[1], texts))
+        return AnswerFormat("sections" if "[[ ## " in wanted[1] else "json", _read_field_list(wanted[1]))
     schema = next(filter(None, map(_find_schema, reversed(texts))), None)
-    if schema is None:
-        return AnswerFormat(kind)
     in_block = kind == "text" and any("```json" in text for text in texts)
-    return AnswerFormat("json_block" if in_block else "json", schema)
+    return AnswerFormat("json_block" if in_block else "json", schema) if schema else AnswerFormat(kind)
 
 
-def _read_field_list(text: str, texts: Sequence[str]) -> dict[str, Any]:
+def _read_field_list(text: str) -> dict[str, Any]:
     """The schema of the fields that a prompt of dspy lists, each with a Python type unless it is a string."""
-    fields = {name: kind for name, kind in _FIELD.findall(text) if name != "completed"}
-    properties = {name: _read_python_type(name, kind, texts) for name, kind in fields.items()}
+    properties = {name: _read_python_type(kind) for name, kind in _FIELD.findall(text) if name != "completed"}
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _read_python_type(name: str, kind: str, texts: Sequence[str]) -> dict[str, Any]:
-    if kind in _PYTHON_TYPES:
-        return {"type": _PYTHON_TYPES[kind]}
+def _read_python_type(kind: str) -> dict[str, Any]:
     if kind.startswith("Literal["):
         return {"enum": re.findall(r"['\"](.+?)['\"]", kind)}
     if kind.startswith("list["):
-        return {"type": "array", "items": _read_python_type(name, kind[5:-1], texts)}
-    after = (text.partition(f"{{{name}}}")[2] for text in texts)  # a class: its schema follows "{name}"
-    return next(filter(None, map(_find_schema, after)), None) or {}
+        return {"type": "array", "items": _read_python_type(kind[5:-1])}
+    return {"type": _PYTHON_TYPES.get(kind, "string")}
 
 
 def _find_schema(text: str) -> dict[str, Any] | None:
-    """The first JSON schema of an object or a list that stands in the text."""
-    at = -1
-    for _ in range(_MAX_SCHEMA_SEARCHES):
+    """The first JSON schema of an object or a list that a text names a schema."""
+    at = text.casefold().find("schema")
+    for _ in range(_MAX_SCHEMA_SEARCHES if at >= 0 else 0):
         at = text.find("{", at + 1)
         if at < 0:
-            return None
+            break
         try:
             value, _ = json.JSONDecoder().raw_decode(text, at)
         except (ValueError, RecursionError):

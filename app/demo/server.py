@@ -4,6 +4,7 @@ It listens on a free loopback port, inside the event loop and the process of the
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import time
@@ -87,20 +88,10 @@ async def _pace(
         if closing.is_set():
             return
         yield ServerSentEvent(data=to_json(chunk), sep="\n")
-        await _wait(closing, delay_seconds)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(closing.wait(), delay_seconds)
     if not closing.is_set():
         yield ServerSentEvent(data="[DONE]", sep="\n")
-
-
-async def _wait(closing: asyncio.Event, seconds: float) -> None:
-    if not seconds:
-        return await asyncio.sleep(0)  # sending alone does not let others run
-    try:
-        async with asyncio.timeout(seconds):
-            await closing.wait()
-    except TimeoutError:
-        return None
-    return None
 
 
 class _Connection(HttpToolsProtocol):

@@ -2,17 +2,15 @@
 
 import json
 import re
-from collections.abc import Sequence
 
 from app.demo.arguments import (
-    EXPRESSION,
     IGNORED_WORDS,
-    SUM,
     Details,
     fill_schema,
     find_details,
     is_name_parameter,
     read_properties,
+    read_required,
 )
 from app.demo.request import DemoFunction, DemoRequest
 
@@ -41,10 +39,10 @@ def choose_calls(request: DemoRequest, text: str) -> list[tuple[str, str]]:
 
 
 def _choose_tools(request: DemoRequest, question: str) -> list[DemoFunction]:
-    if named := _find_demanded(request):
-        return named
-    if related := _find_related(request.functions, question):
-        return related
+    asked = _find_terms(question)
+    related = [tool for tool in request.functions if _find_terms(tool.name) & asked]
+    if chosen := _find_demanded(request) or related:
+        return chosen
     only_one = len(request.functions) == 1 and not _SMALL_TALK.fullmatch(question[:100])
     return request.functions[:1] if only_one or request.tool_choice == "required" else []
 
@@ -53,37 +51,14 @@ def _choose_next(request: DemoRequest) -> list[DemoFunction]:
     """After results, where a call is demanded: one not called yet (`final_answer` of an agent), or else the last."""
     said = " ".join(message.text for message in request.messages if message.role == "assistant")
     called = {call.function.name for message in request.messages for call in message.tool_calls}
-    uncalled = [tool for tool in request.functions if tool.name not in called and f"'{tool.name}'" not in said]
-    others = uncalled or request.functions[-1:]
-    return _find_demanded(request) or (others[:1] if request.tool_choice == "required" else [])
+    called |= set(re.findall(r"""['"](\w+)['"]""", said))
+    uncalled = [tool for tool in request.functions if tool.name not in called]
+    others = (uncalled or request.functions[-1:])[:1] if request.tool_choice == "required" else []
+    return _find_demanded(request) or others
 
 
 def _find_demanded(request: DemoRequest) -> list[DemoFunction]:
     return [tool for tool in request.functions if tool.name == request.demanded_name][:1]
-
-
-def _find_related(tools: Sequence[DemoFunction], question: str) -> list[DemoFunction]:
-    """Tools whose name shares a word with the question, or else the one whose description shares the most."""
-    asked = _find_terms(question)
-    if named := _find_named(tools, asked):
-        return named
-    if SUM.search(question):
-        return [tool for tool in tools if any(map(EXPRESSION.search, read_properties(tool.parameters)))][:1]
-    shared = [(len(_find_terms(f"{tool.description} {' '.join(read_properties(tool.parameters))}") & asked), tool)
-              for tool in tools]  # fmt: skip
-    most = max((count for count, _ in shared), default=0)
-    return [tool for count, tool in shared if count == most][:1] if most > 1 else []
-
-
-def _find_named(tools: Sequence[DemoFunction], asked: frozenset[str]) -> list[DemoFunction]:
-    """Tools whose name shares a word with the question, without those that only share what a closer one shares."""
-    named = [(tool, _find_terms(tool.name)) for tool in tools]
-    kept: dict[str, frozenset[str]] = {}
-    for tool, words in sorted(named, key=lambda pair: (-len(pair[1] & asked), len(pair[1]))):
-        shared = words & asked
-        if shared and not any(shared <= others for others in kept.values()):
-            kept[tool.name] = shared
-    return [tool for tool in tools if tool.name in kept]
 
 
 def _find_terms(text: str) -> frozenset[str]:
@@ -96,10 +71,8 @@ def _find_terms(text: str) -> frozenset[str]:
 def _takes_one_name(tool: DemoFunction) -> bool:
     """Whether several names in a question ask for as many calls."""
     properties = read_properties(tool.parameters)
-    required = tool.parameters.get("required")
-    listed = [key for key in required if key in properties] if isinstance(required, list) else []
-    names = [key for key in listed or properties if is_name_parameter(key, properties[key])]
-    return len(names) == 1 or (bool(names) and not listed)
+    wanted = [key for key in read_required(tool.parameters) if key in properties]
+    return sum(is_name_parameter(key, properties[key]) for key in wanted) == 1
 
 
 def _write_arguments(tool: DemoFunction, details: Details) -> str:

@@ -26,7 +26,7 @@ def write_chunks(question: Question, events: Sequence[ReplyEvent], created: int)
                 yield {**head, "choices": [_write_choice({"tool_calls": [_write_call_delta(event)]})]}
             case Finish():
                 yield {**head, "choices": [_write_choice({}, event.reason)]}
-                if question.body.stream_options.include_usage:
+                if question.body.stream_options.get("include_usage"):
                     yield {**head, "choices": [], "usage": event.usage}
             case _:
                 assert_never(event)

