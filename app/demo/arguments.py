@@ -1,7 +1,7 @@
 """Fills a function's parameters or a response format: values of the type that a JSON schema asks for.
 
 Values come from the question where it has any that fit, then from the schema (`const`, `enum`, `default`). Type,
-`enum`, `required`, bounds and lengths, `format`, `anyOf` and local `$ref` are followed; other keywords are not.
+`enum`, `required`, `minimum`, `maximum`, `anyOf` and local `$ref` are followed; other keywords are not.
 """
 
 import math
@@ -19,8 +19,7 @@ _IGNORED = """a an the is are was be do does did can could will would shall shou
     today one any all some tool function data info user name return also just like look check answer json"""
 IGNORED_WORDS = frozenset(_IGNORED.split())
 """Words that do not say what a question is about."""
-_WHOLE_TEXT = re.compile(r"quer|quest|text|prompt|search|message|content|answer|instruction|thought|task", re.I)
-_DAY = re.compile(r"date|day|when", re.I)
+_WHOLE_TEXT = re.compile(r"quer|quest|text|prompt|search|message|content|answer|instruction|thought|task|date", re.I)
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,10})?(?![\w]|\.\d)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _OBJECT = re.compile(r"\b(?:in|at|for|near|of|and|or|about)\s+(?:the\s+)?([^\W\d_]{2,})", re.I)
@@ -29,18 +28,8 @@ _LINK = re.compile(r"\s*[,;]?\s*(?:and|or|&)\s+(?:(?:in|at|for|near|of|to|with)\
 _MAX_QUESTION = 2000
 _MAX_LISTED = 4
 _MAX_TEXT = 300
-_MAX_LENGTH = 10_000
-_MAX_ITEMS = 100
 _MAX_DEPTH = 12
 _MAX_VALUES = 300
-_FORMATS: Mapping[Any, str] = {
-    "date": "2025-01-01",
-    "date-time": "2025-01-01T12:00:00Z",
-    "time": "12:00:00Z",
-    "email": "someone@example.com",
-    "uri": "https://example.com/",
-    "uuid": "00000000-0000-4000-8000-000000000000",
-}
 _TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
@@ -95,9 +84,9 @@ def _join_lists(text: str, names: list[Span]) -> Iterator[list[str]]:
 
 
 def is_name_parameter(name: str, schema: Schema) -> bool:
-    """Whether a name from the question can be the value: free text that is not the whole question or a date."""
+    """Whether a name from the question can be the value: free text that is not the whole question."""
     is_free_text = read_type(schema) == "string" and not schema.keys() & {"enum", "const", "format"}
-    return is_free_text and not _WHOLE_TEXT.search(name) and not _DAY.search(name)
+    return is_free_text and not _WHOLE_TEXT.search(name)
 
 
 def read_properties(parameters: Schema) -> dict[str, Schema]:
@@ -143,8 +132,7 @@ class _SchemaFiller:
         if "const" in found:
             return found["const"]
         if isinstance(found.get("enum"), list) and found["enum"]:
-            default = [value for value in found["enum"] if "default" in found and value == found["default"]]
-            return [*self._find_mentioned(found), *default, *found["enum"]][0]
+            return [*self._find_mentioned(found), *found["enum"]][0]
         match kind:
             case "object":
                 return self._fill_object(found, depth)
@@ -174,15 +162,13 @@ class _SchemaFiller:
 
     def _fill_array(self, schema: Schema, name: str, depth: int) -> list[Any]:
         items = schema.get("items", {})
-        wanted = len(self._details.listed) if is_name_parameter(name, _resolve(items, self._root)) else 1
-        least = max(wanted, 1, _read_bound(schema, "minItems", 1))
-        count = int(min(least, _read_bound(schema, "maxItems", math.inf), _MAX_ITEMS))
+        is_list_of_names = is_name_parameter(name, _resolve(items, self._root))
+        count = max(1, len(self._details.listed)) if is_list_of_names else 1
         return [self.fill(items, name, depth + 1) for _ in range(count)]
 
     def _fill_number(self, schema: Schema, kind: str) -> int | float:
-        least = max(_read_bound(schema, "minimum", -math.inf), _read_bound(schema, "exclusiveMinimum", -math.inf) + 1)
-        most = min(_read_bound(schema, "maximum", math.inf), _read_bound(schema, "exclusiveMaximum", math.inf) - 1)
-        for value in (*self._numbers, _read_bound(schema, "default", 1), 1):
+        least, most = _read_number(schema, "minimum", -math.inf), _read_number(schema, "maximum", math.inf)
+        for value in (*self._numbers, _read_number(schema, "default", 1), 1):
             if least <= value <= most and (kind == "number" or float(value).is_integer()):
                 if value in self._numbers:
                     self._numbers.remove(value)
@@ -190,21 +176,12 @@ class _SchemaFiller:
         return math.ceil(least) if least > 1 else math.floor(most)
 
     def _fill_string(self, schema: Schema, name: str) -> str:
-        least = int(min(_read_bound(schema, "minLength", 0), _MAX_LENGTH))
-        most = int(max(least, min(_read_bound(schema, "maxLength", _MAX_TEXT), _MAX_LENGTH)))
-        text = self._find_text(schema, name)
-        while len(text) < least:
-            text += f" {text}"
-        return text[:most]
-
-    def _find_text(self, schema: Schema, name: str) -> str:
         if is_name_parameter(name, schema) and self._names:
             return self._names.pop(0)
-        if isinstance(schema.get("default"), str) and schema["default"]:
-            return str(schema["default"])
-        if isinstance(schema.get("format"), str):
-            return _FORMATS.get(schema["format"], "example")
-        return "today" if _DAY.search(name) else self._details.text or name or "example"
+        default = schema.get("default")
+        return (
+            default if isinstance(default, str) and default else (self._details.text or name or "example")[:_MAX_TEXT]
+        )
 
 
 def _resolve(schema: Any, root: Schema) -> dict[str, Any]:
@@ -237,6 +214,6 @@ def _read_object(schema: Schema, key: str) -> Schema:
     return value if isinstance(value, Mapping) else {}
 
 
-def _read_bound(schema: Schema, key: str, default: float) -> float:
+def _read_number(schema: Schema, key: str, default: float) -> float:
     value = schema.get(key)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else default

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-RESULT_ROLES = ("tool", "function")
 _NOT_HASHED = ("stream", "stream_options")  # a streamed and a whole reply are equal
 
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
@@ -55,12 +54,10 @@ class DemoFunction(BodyObject):
 
 
 class DemoTool(BodyObject):
-    type: Literal["function"] = "function"
-    function: DemoFunction
+    """A function that is offered or demanded, or the call of one."""
 
-
-class DemoCall(BodyObject):
     id: str = ""
+    type: Literal["function"] = "function"
     function: DemoFunction
 
 
@@ -82,7 +79,7 @@ class DemoPart(BodyObject):
 class DemoMessage(BodyObject):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[DemoPart] = ""
-    tool_calls: list[DemoCall] = []
+    tool_calls: list[DemoTool] = []
     tool_call_id: str = ""
     name: str = ""
 
@@ -95,7 +92,7 @@ class DemoMessage(BodyObject):
     @property
     def is_result(self) -> bool:
         """Whether it is a tool's result, also one that an agent writes as the user's text (smolagents, ReAct)."""
-        return self.role in RESULT_ROLES or (self.role == "user" and self.text.startswith("Observation:"))
+        return self.role in ("tool", "function") or (self.role == "user" and self.text.startswith("Observation:"))
 
     @property
     def media_types(self) -> list[str]:
