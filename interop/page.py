@@ -1,10 +1,11 @@
 """The part of docs/compatibility.md that is about clients, between its markers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from interop.rooms import clients
 from interop.trying import Outcome
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compatibility.md"
@@ -32,17 +33,20 @@ def write_all(outcomes: list[Outcome]) -> None:
 def write_some(outcomes: list[Outcome]) -> None:
     """Replaces what the section has about the clients of the outcomes, and leaves it about the others."""
     page = PAGE.read_text("utf-8")
-    PAGE.write_text(with_section(page, merge_sections(kept(page), "\n".join(_lines(outcomes)))), "utf-8")
+    titles = [client.title for client in clients([])]
+    PAGE.write_text(with_section(page, merge_sections(kept(page), "\n".join(_lines(outcomes)), titles)), "utf-8")
 
 
-def merge_sections(old: str, new: str) -> str:
-    """The new section with the clients of the old one that it does not have, the old ones first in their order."""
+def merge_sections(old: str, new: str, titles: Sequence[str]) -> str:
+    """The new section with the clients of the old one that it does not have, in the order of the titles."""
     if not old.strip():
         return new
     _, old_rows, old_blocks = _split_section(old)
     head, new_rows, new_blocks = _split_section(new)
     rows, blocks = {**old_rows, **new_rows}, {**old_blocks, **new_blocks}
-    return "\n".join([head, *rows.values()]) + "\n" + "".join(f"\n### {text.strip()}\n" for text in blocks.values())
+    order = [title for title in titles if title in rows]
+    parts = (f"\n### {blocks[title].strip()}\n" for title in order)
+    return "\n".join([head, *(rows[title] for title in order)]) + "\n" + "".join(parts)
 
 
 def _split_section(section: str) -> tuple[str, dict[str, str], dict[str, str]]:

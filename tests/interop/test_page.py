@@ -27,9 +27,15 @@ def section(**clients: str) -> str:
 
 
 def test_a_run_of_some_clients_replaces_what_the_section_has_about_them_and_keeps_the_others() -> None:
-    merged = merge_sections(section(a="1", b="2"), section(b="3", c="4"))
+    merged = merge_sections(section(a="1", b="2"), section(b="3", c="4"), ["a", "b", "c"])
     assert merged.strip() == section(a="1", b="3", c="4").strip()
-    assert merge_sections("", section(a="1")) == section(a="1")
+    assert merge_sections("", section(a="1"), ["a"]) == section(a="1")
+
+
+def test_clients_stand_in_the_order_of_the_table_and_not_in_that_of_the_runs() -> None:
+    merged = merge_sections(section(c="1", b="2"), section(a="3"), ["a", "b", "c"])
+    assert merged.strip() == section(a="3", b="2", c="1").strip()
+    assert merge_sections(section(gone="1"), section(a="2"), ["a"]).strip() == section(a="2").strip()
 
 
 def test_the_section_of_the_page_outlives_the_rest_of_it() -> None:
