@@ -190,3 +190,57 @@ def test_an_unknown_key_of_a_tool_is_named(gateway: Gateway, form: str) -> None:
 def test_keys_that_hold_nothing_are_not_named(gateway: Gateway) -> None:
     _, warnings = gateway.sent("plain", [{"role": "user", "content": [text("Hi", annotations=[], mood=None)]}])
     assert warnings == []
+
+
+# -- fields that only their provider reads ------------------------------------------------------------
+
+SIGNED = {**CALL, "extra_content": {"google": {"thought_signature": "s"}}, "mood": 1}
+SAID_AND_CALLED: list[Json] = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Look", "extra_content": {"google": {}, "s": 1}, "tool_calls": [CALL, SIGNED]},
+    {"role": "tool", "tool_call_id": "1", "content": "seen"},
+    {"role": "tool", "tool_call_id": "2", "content": "seen"},
+]
+SAID_AND_CALLED[1]["tool_calls"][1] = {**SIGNED, "id": "2"}
+
+
+def test_fields_of_a_call_go_to_a_server_that_takes_them(gateway: Gateway) -> None:
+    body, warnings = gateway.sent("plain", SAID_AND_CALLED, tools=[LOOK])
+    assert (body["messages"], warnings) == (SAID_AND_CALLED, [])
+
+
+def test_fields_of_a_call_that_a_server_does_not_take_are_named(gateway: Gateway) -> None:
+    body, warnings = gateway.sent("openai", SAID_AND_CALLED, tools=[LOOK])
+    assert "extra_content" not in json.dumps(body) and "mood" not in json.dumps(body)
+    why = "was not sent: this model's server does not take it"
+    assert warnings == [
+        f"messages[1].tool_calls[1].extra_content {why}",
+        f"messages[1].tool_calls[1].mood {why}",
+        f"messages[1]: extra_content {why}",
+    ]
+
+
+def test_fields_of_a_call_that_is_told_in_words_are_named(gateway: Gateway) -> None:
+    _, warnings = gateway.sent("prompted", SAID_AND_CALLED, tools=[LOOK])
+    assert warnings == [
+        "messages[1].tool_calls[1].extra_content was not sent: calls are told in words here",
+        "messages[1].tool_calls[1].mood was not sent: calls are told in words here",
+    ]
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize("field", ["extra_content", "reasoning_details", "reasoning_content", "reasoning"])
+def test_a_field_of_assistants_on_another_message_is_named(gateway: Gateway, field: str, role: str) -> None:
+    value: Any = {"extra_content": {"a": 1}, "reasoning_details": [{"a": 1}]}.get(field, "Hm")
+    messages = [*SAID_AND_CALLED[:1], {**SAID_AND_CALLED[1], "extra_content": None, "tool_calls": [CALL]}]
+    messages.append({"role": "tool", "tool_call_id": "1", "content": "seen"})
+    messages.append({"role": "user", "content": "Hi"})
+    at = 2 if role == "tool" else 3
+    messages[at] = {**messages[at], field: value}
+    _, warnings = gateway.sent("plain", messages, tools=[LOOK])
+    assert warnings == [f"messages[{at}].{field} was not sent: only an assistant message can have it"]
+
+
+def test_an_id_of_a_call_on_a_message_that_is_no_result_is_named(gateway: Gateway) -> None:
+    _, warnings = gateway.sent("plain", [{"role": "user", "content": "Hi", "tool_call_id": "1"}])
+    assert warnings == ["messages[0].tool_call_id was not sent: only a message of role tool can have it"]
