@@ -127,9 +127,91 @@ def test_a_rewritten_prompt_has_no_marks(gateway: Gateway) -> None:
 def test_a_translation_keeps_a_mark_or_tells_of_it() -> None:
     messages = [{"role": "user", "content": [text("Hi"), marked("Ho")]}]
     assert convert("openai", "openai", messages) == (messages, [])
-    for to in ("qwen", "autogen", "agentscope", "agentscope2"):
+    for to in ("agentscope", "agentscope2"):
+        there, warnings = convert("openai", to, messages)
+        assert there[0]["content"][1]["cache_control"] == MARK
+        assert not [one for one in warnings if "cache_control" in one]
+        assert convert(to, "openai", there)[0] == messages
+    for to in ("qwen", "autogen"):
         _, warnings = convert("openai", to, messages)
         assert "messages[0].content[1].cache_control: cannot be said" in warnings
+
+
+# -- AgentScope's blocks ----------------------------------------------------------------------
+
+IN_BASE64 = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAA="}
+RESULT = {"type": "tool_result", "id": "1", "name": "look"}
+
+
+def by(role: str, *blocks: Json) -> Json:
+    return {"name": role, "role": role, "content": list(blocks)}
+
+
+def agentscope(form: str) -> list[Json]:
+    """A conversation that has a mark in every place where there can be one."""
+    call: Json = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
+    image: Json = {"type": "image", "source": IN_BASE64}
+    if form == "agentscope2":
+        call = {"type": "tool_call", "id": "1", "name": "look", "input": "{}"}
+        image = {"type": "data", "source": IN_BASE64}
+    answers = [by("assistant", {**RESULT, "output": [text("seen"), marked("all")]})]
+    if form == "agentscope":
+        answers = [by("system", *one["content"]) for one in answers]
+    return [
+        by("system", marked("A long book.")),
+        by("user", text("Hi"), {**image, "cache_control": MARK}),
+        by("assistant", marked("Let me look."), call),
+        *answers,
+    ]
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+@pytest.mark.parametrize("model", KNOWING)
+def test_a_mark_of_a_block_goes_to_a_server_that_knows_it(gateway: Gateway, form: str, model: str) -> None:
+    body, warnings = gateway.sent(model, agentscope(form), form, tools=[LOOK])
+    system, user, assistant, tool = body["messages"]
+    assert system["content"] == [marked("A long book.")]
+    assert [part.get("cache_control") for part in user["content"]] == [None, MARK]
+    assert user["content"][1]["type"] == "image_url"
+    assert assistant["content"] == [marked("Let me look.")]
+    assert tool["content"] == [text("seen"), marked("all")]
+    assert warnings == []
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+def test_a_mark_of_a_block_is_named_where_a_server_does_not_know_it(gateway: Gateway, form: str) -> None:
+    body, warnings = gateway.sent("plain", agentscope(form), form, tools=[LOOK])
+    assert "cache_control" not in json.dumps(body)
+    places = ["messages[0].content[0]", "messages[1].content[1]", "messages[2].content[0]"]
+    places.append("messages[3].content[0].output[1]")
+    assert [one.partition(" ")[0] for one in warnings] == [f"{place}.cache_control" for place in places]
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+@pytest.mark.parametrize("output", ["seen", [text("seen")]])
+def test_a_mark_of_a_whole_result_stands_at_its_end(gateway: Gateway, form: str, output: Any) -> None:
+    messages = agentscope(form)
+    messages[3]["content"] = [{**RESULT, "output": output, "cache_control": MARK}]
+    body, warnings = gateway.sent("proxy", messages, form, tools=[LOOK])
+    assert body["messages"][3]["content"] == [marked("seen")]
+    assert warnings == []
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+def test_marks_of_blocks_survive_a_translation_and_back(form: str) -> None:
+    messages = agentscope(form)
+    there, _ = convert(form, "openai", messages)
+    again, _ = convert("openai", form, there)
+    assert json.dumps(again).count("cache_control") == 4
+    assert convert(form, "openai", again)[0] == there
+    assert convert(form, form, messages)[0] == messages
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+def test_a_mark_that_is_no_object_is_refused(gateway: Gateway, form: str) -> None:
+    body = {"model": "proxy", "format": form, "messages": [by("user", text("Hi", cache_control=True))]}
+    answer = gateway._running.post("/v1/chat", body)
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[0].cache_control")
 
 
 # -- keys that nobody reads --------------------------------------------------------------
@@ -149,7 +231,7 @@ UNKNOWN: list[tuple[str, Json, list[str]]] = [
     ),
     (
         "agentscope",
-        {"name": "u", "role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": MARK}]},
+        {"name": "u", "role": "assistant", "content": [{"type": "thinking", "thinking": "Hm", "cache_control": MARK}]},
         ["content[0].cache_control"],
     ),
     (
