@@ -10,9 +10,9 @@ serve: ## run the gateway (ARGS="--port 9000")
 	@scripts/bootstrap runtime
 	@exec .venv/bin/parley serve $(ARGS)
 
-test: ## run the tests (PYTEST_ARGS="-k cache")
+test: ## run the tests, one process for each core (PYTEST_ARGS="-k cache")
 	@scripts/bootstrap dev
-	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
 
 storms: ## ask at one moment what is equal, kill who answers and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev

@@ -87,19 +87,26 @@ class RareWarning:
             self._next, self._count = now + WARNING_SECONDS, 0
 
 
+class ConnectionWarnings:
+    """Of all connections of one server."""
+
+    def __init__(self) -> None:
+        self.full = RareWarning()
+        self.too_many = RareWarning()
+        self.no_files = RareWarning()
+
+
 class _Stopped(Exception):
     """Raised in a callback of the parser: the rest of what was received is not looked at."""
-
-
-_full, _too_many = RareWarning(), RareWarning()
 
 
 class CallerConnection(HttpToolsProtocol):
     """A caller's connection that can be dropped, and whose end every request on it learns, pipelined ones too."""
 
-    def __init__(self, limits: ConnectionLimits, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limits: ConnectionLimits, warnings: ConnectionWarnings, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limits = limits
+        self._warnings = warnings
         self._cycles: deque[RequestResponseCycle] = deque()
         self._in_head = False
         self._hosts = 0
@@ -127,13 +134,13 @@ class CallerConnection(HttpToolsProtocol):
         super().connection_made(transport)
         limit = self._limits.max_connections
         if len(self.connections) > limit and make_room(self.connections, self):
-            _full.warn(
+            self._warnings.full.warn(
                 "%d connections are open, as many as may be: those that were idle for longest are closed for new ones; "
                 "server.max_connections and the limit of open files (ulimit -n) decide how many there can be",
                 limit,
             )
         if len(self.connections) > limit:
-            _too_many.warn(
+            self._warnings.too_many.warn(
                 "%d connections are open and none is idle: a new one is refused; "
                 "server.max_connections and the limit of open files (ulimit -n) decide how many there can be",
                 limit,

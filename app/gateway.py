@@ -271,14 +271,15 @@ class Gateway:
             except UpstreamFailed as refused:
                 seconds = clock() - began
                 error = await self._explained(refused, way)
-                made.attempts.append(_attempt_of(target, seconds, error.fault))
+                made.add_attempt(_attempt_of(target, seconds, error.fault))
                 if not error.retryable or attempt + 1 == attempts:
                     raise error from refused
                 if attempt + 1 >= len(prepared.route.ways):
                     await asyncio.sleep(_pause(error, attempt + 1 - len(prepared.route.ways)))
                 continue
-            made.attempts.append(_attempt_of(target, clock() - began, None))
-            return LiveReply(body, reply_id, steps.reply_stages(prepared.asked, way.profile, reply_id), target)
+            made.add_attempt(_attempt_of(target, clock() - began, None))
+            stages = steps.reply_stages(prepared.asked, way.profile, reply_id)
+            return LiveReply(body, reply_id, stages, target, _failure_adder(made, target, began))
         raise AssertionError("a route has at least one way")
 
     async def _explained(self, error: UpstreamFailed, way: Way) -> UpstreamFailed:
@@ -333,6 +334,16 @@ def _attempt_of(target: Target, seconds: float, fault: Fault | None) -> Attempt:
     if fault is None:
         return Attempt(target.name, target.base_url, milliseconds)
     return Attempt(target.name, target.base_url, milliseconds, fault.cause, in_words(fault))
+
+
+def _failure_adder(origin: Origin, target: Target, began: float) -> Callable[[Fault], None]:
+    """For a reply that breaks after the server began to answer."""
+
+    def add(fault: Fault) -> None:
+        if UpstreamFailed(fault).is_servers:
+            origin.add_failure(_attempt_of(target, asyncio.get_running_loop().time() - began, fault))
+
+    return add
 
 
 def _lists_nothing(fault: Fault) -> bool:

@@ -109,6 +109,53 @@ UNSENT = frozenset(
 """The gateway's own business: never sent to a model server."""
 
 
+_OF_OPENAI = """
+    audio best_of echo function_call functions logprobs metadata modalities moderation prediction prompt_cache_key
+    prompt_cache_retention safety_identifier service_tier store suffix top_logprobs user verbosity
+    web_search_options
+"""
+_OF_VLLM_AND_SGLANG = """
+    add_generation_prompt add_special_tokens allowed_token_ids bad_words bootstrap_host bootstrap_port
+    bootstrap_room cache_salt chat_template chat_template_kwargs continue_final_message custom_labels
+    custom_logit_processor custom_params data_parallel_rank documents ebnf extra_key guided_choice
+    guided_decoding_backend guided_grammar guided_json guided_regex guided_whitespace_pattern ignore_eos
+    include_reasoning include_stop_str_in_output input_ids json_schema kv_transfer_params length_penalty
+    logits_processors lora_path media_io_kwargs min_tokens mm_processor_kwargs no_stop_trim priority prompt_logprobs
+    regex repetition_detection request_id return_hidden_states return_token_ids return_tokens_as_token_ids rid
+    routed_dp_rank separate_reasoning session_id session_params skip_special_tokens spaces_between_special_tokens
+    stop_regex stop_token_ids stream_reasoning structural_tag structured_outputs thinking_token_budget
+    truncate_prompt_tokens use_beam_search vllm_xargs
+"""
+_OF_LOCAL_SERVERS = """
+    adapter_id cache_prompt character decoder_input_details do_sample draft_model dry_allowed_length dry_base
+    dry_multiplier dry_penalty_last_n dry_sequence_breakers dynatemp_exponent dynatemp_range epsilon_cutoff
+    eta_cutoff format generation_config grammar grammar_lazy grammar_triggers guidance_scale id_slot
+    instruction_template keep_alive logit_bias_type lora max_new_tokens min_keep mirostat mirostat_eta mirostat_mode
+    mirostat_tau mode n_discard n_indent n_keep n_predict n_probs num_beams num_ctx num_predict options
+    parse_tool_calls penalize_nl penalty_alpha post_sampling_probs raw reasoning_budget_tokens reasoning_format
+    reasoning_in_content repeat_last_n repeat_penalty return_full_text return_progress samplers smoothing_curve
+    smoothing_factor speculative system t_max_predict_ms temperature_last template tfs tfs_z think
+    thinking_budget_tokens thinking_forced_open timings_per_token top_a top_n_sigma truncate ttl typical typical_p
+    watermark xtc_probability xtc_threshold
+"""
+"""llama.cpp, llama-cpp-python, Ollama, LM Studio, text-generation-webui, TGI, transformers."""
+_OF_HOSTED_SERVERS = """
+    api_base api_key asr_options bot_setting cached_content citation_options compound_custom
+    context_length_exceeded_behavior custom_llm_provider deferred disable_search disable_tool_validation drop_params
+    enable_code_interpreter enable_search exclude_domains extra_headers extra_query fallbacks google guardrails
+    include include_domains mask_sensitive_info mock_response models num_retries partial perf_metrics_in_response
+    plugins prefix preset prompt_mode prompt_truncate_len prompt_truncate_length provider providers random_seed
+    raw_output reasoning reasoning_split reply_constraints result_format return_images return_related_questions
+    route safe_prompt safety_model safety_settings search_domain_filter search_mode search_options search_parameters
+    search_recency_filter search_settings tags thinking timeout tool_stream transforms translation_options usage
+    user_id vl_high_resolution_images
+"""
+"""DashScope, DeepSeek, Moonshot, Zhipu, MiniMax, SiliconFlow, OpenRouter, Groq, Mistral, xAI, Gemini, Perplexity,
+Fireworks, LiteLLM."""
+SERVER_PARAMS = frozenset(f"{_OF_OPENAI} {_OF_VLLM_AND_SGLANG} {_OF_LOCAL_SERVERS} {_OF_HOSTED_SERVERS}".split())
+"""Parameters of known servers beside those of `GenerateCfg`: never taken for misspelt ones."""
+
+
 _SYNONYMS = (
     {"max_tokens", "max_completion_tokens"},
     {"function_choice", "tool_choice"},

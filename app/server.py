@@ -28,7 +28,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess, multiprocess
 
-from app.connection import CallerConnection, ConnectionLimits, RareWarning, make_room
+from app.connection import CallerConnection, ConnectionLimits, ConnectionWarnings, make_room
 from app.errors import Draining
 from app.observe import logs
 from app.settings import LogFormat, Server, Settings
@@ -67,8 +67,9 @@ class ParleyServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_listening: Callable[[], None] | None = None) -> None:
         super().__init__(config)
         self._on_listening = on_listening
-        self._limits: ConnectionLimits = cast(Any, config.http).args[0]
-        self._no_files = RareWarning()
+        self._limits: ConnectionLimits
+        self._warnings: ConnectionWarnings
+        self._limits, self._warnings = cast(Any, config.http).args
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signals are not raised again when all is done, as uvicorn does: going down as asked is a success."""
@@ -129,7 +130,7 @@ class ParleyServer(uvicorn.Server):
         except OSError as error:
             connections = self.server_state.connections
             made = make_room(connections)
-            self._no_files.warn(
+            self._warnings.no_files.warn(
                 "%s: no file can be opened and new connections are lost; %d callers are connected%s; "
                 "raise the limit of open files (ulimit -n) or lower server.max_connections",
                 error.strerror,
@@ -213,7 +214,7 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
         host=server.host,
         port=server.port,
         workers=server.workers,
-        http=cast(Any, partial(CallerConnection, connection_limits(server))),
+        http=cast(Any, partial(CallerConnection, connection_limits(server), ConnectionWarnings())),
         ws="none",
         lifespan="on",
         access_log=False,

@@ -16,6 +16,7 @@ from app.connection import (
     MAX_TARGET_BYTES,
     CallerConnection,
     ConnectionLimits,
+    ConnectionWarnings,
 )
 from uvicorn.server import ServerState
 
@@ -115,11 +116,17 @@ class Wire(asyncio.Transport):
 class Client:
     """A connection to a site; `say` sends one read's worth of bytes."""
 
-    def __init__(self, site: Site, limits: ConnectionLimits = LIMITS, state: ServerState | None = None) -> None:
+    def __init__(
+        self,
+        site: Site,
+        limits: ConnectionLimits = LIMITS,
+        state: ServerState | None = None,
+        warnings: ConnectionWarnings | None = None,
+    ) -> None:
         config = uvicorn.Config(site, ws="none", lifespan="off", log_config=None)
         config.load()
         self.wire = Wire()
-        self.connection = CallerConnection(limits, config, state or ServerState(), {})
+        self.connection = CallerConnection(limits, warnings or ConnectionWarnings(), config, state or ServerState(), {})
         self.wire.connection = self.connection
         self.connection.connection_made(self.wire)
 
@@ -556,13 +563,19 @@ async def test_a_new_connection_takes_the_place_of_the_one_that_was_idle_for_lon
     assert busy.statuses == [200]
 
 
-async def test_a_new_connection_is_refused_in_words_where_all_are_busy(caplog: pytest.LogCaptureFixture) -> None:
-    site, state = Site(gate=asyncio.Event()), ServerState()
+@pytest.mark.parametrize("server", ["one server", "another server"])
+async def test_a_new_connection_is_refused_in_words_where_all_are_busy(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each server warns at most once in ten seconds, whatever others in its process do."""
+    site, state, warnings = Site(gate=asyncio.Event()), ServerState(), ConnectionWarnings()
     clients = [await Client(site, state=state).say(NEXT) for _ in range(LIMITS.max_connections)]
     for _ in range(3):
-        late = await Client(site, state=state).say(NEXT)
+        late = await Client(site, state=state, warnings=warnings).say(NEXT)
         assert (late.statuses, late.error["code"], late.error["retryable"]) == ([503], "overloaded", True)
-    assert len([line for line in caplog.records if line.levelname == "WARNING"]) == 1
+    warned = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
+    assert len([text for text in warned if "a new one is refused" in text]) == 1
+    assert len([text for text in warned if "are closed for new ones" in text]) <= 1  # the refused ones count as idle
     assert "max_connections" in caplog.text
     assert site.gate is not None
     site.gate.set()

@@ -1,12 +1,13 @@
 """Requests made from the OpenAPI document: nothing fails, and what comes back is what the document says.
 
-`FUZZ=long` makes fifty times as many.
+`FUZZ=long` makes five hundred times as many, and those that cover each keyword of the schemas.
 """
 
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -20,6 +21,8 @@ from tests.inprocess import SERVER, ModelServer, Running
 LONG = os.environ.get("FUZZ") == "long"
 DOCUMENT = json.loads((Path(__file__).parent.parent / "openapi/openapi.json").read_text())
 schema = schemathesis.openapi.from_dict(DOCUMENT)
+# Its examples are computed while tests are collected, which takes a minute in each process.
+schema.config.phases.coverage.enabled = LONG
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def gateway() -> Iterator[Running]:
 
 @schema.parametrize()
 @settings(
-    max_examples=20_000 if LONG else 250,
+    max_examples=20_000 if LONG else 40,
     derandomize=not LONG,
     database=None,
     deadline=None,
@@ -47,4 +50,13 @@ def test_the_document_is_kept(case: schemathesis.Case, gateway: Running) -> None
     response = schemathesis.Response(answer.status, told, answer.body, sent, elapsed=0.0, verify=True)
     # A schema cannot say everything that is refused: the order of messages, results without calls, equal names.
     case.validate_response(response, excluded_checks=[positive_data_acceptance, not_a_server_error])
-    assert answer.status < 500 or answer.json["error"]["code"] == "cache_miss"
+    assert answer.status < 500 or answer.json["error"]["code"] in _codes_asked_for(case.body), answer.body
+
+
+def _codes_asked_for(body: Any) -> set[str]:
+    """The codes of 5xx answers that a caller can ask for: only a kept reply, or one within a time that is as short as
+    1e-300 s. Whether that time is over before the first token is a matter of how busy this machine is."""
+    config = body.get("generate_cfg") if isinstance(body, dict) else None
+    places = [one for one in (body, config) if isinstance(one, dict)]
+    hurried = any(one.get("request_timeout") is not None for one in places)
+    return {"cache_miss", "timeout"} if hurried else {"cache_miss"}

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from app.api.body import LARGE_BYTES, CallerGone, Receive, Scope, await_parsing, read_body
@@ -24,7 +25,7 @@ from app.errors import InvalidInput, ParleyError, Shape, UpstreamFailed, Violati
 from app.formats.base import ReplyInfo
 from app.gateway import Asked, Gateway, Route, new_reply_id
 from app.memory_budget import Lease
-from app.observe.logs import RequestLog
+from app.observe.logs import RequestLog, log_late_failure
 from app.steps.media import Wanted
 from app.upstream.causes import in_words
 
@@ -86,9 +87,13 @@ class ChatEndpoint:
                     error.shape = reading.reply_format.error
                     raise
                 del reading
-                await self._desk.deliver(delivery, _held(opening, lease), receive)
-                entry.delivered(delivery, delivery.info.origin.label)
-                self._log_upstream(entry, delivery.info.origin.attempts, delivery.error)
+                info = delivery.info
+                try:
+                    await self._desk.deliver(delivery, _held(opening, lease), receive)
+                finally:
+                    info.origin.on_late_failure = partial(log_late_failure, request_id, self._face, info.model)
+                entry.delivered(delivery, info.origin.label)
+                self._log_upstream(entry, info.origin.attempts, delivery.error)
 
     def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """What went wrong with model servers, also where another one answered in the end."""

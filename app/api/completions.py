@@ -38,7 +38,7 @@ _REFUSED = {
 _OPTIONS = {"include_usage", "include_obfuscation"}
 """Of `stream_options`. Padding against listeners is never sent, and nobody can rely on it."""
 _TRANSLATED = {"stream_options", "function_call"}
-_INNER = re.compile(r"generate_cfg\.(extra_body(\.|(?=\[)))?")
+_INNER = re.compile(r"(`?)generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 
 def read_completion(raw: bytes | bytearray, limits: Limits) -> Reading:
@@ -139,7 +139,7 @@ def _each(error: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _at_the_top(place: str, choice: str = "function_choice") -> str:
     found = _INNER.match(place)
-    inner = place[found.end() :] if found else place
+    inner = found[1] + place[found.end() :] if found else place
     return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
 
 

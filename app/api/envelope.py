@@ -1,7 +1,8 @@
 """What a caller of `POST /v1/chat` may say, and what it is told."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -14,9 +15,10 @@ from app.errors import BadRequest, InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Decoded, Format, Mode, Options
 from app.formats.detect import detect
-from app.formats.violations import violations
+from app.formats.violations import MAX_SUGGESTED, json_path, violations
 from app.grouping import groups
-from app.params import MAX_SECONDS, GenerateCfg, at_most
+from app.nearest import misspelt
+from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, at_most
 
 FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
 
@@ -155,11 +157,12 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
     if found:
         found += _gaps(decoded, functions=bool(tools))
     _refuse(found, reply)
+    params = envelope.generate_cfg.given() if envelope.generate_cfg else {}
     request = ChatRequest(
         model=envelope.model or "",
         messages=decoded.messages,
         tools=tools,
-        params=envelope.generate_cfg.given() if envelope.generate_cfg else {},
+        params=params,
         text_joiner=form.text_joiner,
         policy=form.policy,
         stream=envelope.stream,
@@ -168,8 +171,30 @@ def understood(envelope: Envelope, limits: Limits) -> Reading:
         envelope=envelope,
         reply_format=reply,
         request=request,
-        warnings=first_warnings([*decoded.warnings, *unknown_keys(field, envelope.functions or envelope.tools or ())]),
+        warnings=first_warnings(
+            [
+                *decoded.warnings,
+                *unknown_keys(field, envelope.functions or envelope.tools or ()),
+                *_misspelt_params(params, envelope.model_fields_set - {"stream"}),
+            ]
+        ),
     )
+
+
+_PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}
+_OUR_PARAMS, _SERVER_PARAMS = sorted(_PARAMS - {"extra_body"}), sorted(SERVER_PARAMS)
+
+
+def _misspelt_params(params: Mapping[str, Any], fields: Set[str]) -> Iterator[str]:
+    """Warnings of keys in `extra_body` that are known parameters but for a letter or two. A parameter that is given,
+    too, is not what was meant. `fields`: what is given beside `generate_cfg`."""
+    extra = params.get("extra_body") or {}
+    unknown = (key for key in extra if key not in SERVER_PARAMS and key not in _PARAMS)
+    for key in islice(unknown, MAX_SUGGESTED):
+        meant = misspelt(key, _OUR_PARAMS) or misspelt(key, _SERVER_PARAMS)
+        if meant is not None and not any(meant in given for given in (params, extra, fields)):
+            place = json_path([key], "generate_cfg.extra_body")
+            yield f"`{place}` was passed on as it is; did you mean `{meant}`?"
 
 
 def first_warnings(warnings: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -59,10 +60,14 @@ class ResumeEndpoint:
                 kept = await self._desk.recalled(_id(scope), caller(scope))
                 if kept is None or not kept.source.whole:
                     raise _unknown(scope)
-                if after and kept.source.ended and after >= await _count_frames(kept):
-                    await send_nothing(send)
+                if not after or not await _is_over(self._desk, kept):
+                    await self._tell(kept, after, scope, receive, send)
                     return
-                await self._tell(kept, after, scope, receive, send)
+                async with _kept_open(kept):
+                    if after >= await _count_frames(kept):
+                        await send_nothing(send)
+                    else:
+                        await self._tell(kept, after, scope, receive, send)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
@@ -133,6 +138,17 @@ async def _is_over(desk: Desk, kept: Kept) -> bool:
         return kept.source.ended
     note = await desk.noted(id_)
     return note is None or not await desk.cache.live(note.place)
+
+
+@asynccontextmanager
+async def _kept_open(kept: Kept) -> AsyncIterator[None]:
+    """The call of another gateway is followed only while somebody listens here: its frames are counted, then told."""
+    listening = None if kept.source.ended else await kept.source.again()
+    try:
+        yield
+    finally:
+        if listening is not None:
+            listening.close()
 
 
 async def _count_frames(kept: Kept) -> int:

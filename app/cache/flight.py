@@ -205,6 +205,8 @@ class Flight:
         if self.ended:
             return
         self.crash = error
+        if not self._listeners:
+            log.error("defect while reading a reply that nobody waits for", exc_info=error)
         self._end()
         for listener in tuple(self._listeners):
             listener.advance()

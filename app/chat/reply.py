@@ -1,6 +1,6 @@
 """A reply as what reads it sees it: wherever its events come from, they are pushed at one receiver until the last."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -60,6 +60,18 @@ class Origin:
     """How old a cached reply is; None: it is not from the cache."""
     attempts: list[Attempt] = field(default_factory=list)
     """What was asked of model servers for this reply, in order."""
+    on_late_failure: Callable[[Attempt], None] | None = None
+    """Set when the request has ended and its log line is made: a call may go on without its caller."""
+
+    def add_attempt(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        if attempt.cause is not None:
+            self.add_failure(attempt)
+
+    def add_failure(self, attempt: Attempt) -> None:
+        """A request to a model server failed, or its reply broke."""
+        if self.on_late_failure is not None:
+            self.on_late_failure(attempt)
 
     @property
     def cached(self) -> bool:

@@ -82,7 +82,7 @@ def _media_notes(given: Message, tongue: Tongue, head: Message) -> list[Json]:
     for part in _said(given):
         blocks = tongue.said(part, given.role)
         read = _parts_of(tongue.read(blocks, replace(head, role="user")))
-        if isinstance(part, Media) and read != (replace(part, path=""),):
+        if isinstance(part, Media) and read != (replace(part, path="", mark=None),):
             found.append({"at": at, "blocks": len(blocks), **_media_note(part, read)})
         at += len(blocks)
     return found
@@ -157,8 +157,10 @@ def _with_media(said: Said, media: Sequence[MediaNote]) -> Said:
         if note.at < at or not urls:
             continue
         path = next((one.path for one in under if isinstance(one, Media)), "")
+        mark = next((one.mark for one in reversed(under) if one.mark), None)
         parts += said[at : note.at]
-        parts.append(Media(note.media, urls, note.frames, note.format, detail=note.detail, path=path, name=note.name))
+        one = Media(note.media, urls, note.frames, note.format, detail=note.detail, path=path, name=note.name)
+        parts.append(replace(one, mark=mark))
         at = note.at + note.blocks
     return (*parts, *said[at:])
 

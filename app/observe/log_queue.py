@@ -65,9 +65,11 @@ class QueuedHandler(logging.Handler):
             mark.wait(FLUSH_SECONDS)
 
     def close(self) -> None:
+        """May be called more than once."""
         self.flush()
         if self._thread is not None:
             self._queue.put(_Stop())
+            self._thread = None
         super().close()
 
     def _run(self) -> None:

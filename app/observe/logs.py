@@ -76,6 +76,12 @@ class RequestLog:
             log.log(self._level, "request", extra={"fields": self._fields})
 
 
+def log_late_failure(request_id: str, face: str, model: str, attempt: Attempt) -> None:
+    """A model server failed in a call that went on when its request had ended: others read it, or may come back."""
+    fields = {"request_id": request_id, "face": face, "model": model, **_attempt_fields(attempt)}
+    log.warning("a call failed after its caller had left", extra={"fields": fields})
+
+
 def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
     fields = {"upstream": attempt.upstream, "address": attempt.address, "ms": attempt.milliseconds}
     return fields | ({"cause": attempt.cause, "reason": attempt.reason} if attempt.cause else {})

@@ -29,6 +29,7 @@ from app.steps.fncall import (
 from app.steps.language import language, own_words
 from app.steps.marks import without_marks
 from app.steps.media import Wanted, apply, passed_urls, wanted
+from app.steps.opaque_fields import warn_of_unsent_fields
 from app.steps.repair import RepairStage
 from app.steps.stop_words import StopStage, stop_violations, stop_words
 from app.steps.system import with_default_system, with_placed_system
@@ -64,6 +65,7 @@ def prepare(
     warnings = check(request, profile)
     request, unmarked = _with_known_marks(without_empty_turns(request), profile)
     warnings += unmarked
+    warnings += warn_of_unsent_fields(request, profile, in_words=emulated(request, profile) is not None)
     lang = language(request)  # of what was said, before names and texts of files stand in it
     request, unseen = apply(request, profile, media, own_words(request, lang))
     request = replace(request, params={**request.params, "lang": lang})

@@ -1,6 +1,6 @@
 """A model server's reply while it comes: bytes of each read into events, pushed at one receiver."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.chat.events import Event, Failed, Fault, Finish
@@ -20,9 +20,18 @@ GRACE_SECONDS = 2.0
 class LiveReply:
     """A model server's reply while it comes. `start` it once; `close` it whatever happens."""
 
-    def __init__(self, body: Body, reply_id: str, stages: Sequence[Stage], target: Target) -> None:
+    def __init__(
+        self,
+        body: Body,
+        reply_id: str,
+        stages: Sequence[Stage],
+        target: Target,
+        on_failed: Callable[[Fault], None] = lambda _: None,
+    ) -> None:
+        """`on_failed` is called once, before the receiver is told of the failure."""
         self._body = body
         self._target = target
+        self._on_failed = on_failed
         self._reader = EventReader(chunks.decode)
         self._assembler = Assembler(reply_id)
         self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
@@ -119,7 +128,11 @@ class LiveReply:
     def _named(self, events: list[Event]) -> list[Event]:
         """A failure names the upstream and the cause."""
         last = events[-1] if events else None
-        return [*events[:-1], Failed(self._target.named(last.fault))] if isinstance(last, Failed) else events
+        if not isinstance(last, Failed):
+            return events
+        fault = self._target.named(last.fault)
+        self._on_failed(fault)
+        return [*events[:-1], Failed(fault)]
 
     def _rest(self, clean: bool) -> list[Any]:
         try:

@@ -127,9 +127,91 @@ def test_a_rewritten_prompt_has_no_marks(gateway: Gateway) -> None:
 def test_a_translation_keeps_a_mark_or_tells_of_it() -> None:
     messages = [{"role": "user", "content": [text("Hi"), marked("Ho")]}]
     assert convert("openai", "openai", messages) == (messages, [])
-    for to in ("qwen", "autogen", "agentscope", "agentscope2"):
+    for to in ("agentscope", "agentscope2"):
+        there, warnings = convert("openai", to, messages)
+        assert there[0]["content"][1]["cache_control"] == MARK
+        assert not [one for one in warnings if "cache_control" in one]
+        assert convert(to, "openai", there)[0] == messages
+    for to in ("qwen", "autogen"):
         _, warnings = convert("openai", to, messages)
         assert "messages[0].content[1].cache_control: cannot be said" in warnings
+
+
+# -- AgentScope's blocks ----------------------------------------------------------------------
+
+IN_BASE64 = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAA="}
+RESULT = {"type": "tool_result", "id": "1", "name": "look"}
+
+
+def by(role: str, *blocks: Json) -> Json:
+    return {"name": role, "role": role, "content": list(blocks)}
+
+
+def agentscope(form: str) -> list[Json]:
+    """A conversation that has a mark in every place where there can be one."""
+    call: Json = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
+    image: Json = {"type": "image", "source": IN_BASE64}
+    if form == "agentscope2":
+        call = {"type": "tool_call", "id": "1", "name": "look", "input": "{}"}
+        image = {"type": "data", "source": IN_BASE64}
+    answers = [by("assistant", {**RESULT, "output": [text("seen"), marked("all")]})]
+    if form == "agentscope":
+        answers = [by("system", *one["content"]) for one in answers]
+    return [
+        by("system", marked("A long book.")),
+        by("user", text("Hi"), {**image, "cache_control": MARK}),
+        by("assistant", marked("Let me look."), call),
+        *answers,
+    ]
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+@pytest.mark.parametrize("model", KNOWING)
+def test_a_mark_of_a_block_goes_to_a_server_that_knows_it(gateway: Gateway, form: str, model: str) -> None:
+    body, warnings = gateway.sent(model, agentscope(form), form, tools=[LOOK])
+    system, user, assistant, tool = body["messages"]
+    assert system["content"] == [marked("A long book.")]
+    assert [part.get("cache_control") for part in user["content"]] == [None, MARK]
+    assert user["content"][1]["type"] == "image_url"
+    assert assistant["content"] == [marked("Let me look.")]
+    assert tool["content"] == [text("seen"), marked("all")]
+    assert warnings == []
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+def test_a_mark_of_a_block_is_named_where_a_server_does_not_know_it(gateway: Gateway, form: str) -> None:
+    body, warnings = gateway.sent("plain", agentscope(form), form, tools=[LOOK])
+    assert "cache_control" not in json.dumps(body)
+    places = ["messages[0].content[0]", "messages[1].content[1]", "messages[2].content[0]"]
+    places.append("messages[3].content[0].output[1]")
+    assert [one.partition(" ")[0] for one in warnings] == [f"{place}.cache_control" for place in places]
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+@pytest.mark.parametrize("output", ["seen", [text("seen")]])
+def test_a_mark_of_a_whole_result_stands_at_its_end(gateway: Gateway, form: str, output: Any) -> None:
+    messages = agentscope(form)
+    messages[3]["content"] = [{**RESULT, "output": output, "cache_control": MARK}]
+    body, warnings = gateway.sent("proxy", messages, form, tools=[LOOK])
+    assert body["messages"][3]["content"] == [marked("seen")]
+    assert warnings == []
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+def test_marks_of_blocks_survive_a_translation_and_back(form: str) -> None:
+    messages = agentscope(form)
+    there, _ = convert(form, "openai", messages)
+    again, _ = convert("openai", form, there)
+    assert json.dumps(again).count("cache_control") == 4
+    assert convert(form, "openai", again)[0] == there
+    assert convert(form, form, messages)[0] == messages
+
+
+@pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
+def test_a_mark_that_is_no_object_is_refused(gateway: Gateway, form: str) -> None:
+    body = {"model": "proxy", "format": form, "messages": [by("user", text("Hi", cache_control=True))]}
+    answer = gateway._running.post("/v1/chat", body)
+    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[0].cache_control")
 
 
 # -- keys that nobody reads --------------------------------------------------------------
@@ -149,7 +231,7 @@ UNKNOWN: list[tuple[str, Json, list[str]]] = [
     ),
     (
         "agentscope",
-        {"name": "u", "role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": MARK}]},
+        {"name": "u", "role": "assistant", "content": [{"type": "thinking", "thinking": "Hm", "cache_control": MARK}]},
         ["content[0].cache_control"],
     ),
     (
@@ -190,3 +272,57 @@ def test_an_unknown_key_of_a_tool_is_named(gateway: Gateway, form: str) -> None:
 def test_keys_that_hold_nothing_are_not_named(gateway: Gateway) -> None:
     _, warnings = gateway.sent("plain", [{"role": "user", "content": [text("Hi", annotations=[], mood=None)]}])
     assert warnings == []
+
+
+# -- fields that only their provider reads ------------------------------------------------------------
+
+SIGNED = {**CALL, "extra_content": {"google": {"thought_signature": "s"}}, "mood": 1}
+SAID_AND_CALLED: list[Json] = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Look", "extra_content": {"google": {}, "s": 1}, "tool_calls": [CALL, SIGNED]},
+    {"role": "tool", "tool_call_id": "1", "content": "seen"},
+    {"role": "tool", "tool_call_id": "2", "content": "seen"},
+]
+SAID_AND_CALLED[1]["tool_calls"][1] = {**SIGNED, "id": "2"}
+
+
+def test_fields_of_a_call_go_to_a_server_that_takes_them(gateway: Gateway) -> None:
+    body, warnings = gateway.sent("plain", SAID_AND_CALLED, tools=[LOOK])
+    assert (body["messages"], warnings) == (SAID_AND_CALLED, [])
+
+
+def test_fields_of_a_call_that_a_server_does_not_take_are_named(gateway: Gateway) -> None:
+    body, warnings = gateway.sent("openai", SAID_AND_CALLED, tools=[LOOK])
+    assert "extra_content" not in json.dumps(body) and "mood" not in json.dumps(body)
+    why = "was not sent: this model's server does not take it"
+    assert warnings == [
+        f"messages[1].tool_calls[1].extra_content {why}",
+        f"messages[1].tool_calls[1].mood {why}",
+        f"messages[1]: extra_content {why}",
+    ]
+
+
+def test_fields_of_a_call_that_is_told_in_words_are_named(gateway: Gateway) -> None:
+    _, warnings = gateway.sent("prompted", SAID_AND_CALLED, tools=[LOOK])
+    assert warnings == [
+        "messages[1].tool_calls[1].extra_content was not sent: calls are told in words here",
+        "messages[1].tool_calls[1].mood was not sent: calls are told in words here",
+    ]
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize("field", ["extra_content", "reasoning_details", "reasoning_content", "reasoning"])
+def test_a_field_of_assistants_on_another_message_is_named(gateway: Gateway, field: str, role: str) -> None:
+    value: Any = {"extra_content": {"a": 1}, "reasoning_details": [{"a": 1}]}.get(field, "Hm")
+    messages = [*SAID_AND_CALLED[:1], {**SAID_AND_CALLED[1], "extra_content": None, "tool_calls": [CALL]}]
+    messages.append({"role": "tool", "tool_call_id": "1", "content": "seen"})
+    messages.append({"role": "user", "content": "Hi"})
+    at = 2 if role == "tool" else 3
+    messages[at] = {**messages[at], field: value}
+    _, warnings = gateway.sent("plain", messages, tools=[LOOK])
+    assert warnings == [f"messages[{at}].{field} was not sent: only an assistant message can have it"]
+
+
+def test_an_id_of_a_call_on_a_message_that_is_no_result_is_named(gateway: Gateway) -> None:
+    _, warnings = gateway.sent("plain", [{"role": "user", "content": "Hi", "tool_call_id": "1"}])
+    assert warnings == ["messages[0].tool_call_id was not sent: only a message of role tool can have it"]

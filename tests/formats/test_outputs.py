@@ -1,10 +1,11 @@
 """What each format makes of sound, pictures, citations, signatures and warnings of a reply."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from app.chat.events import Event, Extra, Finish, MediaOutput, TextDelta
+from app.chat.events import CallDelta, Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta
 from app.formats import FORMATS
 from app.formats.base import Mode, Options, ReplyInfo
 
@@ -28,14 +29,30 @@ WAYS: list[tuple[str, Mode, Json]] = [
     ("agentscope2", "delta", {}),
     ("autogen", "delta", {}),
     ("autogen", "delta", {"autogen_stream": "compat"}),
+    ("autogen", "delta", {"autogen_stream": "model"}),
     *((name, "whole", {}) for name in FORMATS),
+    ("autogen", "whole", {"autogen_stream": "compat"}),
+    ("autogen", "whole", {"autogen_stream": "model"}),
 ]  # fmt: skip
 
 
-def told(name: str, mode: Mode, **options: Any) -> str:
+CALLED: list[Event] = [
+    ReasoningDelta("Hm"),
+    Extra({"reasoning_details": [{"data": "sealed"}]}),
+    TextDelta("Look"),
+    Extra({"annotations": CITED}),
+    CallDelta(0, "{}", "c1", "f"),
+    Extra({"extra_content": SIGNED}, 0),
+    CallDelta(1, "{}", "c2", "g"),
+    MediaOutput("audio", URL, {"id": "a1"}),
+    Finish("tool_calls"),
+]
+
+
+def told(name: str, mode: Mode, events: Sequence[Event] = EVENTS, **options: Any) -> str:
     info = ReplyInfo("chat-1", "req-1", "m", 1, warnings=["first"], options=Options(**options))
     encoder = FORMATS[name].encoder(info, mode)
-    return (encoder.open() + b"".join(encoder.feed([event]) for event in EVENTS)).decode()
+    return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
 
 
 def frames(text: str) -> list[Json]:
@@ -46,11 +63,8 @@ def frames(text: str) -> list[Json]:
 @pytest.mark.parametrize(("name", "mode", "options"), WAYS)
 def test_every_format_carries_them(name: str, mode: Mode, options: Json) -> None:
     text = told(name, mode, **options)
-    for carried in ("UklGRg==", "iVBORw0KGgo=", "a1", "first", "beware"):
+    for carried in ("UklGRg==", "iVBORw0KGgo=", "a1", "first", "beware", "https://example.com", "AbC="):
         assert carried in text, carried
-    if options.get("autogen_stream") != "compat":  # AutoGen's own stream has no place for fields of a text
-        assert "https://example.com" in text
-        assert "AbC=" in text
 
 
 def test_qwen_has_sound_and_pictures_as_content_items() -> None:
@@ -88,3 +102,22 @@ def test_agentscope_has_them_as_blocks() -> None:
     assert [block["type"] for block in blocks] == ["text", "data", "data"]
     starts = [frame["type"] for frame in frames(told("agentscope2", "delta")) if "DATA" in frame["type"]]
     assert starts == ["DATA_BLOCK_START", "DATA_BLOCK_DELTA", "DATA_BLOCK_END"] * 2
+
+
+@pytest.mark.parametrize("mode", ["delta", "whole"])
+@pytest.mark.parametrize("stream", ["interleaved", "compat", "model"])
+def test_autogen_carries_the_fields_of_thinking_texts_and_calls(stream: str, mode: Mode) -> None:
+    text = told("autogen", mode, CALLED, autogen_stream=stream)
+    for carried in ("sealed", "https://example.com", "AbC=", "UklGRg=="):
+        assert carried in text, carried
+
+
+def test_autogens_result_of_a_model_client_has_them_in_fields_that_its_client_ignores() -> None:
+    body = json.loads(told("autogen", "whole", CALLED, autogen_stream="model"))
+    assert body["extra"] == {
+        "reasoning_details": [{"data": "sealed"}],
+        "annotations": CITED,
+        "media": [{"type": "audio", "url": URL, "id": "a1"}],
+        "calls": {"c1": {"extra_content": SIGNED}},
+    }
+    assert body["warnings"] == ["first"]

@@ -182,7 +182,7 @@ async def kill(caller: Caller) -> None:
     await caller.leave()
 
 
-_OWN = re.compile(rb'[0-9a-f]{32}|"created(_at)?":"?[0-9T:.Z+-]+"?|"cached":(true|false)|"x_parley":\{[^}]*\}')
+_OWN = re.compile(rb'[0-9a-f]{32}|"(created(_at)?|timestamp)":"?[0-9T :.Z+-]+"?|"cached":(true|false)|"x_parley":\{[^}]*\}')
 
 
 def common(raw: bytes) -> bytes:

@@ -140,6 +140,9 @@ async def test_a_reply_that_has_ended_can_be_read_again_from_any_frame(mode: str
             for count in range(len(whole) + 1):
                 assert await resumed(other, id_, count) == whole[count:], f"{name} from frame {count}"
                 assert await resumed(other, id_, last_event_id=str(count)) == whole[count:]
+            for count in (len(whole), len(whole) + 1, 10**14):
+                async with calling(other.address) as caller:
+                    assert await come_back(caller, id_, count) == 204
             assert await resumed(other, id_) == whole
             # A browser comes back to the address where it was before, and says how far it got since.
             assert await resumed(other, id_, 1, last_event_id="3") == whole[3:]

@@ -12,4 +12,4 @@ def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
     return WholeEncoder(info) if mode == "whole" else StreamEncoder(info)
 
 
-AGENTSCOPE = Format("agentscope", decode, encode, _encoder, Messages, error=refusal)
+AGENTSCOPE = Format("agentscope", decode, encode, _encoder, Messages, error=refusal, keeps_marks=True)

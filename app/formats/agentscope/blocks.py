@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.formats.agentscope_marks import marked, marked_last, with_mark
 from app.formats.agentscope_media import as_url, guessed_type, inline, kind_of, placeholder, source_url
 from app.formats.agentscope_notes import Json, Tongue
 
@@ -43,6 +44,10 @@ def blocks(piece: Message) -> list[Json]:
 
 def said(part: Text | Media, role: Role) -> list[Json]:
     """A video's frames are images, a file is only named."""
+    return with_mark(_unmarked(part), part)
+
+
+def _unmarked(part: Text | Media) -> list[Json]:
     if isinstance(part, Text):
         return [{"type": "text", "text": part.text}]
     if part.media == "file":
@@ -60,7 +65,7 @@ def _source(url: str) -> Json:
 
 def _output(result: ToolResult) -> str | list[Json]:
     first = result.content[0] if result.content else Text("")
-    if len(result.content) < 2 and isinstance(first, Text) and (first.text or not result.content):
+    if len(result.content) < 2 and isinstance(first, Text) and not first.mark and (first.text or not result.content):
         return first.text
     return [block for part in result.content for block in said(part, "tool")]
 
@@ -86,7 +91,7 @@ def _own(block: Json, head: Message, path: str) -> list[Message]:
     if block["type"] == "tool_use":
         return [replace(head, parts=(ToolCall(block["name"], _arguments(block), block.get("id") or None, path=path),))]
     if block["type"] == "tool_result":
-        content = output(block.get("output"), f"{path}.output")
+        content = marked_last(output(block.get("output"), f"{path}.output"), block, path)
         result = ToolResult(content, block.get("name") or None, block.get("id") or None)
         return [replace(head, role="tool", parts=(result,), name=None)]
     return [replace(head, parts=(Reasoning(block["thinking"]),))] if head.role == "assistant" else []
@@ -118,10 +123,10 @@ def output(given: Any, path: str) -> tuple[Text | Media, ...]:
 def _said(block: Json, path: str) -> Text | Media:
     kind = block["type"]
     if kind == "text":
-        return Text(block["text"])
+        return marked(Text(block["text"]), block, path)
     source = block.get("source")
     url, step = (block["url"], "url") if source is None else (source_url(source), f"source.{_data_key(source)}")
-    return Media(kind, (url,), path=f"{path}.{step}")
+    return marked(Media(kind, (url,), path=f"{path}.{step}"), block, path)
 
 
 def _data_key(source: Json) -> str:

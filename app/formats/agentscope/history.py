@@ -20,7 +20,7 @@ def msg(head: Message, blocks: list[Json], metadata: Json) -> Json:
     content: str | list[Json] = blocks
     if head.role != "assistant" and all(block["type"] == "text" for block in blocks) and len(blocks) < 2:
         text = blocks[0]["text"] if blocks else ""
-        content = text if text or not blocks else blocks
+        content = blocks if blocks and (not text or "cache_control" in blocks[0]) else text
     item = {"id": head.extra["message_id"], "name": head.name, "role": head.role, "content": content}
     item["metadata"] = metadata
     if "created_at" in head.extra:

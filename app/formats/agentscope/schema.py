@@ -42,7 +42,12 @@ Source = Annotated[
 ]
 
 
-class AgentScopeTextBlock(_Model):
+class _Marked(_Model):
+    cache_control: dict[str, Any] | None = None
+    """A mark for the cache of a model's server; AgentScope itself has none."""
+
+
+class AgentScopeTextBlock(_Marked):
     type: Literal["text"]
     text: str
 
@@ -52,7 +57,7 @@ class AgentScopeThinkingBlock(_Model):
     thinking: str
 
 
-class _MediaBlock(_Model):
+class _MediaBlock(_Marked):
     """0.1 had `url` where 1.x has `source`."""
 
     source: Source | None = None
@@ -115,7 +120,7 @@ Output = Annotated[
 ]
 
 
-class AgentScopeToolResultBlock(_Model):
+class AgentScopeToolResultBlock(_Marked):
     type: Literal["tool_result"]
     id: str | None = None
     name: str | None = None

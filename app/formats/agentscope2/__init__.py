@@ -12,4 +12,4 @@ def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
     return WholeEncoder(info) if mode == "whole" else EventEncoder(info)
 
 
-AGENTSCOPE2 = Format("agentscope2", decode, encode, _encoder, Messages, error=refusal)
+AGENTSCOPE2 = Format("agentscope2", decode, encode, _encoder, Messages, error=refusal, keeps_marks=True)

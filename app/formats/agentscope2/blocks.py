@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.formats.agentscope_marks import marked, marked_last, with_mark
 from app.formats.agentscope_media import as_url, inline, kind_of, media_type, placeholder, source_url
 from app.formats.agentscope_notes import Json, Tongue
 
@@ -27,6 +28,10 @@ def blocks(piece: Message) -> list[Json]:
 
 def said(part: Text | Media, role: Role) -> list[Json]:
     """A video's frames are images; what the system says can only be text."""
+    return with_mark(_unmarked(part, role), part)
+
+
+def _unmarked(part: Text | Media, role: Role) -> list[Json]:
     if isinstance(part, Text):
         return [{"type": "text", "text": part.text}]
     if role == "system":
@@ -44,7 +49,7 @@ def _source(part: Media, url: str) -> Json:
 
 def _output(result: ToolResult) -> str | list[Json]:
     first = result.content[0] if result.content else Text("")
-    if len(result.content) < 2 and isinstance(first, Text) and (first.text or not result.content):
+    if len(result.content) < 2 and isinstance(first, Text) and not first.mark and (first.text or not result.content):
         return first.text
     return [block for part in result.content for block in said(part, "tool")]
 
@@ -81,12 +86,12 @@ def _own(block: Json, head: Message, path: str) -> Message:
     if block["type"] == "tool_call":
         return replace(head, parts=(ToolCall(block["name"], block["input"], block.get("id") or None, path=path),))
     if block["type"] == "hint":
-        parts = _items(block["hint"], f"{path}.hint")
+        parts = marked_last(_items(block["hint"], f"{path}.hint"), block, path)
         hint = {"source": block["source"]} if block.get("source") else {}
         return Message("user", parts, path=head.path, extra={**head.extra, "hint": hint})
     state = block.get("state", "running")
     is_error = None if state == "running" else state != "success"
-    content = _items(block["output"], f"{path}.output")
+    content = marked_last(_items(block["output"], f"{path}.output"), block, path)
     result = ToolResult(content, block.get("name") or None, block.get("id") or None, is_error)
     return replace(head, role="tool", parts=(result,), name=None)
 
@@ -99,11 +104,12 @@ def _items(given: Any, path: str) -> tuple[Text | Media, ...]:
 
 def _said(block: Json, path: str) -> Text | Media:
     if block["type"] == "text":
-        return Text(block["text"])
+        return marked(Text(block["text"]), block, path)
     source = block["source"]
     key = "url" if source["type"] == "url" else "data"
     kind = kind_of(source["media_type"])
-    return Media(kind, (source_url(source),), name=block.get("name") or None, path=f"{path}.source.{key}")
+    media = Media(kind, (source_url(source),), name=block.get("name") or None, path=f"{path}.source.{key}")
+    return marked(media, block, path)
 
 
 TONGUE = Tongue("agentscope2", blocks, said, read, "created_at")

@@ -47,7 +47,12 @@ class _Block(_Model):
     finished_at: Any = None
 
 
-class AgentScope2TextBlock(_Block):
+class _Marked(_Block):
+    cache_control: dict[str, Any] | None = None
+    """A mark for the cache of a model's server; AgentScope itself has none."""
+
+
+class AgentScope2TextBlock(_Marked):
     type: Literal["text"]
     text: str
 
@@ -57,7 +62,7 @@ class AgentScope2ThinkingBlock(_Block):
     thinking: str
 
 
-class AgentScope2DataBlock(_Block):
+class AgentScope2DataBlock(_Marked):
     type: Literal["data"]
     source: Source
     name: str | None = None
@@ -91,7 +96,7 @@ class AgentScope2ToolCallBlock(_Block):
     state: Literal["pending", "asking", "allowed", "submitted", "finished"] = "pending"
 
 
-class AgentScope2ToolResultBlock(_Block):
+class AgentScope2ToolResultBlock(_Marked):
     type: Literal["tool_result"]
     name: str | None = None
     output: Said
@@ -99,7 +104,7 @@ class AgentScope2ToolResultBlock(_Block):
     metadata: dict[str, Any] = {}
 
 
-class AgentScope2HintBlock(_Block):
+class AgentScope2HintBlock(_Marked):
     type: Literal["hint"]
     hint: Said
     source: str | None = None

@@ -6,9 +6,9 @@ from typing_extensions import override
 
 from app.chat.events import Finish
 from app.chat.segments import Segment
-from app.formats.autogen.encode import Stream, calls_of, made_of
+from app.formats.autogen.encode import Stream, calls_of, joined
 from app.formats.autogen.pen import models_usage
-from app.formats.autogen.reply import frame, pieces
+from app.formats.autogen.reply import frame, opaque, pieces
 from app.formats.base import ReplyInfo
 
 
@@ -39,13 +39,19 @@ class Compat(Stream):
         author, calls, text = self._author, calls_of(self._segmenter.segments), self._said("content")
         thought = text if calls else self._said("reasoning_content")
         if thought:
-            author.message("ThoughtEvent", self._all.id, thought, {})
-        made = made_of(self._segmenter.segments)
+            own = self._extra("content" if calls else "reasoning_content")
+            author.message("ThoughtEvent", self._all.id, thought, {}, own)
+        beside = self._beside()
+        if not thought or calls:  # the fields of thinking that is told in chunks alone
+            beside = joined((self._extra("reasoning_content"), beside))
         if calls:
-            extras = [made, *({} for _ in calls[1:])]
+            extras = [one.extra for one in self._segmenter.segments if one.kind == "function_call"]
+            unsaid = {} if thought else self._extra("content")
+            extras[-1] = joined((extras[-1], unsaid, beside))
             author.message("ToolCallRequestEvent", author.new_id(), calls, {}, *extras)
         else:
-            author.message("TextMessage", author.new_id() if thought else self._all.id, text, {}, made)
+            own = joined((self._extra("content"), beside))
+            author.message("TextMessage", author.new_id() if thought else self._all.id, text, {}, own)
         author.charge(finish.usage)
         told = b"".join([frame(one) for one in author.messages])
         return told + frame({"type": "TaskResult", **author.result(finish)})
@@ -80,6 +86,16 @@ class ModelView(Stream):
     def body(self, finish: Finish) -> dict[str, Any]:
         calls, text = calls_of(self._segmenter.segments), self._said("content")
         thought = text if calls else self._said("reasoning_content")
+        extra = joined((self._extra("reasoning_content", "content"), self._beside()))
+        own = {
+            one.id: told
+            for one in self._segmenter.segments
+            if one.kind == "function_call"
+            if (told := opaque(one.extra))
+        }
+        extra |= {"calls": own} if own else {}
+        warnings = self._info.warnings_with(finish)
+        beside = {**({"extra": extra} if extra else {}), **({"warnings": warnings} if warnings else {})}
         return {
             "finish_reason": "function_calls" if finish.reason == "tool_calls" else finish.reason,
             "content": calls or text,
@@ -88,4 +104,5 @@ class ModelView(Stream):
             "cached": self._info.cached,
             "logprobs": None,
             "thought": thought or None,
+            **beside,  # its client ignores keys that it does not know
         }

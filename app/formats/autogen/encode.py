@@ -6,6 +6,7 @@ follow, as ThoughtEvent. Arguments are not streamed. The other two forms: `compa
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from typing_extensions import override
@@ -29,6 +30,16 @@ def made_of(segments: list[Segment]) -> dict[str, Any]:
     shown = [(one.media, one.extra) for one in segments if one.media]
     media = [{"type": made.media, "url": made.url, **made.fields, **extra} for made, extra in shown]
     return {"media": media} if media else {}
+
+
+def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Opaque fields of several messages as those of one: lists one behind the other, of anything else the last."""
+    out: dict[str, Any] = {}
+    for extra in extras:
+        for key, value in extra.items():
+            known = out.get(key)
+            out[key] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+    return out
 
 
 class Stream(ABC):
@@ -80,6 +91,14 @@ class Stream(ABC):
     def complete(self) -> list[dict[str, Any]]:
         """The messages that will not change."""
         return self._author.messages
+
+    def _extra(self, *kinds: str) -> dict[str, Any]:
+        """The opaque fields of all messages of these kinds."""
+        return joined(one.extra for one in self._segmenter.segments if one.kind in kinds and not one.media)
+
+    def _beside(self) -> dict[str, Any]:
+        """What belongs to no message that AutoGen has."""
+        return joined((self._segmenter.loose_extra, made_of(self._segmenter.segments)))
 
     def _said(self, kind: str) -> str:
         return "".join([one.text for one in self._segmenter.segments if one.kind == kind])

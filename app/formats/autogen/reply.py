@@ -97,7 +97,7 @@ class Author:
             "content": content,
             "type": type_,
         }
-        raw = _annotated(raw, [_opaque(extra) for extra in extras])
+        raw = _annotated(raw, [opaque(extra) for extra in extras])
         self.messages.append(raw)
         return raw
 
@@ -115,7 +115,7 @@ class Author:
         return body
 
 
-def _opaque(extra: Mapping[str, Any]) -> dict[str, Any]:
+def opaque(extra: Mapping[str, Any]) -> dict[str, Any]:
     """`arguments_valid` is left out: AutoGen parses arguments itself."""
     return {key: value for key, value in extra.items() if key != "arguments_valid"}
 

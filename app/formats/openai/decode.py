@@ -47,14 +47,13 @@ class _Decoding:
         self._unread(item.function_call, f"{path}.function_call", "a function call")
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the rest are their own names
         said = _said(item, path)
+        self._misplaced(item, path)
         if role == "tool":
             return Message("tool", (ToolResult(said, item.name, item.tool_call_id),), path=path)
         parts: list[Part] = []
         reasoning = item.reasoning_content or item.reasoning
         if reasoning and role == "assistant":
             parts.append(Reasoning(reasoning))
-        elif reasoning:
-            self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
         parts += said
         parts += self._calls(item, path)
         extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
@@ -66,6 +65,14 @@ class _Decoding:
             extra["refusal"] = True
         own = path if turn and role == "assistant" else None
         return Message(role, tuple(parts), item.name, own, path, extra)
+
+    def _misplaced(self, item: wire.OpenAIMessage, path: str) -> None:
+        """Fields that a message of another role can have."""
+        for key in ("reasoning_content", "reasoning", "reasoning_details", "extra_content"):
+            if item.role != "assistant" and getattr(item, key):
+                self.warnings.append(f"{path}.{key} was not sent: only an assistant message can have it")
+        if item.role not in ("tool", "function") and item.tool_call_id:
+            self.warnings.append(f"{path}.tool_call_id was not sent: only a message of role tool can have it")
 
     def _unread(self, value: Any, path: str, what: str) -> None:
         self.warnings += (f"{place} is not a field of {what} and was ignored" for place in unknown_keys(value, path))

@@ -1,6 +1,7 @@
 """A conversation of the vocabulary as OpenAI messages, and what OpenAI's form cannot say of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.chat import datauri
@@ -53,15 +54,17 @@ def _results(one: Group) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     labelled: list[Text | Media] = []
     for id_, result in one.results:
-        lines = []
+        lines: list[Text] = []
         for part in result.content:
             if isinstance(part, Text):
-                lines.append(part.text)
+                lines.append(part)
             else:
                 number = len(labelled) // 2 + 1
-                labelled += [Text(f"[{part.media} {number}]"), part]
-                lines.append(f"[{part.media} {number}: see below]")
-        out.append({"role": "tool", "tool_call_id": id_, "content": "\n".join(lines)})
+                labelled += [Text(f"[{part.media} {number}]"), replace(part, mark=None)]
+                lines.append(Text(f"[{part.media} {number}: see below]", part.mark))
+        marked = any(line.mark for line in lines)
+        content = [_part(line) for line in lines] if marked else "\n".join(line.text for line in lines)
+        out.append({"role": "tool", "tool_call_id": id_, "content": content})
     if labelled:
         out.append({"role": "user", "content": _content(labelled)})
     return out

@@ -133,6 +133,8 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
             heard = listen((await one.open("q", model.lead))[0])
             late = listen((await two.open("q", other.lead))[0])
             model.calls[0].push(2)
+            # Whoever was told nothing yet does not wait for a Redis that is away, but asks for itself.
+            await until(lambda: any(late.batches))
             own_redis.pause()
             await until(lambda: one._ledger._link.away)
             model.calls[0].push()
