@@ -18,7 +18,7 @@ from app.settings import Settings, SettingsError, load
 DEFAULT_URL = "http://127.0.0.1:8000"
 """Where a gateway listens unless told otherwise."""
 if TYPE_CHECKING:
-    from app.cache.addresses import Address
+    from app.cache.urls import CacheUrl
 
 FORMAT_NAMES = ("qwen", "openai", "autogen", "agentscope", "agentscope2")
 """Those of FORMATS, which takes too long to load for a command line that is wrong."""
@@ -32,14 +32,14 @@ def main(argv: list[str] | None = None) -> int:
         for mistake in error.mistakes:
             print(f"parley: {mistake}", file=sys.stderr)
         return 2
-    except _Unusable as error:
+    except _UsageError as error:
         print(f"parley: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
 
 
-class _Unusable(Exception):
+class _UsageError(Exception):
     """What was said on the command line leads nowhere."""
 
 
@@ -100,7 +100,7 @@ def _banner(settings: Settings, port: int) -> list[str]:
     chat = f"{_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
     chat += f" --model {shlex.quote(model['model'])}" if model else ""
     lines = [
-        f"parley {__version__} listens at {_url(host, port)}, serving {', '.join(_served(settings))}",
+        f"parley {__version__} listens at {_url(host, port)}, serving {', '.join(_describe_models(settings))}",
         "Try, in another terminal:",
         f"  curl -N {here}/v1/chat -H 'content-type: application/json' -d {shlex.quote(question)}",
         f"  {chat} Hello",
@@ -126,7 +126,7 @@ def _command() -> str:
         return shlex.quote(str(program))
 
 
-def _served(settings: Settings) -> list[str]:
+def _describe_models(settings: Settings) -> list[str]:
     """The models that callers may ask for, in words."""
     served = list(settings.models)
     if settings.demo:
@@ -140,7 +140,7 @@ def _chat(arguments: argparse.Namespace) -> int:
     from app import terminal
 
     if arguments.system and not arguments.question:
-        raise _Unusable("--system needs a question beside it")
+        raise _UsageError("--system needs a question beside it")
     options: dict[str, Any] = {
         "model": arguments.model,
         "functions": _functions(arguments.functions) if arguments.functions else None,
@@ -167,9 +167,9 @@ def _convert(arguments: argparse.Namespace) -> int:
         asked = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
         answer = convert(json.dumps(asked | {"messages": json.loads(text)}).encode())
     except OSError as error:
-        raise _Unusable(f"{arguments.file}: cannot be read ({error.strerror})") from None
+        raise _UsageError(f"{arguments.file}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise _Unusable(f"{arguments.file}: is not valid JSON ({error})") from None
+        raise _UsageError(f"{arguments.file}: is not valid JSON ({error})") from None
     except ParleyError as error:
         found = error.violations if isinstance(error, InvalidInput) else ()
         for line in [f"{one.path}: {one.message}" for one in found] or [error.message]:
@@ -182,33 +182,35 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    from app.cache.addresses import InMemory, Nowhere, parse_address
-    from app.cache.report import count_replies, purged, told
+    from app.cache.report import count_replies, describe_cache, purge_cache
     from app.cache.stores import StoreError
+    from app.cache.urls import MemoryUrl, NullUrl, parse_cache_url
 
     url = load(path=arguments.config).cache.url or "memory:"
-    address = parse_address(url)
-    if isinstance(address, InMemory | Nowhere):
-        raise _Unusable(f"the cache is {address.kind}: there is nothing to see from outside the gateway")
+    address = parse_cache_url(url)
+    if isinstance(address, MemoryUrl | NullUrl):
+        raise _UsageError(f"the cache is {address.kind}: there is nothing to see from outside the gateway")
     purge = arguments.action == "purge"
     if purge and not arguments.yes and not sys.stdin.isatty():
-        raise _Unusable("purge deletes replies and asks before it does; without a terminal to ask at, say --yes")
+        raise _UsageError("purge deletes replies and asks before it does; without a terminal to ask at, say --yes")
     try:
-        if purge and not arguments.yes and not _confirmed(asyncio.run(count_replies(url, arguments.model)), address):
+        if purge and not arguments.yes and not _confirm(asyncio.run(count_replies(url, arguments.model)), address):
             print("parley: nothing was deleted", file=sys.stderr)
             return 1
-        print(asyncio.run((purged if purge else told)(url, arguments.model)))
+        print(asyncio.run((purge_cache if purge else describe_cache)(url, arguments.model)))
     except StoreError as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _confirmed(count: int, address: "Address") -> bool:
+def _confirm(count: int, address: "CacheUrl") -> bool:
     """The person at the terminal says that these replies may be deleted."""
-    from app.cache.addresses import described
+    from app.cache.urls import describe_url
 
-    print(f"Delete {count} replies from the cache: {described(address)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(
+        f"Delete {count} replies from the cache: {describe_url(address)}? [y/N] ", end="", file=sys.stderr, flush=True
+    )
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -216,29 +218,29 @@ def _functions(file: Path) -> list[dict[str, Any]]:
     try:
         functions = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise _Unusable(f"{file}: cannot be read ({error.strerror})") from None
+        raise _UsageError(f"{file}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise _Unusable(f"{file}: is not valid JSON ({error})") from None
+        raise _UsageError(f"{file}: is not valid JSON ({error})") from None
     if not isinstance(functions, list):
-        raise _Unusable(f"{file}: must be a list of functions")
+        raise _UsageError(f"{file}: must be a list of functions")
     return functions
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
     settings = load(path=arguments.file)
-    print(f"the configuration is sound; models: {', '.join(_served(settings))}")
+    print(f"the configuration is sound; models: {', '.join(_describe_models(settings))}")
     return _check_online(settings) if arguments.online else 0
 
 
 def _check_online(settings: Settings) -> int:
-    from app.routes import targets
-    from app.upstream.check import check
+    from app.model_registry import targets
+    from app.upstream.check import check_upstreams
 
     wanted = {
         name: [row.name or model for model, row in settings.models.items() if name in row.upstreams]
         for name in settings.upstreams
     }
-    reports = asyncio.run(check(targets(settings).values(), wanted))
+    reports = asyncio.run(check_upstreams(targets(settings).values(), wanted))
     for report in reports:
         print("\n".join(report.lines))
     return 0 if all(report.works for report in reports) else 1

@@ -23,9 +23,9 @@ import msgspec
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from app.api.desk import HANG_UP
-from app.api.edge import request_id
-from app.api.problems import send_error
+from app.api.asgi import send_error
+from app.api.context import ABORT_CONNECTION
+from app.api.middleware import choose_request_id
 from app.errors import (
     BadRequest,
     Busy,
@@ -72,7 +72,7 @@ class ConnectionLimits:
         return min(1.0, self.head_seconds / 4, self.keep_alive_seconds / 4, self.stall_seconds / 4)
 
 
-class RareWarning:
+class ThrottledWarning:
     """A warning that is logged at most once in `WARNING_SECONDS`, with how often it was due."""
 
     def __init__(self) -> None:
@@ -91,16 +91,16 @@ class ConnectionWarnings:
     """Of all connections of one server."""
 
     def __init__(self) -> None:
-        self.full = RareWarning()
-        self.too_many = RareWarning()
-        self.no_files = RareWarning()
+        self.full = ThrottledWarning()
+        self.too_many = ThrottledWarning()
+        self.no_files = ThrottledWarning()
 
 
-class _Stopped(Exception):
+class _ParserStopped(Exception):
     """Raised in a callback of the parser: the rest of what was received is not looked at."""
 
 
-class CallerConnection(HttpToolsProtocol):
+class ClientConnection(HttpToolsProtocol):
     """A caller's connection that can be dropped, and whose end every request on it learns, pipelined ones too."""
 
     def __init__(self, limits: ConnectionLimits, warnings: ConnectionWarnings, *args: Any, **kwargs: Any) -> None:
@@ -117,11 +117,11 @@ class CallerConnection(HttpToolsProtocol):
         self._body_bytes = 0
         self._body_wire_bytes = 0
         """Of an unfinished body, what later reads than the head's brought, with the framing."""
-        self._refusal: ParleyError | None = None
+        self._parser_error: ParleyError | None = None
         """Why the parser was stopped."""
         self._last_request = False
         """The connection ends after the request that was read last."""
-        self._deaf = False
+        self._discarding = False
         """What is still received is dropped."""
         self._refused = False
         self._waited_seconds = 0.0
@@ -133,7 +133,7 @@ class CallerConnection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         limit = self._limits.max_connections
-        if len(self.connections) > limit and make_room(self.connections, self):
+        if len(self.connections) > limit and evict_idle(self.connections, self):
             self._warnings.full.warn(
                 "%d connections are open, as many as may be: those that were idle for longest are closed for new ones; "
                 "server.max_connections and the limit of open files (ulimit -n) decide how many there can be",
@@ -148,7 +148,7 @@ class CallerConnection(HttpToolsProtocol):
             self._refuse(Busy("this gateway has as many connections as it may; try again later"))
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._discarding:
             return
         scope, cycle = self.scope, self.cycle
         in_body = cycle is not None and cycle.more_body and not self._in_head
@@ -158,15 +158,15 @@ class CallerConnection(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._feed_without_upgrade(data, upgrade.args[0])
         except httptools.HttpParserError as error:
-            self._stopped(error)
+            self._on_parser_error(error)
         self._read_bytes = 0
-        if self._in_head and not self._deaf:
+        if self._in_head and not self._discarding:
             if self.scope is scope:
                 self._head_bytes += len(data)
             elif self.cycle is cycle and not in_body:
                 self._head_bytes = len(data)  # else some of it was of a message before
             self._check_head()
-        elif in_body and self.cycle is cycle and cycle.more_body and not self._deaf:
+        elif in_body and self.cycle is cycle and cycle.more_body and not self._discarding:
             self._body_wire_bytes += len(data)
             if self._body_wire_bytes > 3 * self._body_bytes + MAX_BODY_OVERHEAD:
                 self._refuse(HeadTooLarge("the chunk extensions or trailers of the body are too long"))
@@ -188,15 +188,15 @@ class CallerConnection(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as upgrade:
                 at = upgrade.args[0]
             except httptools.HttpParserError as error:
-                self._stopped(error)
+                self._on_parser_error(error)
                 return
 
     def on_message_begin(self) -> None:
         if self._last_request:
-            self._deaf = True
-            raise _Stopped
+            self._discarding = True
+            raise _ParserStopped
         super().on_message_begin()
-        self.scope["extensions"] = {HANG_UP: {"call": self.drop}}
+        self.scope["extensions"] = {ABORT_CONNECTION: {"call": self.drop}}
         self._in_head = True
         self._hosts = self._head_bytes = 0
         self._waited_seconds = 0.0
@@ -289,18 +289,18 @@ class CallerConnection(HttpToolsProtocol):
         return TargetTooLong(f"the path and query of a request must not have more than {MAX_TARGET_BYTES} bytes")
 
     def _stop(self, error: ParleyError) -> None:
-        self._refusal = error
-        raise _Stopped
+        self._parser_error = error
+        raise _ParserStopped
 
-    def _stopped(self, error: Exception) -> None:
-        if self._refusal is not None:
-            self._refuse(self._refusal)
-        elif not self._deaf:
+    def _on_parser_error(self, error: Exception) -> None:
+        if self._parser_error is not None:
+            self._refuse(self._parser_error)
+        elif not self._discarding:
             self._refuse(BadRequest(f"this is no HTTP/1.1 request: {error}"))
 
     def _refuse(self, error: ParleyError) -> None:
         """Answer with the error, after the requests before it, and close. Nothing more is read."""
-        self._deaf = True
+        self._discarding = True
         client = self.client[0] if self.client else ""
         log.info(
             "connection refused", extra={"fields": {"status": error.status, "error": error.message, "client": client}}
@@ -313,11 +313,11 @@ class CallerConnection(HttpToolsProtocol):
             self.scope["method"] = "GET"
             cycle = self._refusal_cycle()
             self._cycles.append(cycle)
-            self.pipeline.appendleft((cycle, _refusal(error)))
+            self.pipeline.appendleft((cycle, _error_app(error)))
             return
         broken = waiting[-1]  # its body has no end
         if broken is not waiting[0]:
-            self.pipeline[0] = (broken, _refusal(error))
+            self.pipeline[0] = (broken, _error_app(error))
             broken.keep_alive = False
         elif broken.response_started:
             broken.keep_alive = False
@@ -343,7 +343,7 @@ class CallerConnection(HttpToolsProtocol):
 
     def _write_refusal(self, error: ParleyError) -> None:
         """Half-close, so that the client can read the answer though it is still sending; `tick` does the rest."""
-        id_ = request_id(())
+        id_ = choose_request_id(())
         body = msgspec.json.encode({"error": error.to_dict(id_)})
         head = [STATUS_LINE[error.status]]
         for name, value in (
@@ -443,7 +443,7 @@ class CallerConnection(HttpToolsProtocol):
         else:
             self.drop()
 
-    def waited(self) -> float:
+    def waited_seconds(self) -> float:
         return self._waited_seconds
 
     def evict(self) -> None:
@@ -451,19 +451,19 @@ class CallerConnection(HttpToolsProtocol):
         self.drop()
 
 
-def _refusal(error: ParleyError) -> Any:
+def _error_app(error: ParleyError) -> Any:
     """An application that answers with this error."""
 
     async def refuse(scope: Any, receive: Any, send: Any) -> None:
-        await send_error(send, error, request_id(()))
+        await send_error(send, error, choose_request_id(()))
 
     return refuse
 
 
-def make_room(connections: set[Any], new: CallerConnection | None = None) -> bool:
+def evict_idle(connections: set[Any], new: ClientConnection | None = None) -> bool:
     """Close the connections that have been idle for longest; whether there were any."""
     idle = [one for one in connections if one is not new and one.idle]
-    idle.sort(key=CallerConnection.waited, reverse=True)
+    idle.sort(key=ClientConnection.waited_seconds, reverse=True)
     for one in idle[: len(idle) // EVICTED_FRACTION + 1]:
         one.evict()
     return bool(idle)

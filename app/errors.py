@@ -288,7 +288,7 @@ class UpstreamFailed(ParleyError):
         self.retryable = fault.transient
 
     @property
-    def is_servers(self) -> bool:
+    def is_server_fault(self) -> bool:
         """The server or the way to it is at fault, not the request: whoever runs the gateway should know."""
         if self.fault.code == "not_found":
             return self.fault.cause in _WRONG_PATHS

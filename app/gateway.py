@@ -13,32 +13,32 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
-from app import steps
-from app.cache import Cache, Control, Question, Source
+from app.attachments import AttachmentLoader
+from app.cache import Cache, CachePolicy, CacheRequest, ReplaySource
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
-from app.chat.counter import Counter
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, ToolResult
-from app.chat.reply import Attempt, Origin, Reply
+from app.chat.stream import Attempt, Origin, Reply
+from app.chat.token_counter import TokenCounter
 from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
-from app.gathering import Gatherer
 from app.memory_budget import UNCOUNTED_BYTES, Lease
-from app.params import merged
-from app.profiles import Profile, reading
-from app.steps.media import Wanted
-from app.upstream import payload
+from app.params import merge_params
+from app.profiles import Profile, select_reply_fields
+from app.steps import pipeline
+from app.steps.media import MediaRequest
+from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
-from app.upstream.catalog import REFUSED_SECONDS, Catalog
-from app.upstream.causes import WRONG_BASE_URL, in_words
-from app.upstream.client import Target, UpstreamClient
-from app.upstream.model_names import MAX_SHOWN_NAME, listed, suggestion
-from app.upstream.reply import LiveReply
+from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, Catalog
+from app.upstream.causes import WRONG_BASE_URL, describe_fault
+from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.model_names import MAX_SHOWN_NAME, join_names, suggest_model
+from app.upstream.reply.stream import UpstreamStream
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-NO_MEDIA: Mapping[Wanted, Attachment] = {}
+NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 RETRY_SECONDS = 0.5
 """The first wait before a request is sent again, doubled each time, where the server names no time itself."""
 MAX_RETRY_SECONDS = 30.0
@@ -46,7 +46,7 @@ MAX_RETRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Deployment:
     """One way to a model: a server, the model's name there, and what the two can do."""
 
     target: Target
@@ -55,11 +55,11 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ModelRoute:
     """A model as callers know it."""
 
     model: str
-    ways: tuple[Way, ...]
+    deployments: tuple[Deployment, ...]
     defaults: Mapping[str, Any]
     max_retries: int = 0
     cache_seconds: float | None = None
@@ -67,12 +67,12 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRequest:
     """A request that nothing is left to refuse."""
 
-    route: Route
+    route: ModelRoute
     """With those of its ways that can take this request."""
-    asked: ChatRequest
+    request: ChatRequest
     """The request as the caller made it, without its messages: by it the reply is read."""
     bodies: tuple[bytes, ...]
     """One for each way."""
@@ -89,26 +89,28 @@ class Prepared:
 
     def key(self, scope: str) -> str:
         """Under which its reply is cached."""
-        return cache_key([*map(self._part, self.route.ways, self.bodies)], scope)
+        return cache_key([*map(self._part, self.route.deployments, self.bodies)], scope)
 
-    def _part(self, way: Way, body: bytes) -> KeyPart:
-        traits = steps.reply_traits(self.asked, way.profile)
-        return KeyPart(way.target.base_url, way.model, body, traits, reading(way.profile), way.target.variant)
+    def _part(self, way: Deployment, body: bytes) -> KeyPart:
+        traits = pipeline.reply_traits(self.request, way.profile)
+        return KeyPart(
+            way.target.base_url, way.model, body, traits, select_reply_fields(way.profile), way.target.variant
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplyOptions:
     """What a caller wants of a reply beyond what it says."""
 
     reply_id: str
-    control: Control
+    cache_policy: CachePolicy
     scope: str
     """Replies are shared among requests of one scope only."""
-    stays: bool
+    keep_running: bool
     """The call goes on when the caller leaves."""
     origin: Origin
     """Settled by `Gateway.reply`."""
-    found: Callable[[Source], None]
+    found: Callable[[ReplaySource], None]
     """Told where the reply can be had again."""
     lease: Lease
     """The memory of the request; it moves to the call that is made for it."""
@@ -117,11 +119,11 @@ class Asked:
 class Gateway:
     def __init__(
         self,
-        find: Callable[[str], Route | None],
+        find: Callable[[str], ModelRoute | None],
         default_model: str | None,
         client: UpstreamClient,
-        counter: Callable[[str | None], Counter],
-        gatherer: Gatherer | None = None,
+        counter: Callable[[str | None], TokenCounter],
+        gatherer: AttachmentLoader | None = None,
         cache: Cache | None = None,
         *,
         known: Sequence[str] = (),
@@ -133,13 +135,13 @@ class Gateway:
         self._default_model = default_model
         self._client = client
         self._counter = counter
-        self._gatherer = gatherer
+        self._loader = gatherer
         self._cache = cache
         self._known = known
         self._catalog = catalog
         self._base_urls = base_urls
 
-    async def model(self, named: str | None) -> str:
+    async def resolve_model(self, named: str | None) -> str:
         """The name of the model for a request: as named, else the default, else the only one there is.
 
         Raises BadRequest where there is not exactly one, UpstreamFailed where the server cannot be asked.
@@ -147,69 +149,77 @@ class Gateway:
         name = named or self._default_model
         if name:
             return name
-        names = list(dict.fromkeys((*self._known, *await self._served())))
+        names = list(dict.fromkeys((*self._known, *await self._list_passthrough_models())))
         if len(names) == 1:
             return names[0]
         raise BadRequest(f"`model` is required. {_choice(names)}", "model")
 
-    async def _served(self) -> Sequence[str]:
+    async def _list_passthrough_models(self) -> Sequence[str]:
         """What the pass-through's server lists. A server that answers without a list lists nothing."""
         if self._catalog is None:
             return ()
         try:
             return await self._catalog.names()
         except UpstreamFailed as error:
-            fault = await self._with_path_explained(error.fault, self._catalog.target)
+            fault = await self._explain_path(error.fault, self._catalog.target)
             if fault.cause != WRONG_BASE_URL.word and _lists_nothing(fault):
                 return ()
             raise UpstreamFailed(fault) from error
 
-    def route(self, model: str) -> Route:
+    def route(self, model: str) -> ModelRoute:
         """Raises UnknownModel."""
         route = self._find(model)
         if route is None:
-            hint = suggestion(model, self._known)
-            raise UnknownModel(f"there is no model {_cut(model)!r}{hint} (GET /v1/models lists them)", "model")
+            hint = suggest_model(model, self._known)
+            raise UnknownModel(f"there is no model {_shorten_name(model)!r}{hint} (GET /v1/models lists them)", "model")
         return route
 
-    def wanted(self, route: Route, request: ChatRequest) -> list[Wanted]:
+    def media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
         """Media whose bytes are needed before this request can be prepared. Raises InvalidInput."""
         if not any(isinstance(part, Media | ToolResult) for message in request.messages for part in message.parts):
             return []
-        request = replace(request, params=merged(route.defaults, request.params))
-        sound = _possible([(way, _attempt(steps.check, request, way.profile)) for way in route.ways])
-        if self._gatherer is not None:
-            passed = (one for way, _ in sound for one in steps.passed_urls(request, way.profile))
-            if refused := self._gatherer.check_written(list(dict.fromkeys(passed))):
+        request = replace(request, params=merge_params(route.defaults, request.params))
+        sound = _keep_possible(
+            [(way, _attempt(pipeline.check_request, request, way.profile)) for way in route.deployments]
+        )
+        if self._loader is not None:
+            passed = (one for way, _ in sound for one in pipeline.find_passed_urls(request, way.profile))
+            if refused := self._loader.check_url_text(list(dict.fromkeys(passed))):
                 raise InvalidInput(refused)
-        needs = (one for way, _ in sound for one in steps.wanted(request, way.profile))
+        needs = (one for way, _ in sound for one in pipeline.media_requests(request, way.profile))
         return list(dict.fromkeys(needs))
 
-    async def gather(self, wanted: list[Wanted], hold: Callable[[int], None]) -> Mapping[Wanted, Attachment]:
+    async def load_media(
+        self, wanted: list[MediaRequest], hold: Callable[[int], None]
+    ) -> Mapping[MediaRequest, Attachment]:
         """`hold` is told how many bytes were fetched. Raises ParleyError for media that are refused or cannot be had,
         and what `hold` raises."""
         if not wanted:
             return NO_MEDIA
-        assert self._gatherer is not None
-        return await self._gatherer.gather(wanted, hold)
+        assert self._loader is not None
+        return await self._loader.load(wanted, hold)
 
-    def prepare(self, route: Route, request: ChatRequest, media: Mapping[Wanted, Attachment] = NO_MEDIA) -> Prepared:
+    def prepare(
+        self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA
+    ) -> PreparedRequest:
         """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit.
 
         A server that cannot be sent it is passed over where another can.
         """
-        params = merged(route.defaults, request.params)
+        params = merge_params(route.defaults, request.params)
         request = replace(request, params=params)
-        built: dict[tuple[str, int], _Body | ParleyError] = {}
-        for way in route.ways:
+        built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
+        for way in route.deployments:
             key = (way.model, id(way.profile))
             if key not in built:
                 built[key] = _attempt(self._build, request, way, media)
-        bodies = _possible([(way, built[way.model, id(way.profile)]) for way in route.ways])
+        bodies = _keep_possible([(way, built[way.model, id(way.profile)]) for way in route.deployments])
         warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
         retries = params.get("max_retries")
-        return Prepared(
-            route if len(bodies) == len(route.ways) else replace(route, ways=tuple(way for way, _ in bodies)),
+        return PreparedRequest(
+            route
+            if len(bodies) == len(route.deployments)
+            else replace(route, deployments=tuple(way for way, _ in bodies)),
             replace(request, messages=()),
             tuple(body.data for _, body in bodies),
             tuple(warnings),
@@ -218,96 +228,102 @@ class Gateway:
             all(body.deterministic for _, body in bodies),
         )
 
-    async def reply(self, prepared: Prepared, asked: Asked) -> Reply:
+    async def reply(self, prepared: PreparedRequest, asked: ReplyOptions) -> Reply:
         """From the cache, from a call that is under way, or from a new one. Raises CacheMiss, UpstreamFailed."""
-        control = asked.control
+        control = asked.cache_policy
         if control.only_deterministic and not prepared.deterministic:
-            control = control.bypassed()
+            control = control.without_cache()
         if control.only and not control.read:
             raise CacheMiss("no reply is cached")
         if self._cache is None or not control.keep:
-            return await self._led(prepared, asked)
-        question = Question(
+            return await self._open_with_lease(prepared, asked)
+        question = CacheRequest(
             key=prepared.key(asked.scope) if control.read or control.write else "",
             model=prepared.route.model,
-            control=control,
+            policy=control,
             ttl_seconds=control.ttl_seconds or prepared.route.cache_seconds or 0.0,
             retries=prepared.max_retries,
-            stays=asked.stays,
+            keep_running=asked.keep_running,
             origin=asked.origin,
             found=asked.found,
         )
-        return await self._cache.reply(question, lambda: self._led(prepared, asked))
+        return await self._cache.reply(question, lambda: self._open_with_lease(prepared, asked))
 
-    async def _led(self, prepared: Prepared, asked: Asked) -> LiveReply:
+    async def _open_with_lease(self, prepared: PreparedRequest, asked: ReplyOptions) -> UpstreamStream:
         """The call holds the request's memory, since it may outlive its caller."""
         with asked.lease.move() as held:
             if prepared.size > UNCOUNTED_BYTES:
                 held.change(prepared.size)
             return await self.open(prepared, asked.reply_id, asked.origin)
 
-    def _build(self, request: ChatRequest, way: Way, media: Mapping[Wanted, Attachment]) -> "_Body":
-        seen, said = steps.prepare(request, way.profile, self._counter(way.profile.tokenizer), media)
-        body, unsent = payload.build(seen, way.model, way.profile)
-        return _Body(msgspec.json.encode(body), (*said, *unsent), payload.deterministic(body, way.profile))
+    def _build(self, request: ChatRequest, way: Deployment, media: Mapping[MediaRequest, Attachment]) -> "_BuiltBody":
+        seen, said = pipeline.prepare_request(request, way.profile, self._counter(way.profile.tokenizer), media)
+        body, unsent = upstream_request.build(seen, way.model, way.profile)
+        return _BuiltBody(
+            msgspec.json.encode(body), (*said, *unsent), upstream_request.is_deterministic(body, way.profile)
+        )
 
-    async def open(self, prepared: Prepared, reply_id: str, origin: Origin | None = None) -> LiveReply:
+    async def open(self, prepared: PreparedRequest, reply_id: str, origin: Origin | None = None) -> UpstreamStream:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
 
         A fault after which the same request may work is answered by the model's next server, then by sending again,
         `max_retries` times; nothing has been said to the caller by then. `origin` keeps every attempt for the log.
         """
         made = Origin() if origin is None else origin
-        attempts = max(len(prepared.route.ways), 1) + prepared.max_retries
+        attempts = max(len(prepared.route.deployments), 1) + prepared.max_retries
         clock = asyncio.get_running_loop().time
         for attempt in range(attempts):
-            number = attempt % len(prepared.route.ways)
-            way = prepared.route.ways[number]
-            target = way.target if payload.streams(prepared.asked, way.profile) else way.target.whole()
-            target = target.bounded(prepared.wait_seconds)
+            number = attempt % len(prepared.route.deployments)
+            way = prepared.route.deployments[number]
+            target = (
+                way.target
+                if upstream_request.should_stream(prepared.request, way.profile)
+                else way.target.for_whole_reply()
+            )
+            target = target.with_timeout(prepared.wait_seconds)
             began = clock()
             try:
                 body = await self._client.open(target, prepared.bodies[number])
             except UpstreamFailed as refused:
                 seconds = clock() - began
-                error = await self._explained(refused, way)
+                error = await self._explain(refused, way)
                 made.add_attempt(_attempt_of(target, seconds, error.fault))
                 if not error.retryable or attempt + 1 == attempts:
                     raise error from refused
-                if attempt + 1 >= len(prepared.route.ways):
-                    await asyncio.sleep(_pause(error, attempt + 1 - len(prepared.route.ways)))
+                if attempt + 1 >= len(prepared.route.deployments):
+                    await asyncio.sleep(_retry_wait_seconds(error, attempt + 1 - len(prepared.route.deployments)))
                 continue
             made.add_attempt(_attempt_of(target, clock() - began, None))
-            stages = steps.reply_stages(prepared.asked, way.profile, reply_id)
-            return LiveReply(body, reply_id, stages, target, _failure_adder(made, target, began))
+            stages = pipeline.reply_stages(prepared.request, way.profile, reply_id)
+            return UpstreamStream(body, reply_id, stages, target, _failure_adder(made, target, began))
         raise AssertionError("a route has at least one way")
 
-    async def _explained(self, error: UpstreamFailed, way: Way) -> UpstreamFailed:
+    async def _explain(self, error: UpstreamFailed, way: Deployment) -> UpstreamFailed:
         """The error with what to do about it: which base_url, or which model was probably meant."""
-        fault = await self._with_path_explained(error.fault, way.target)
+        fault = await self._explain_path(error.fault, way.target)
         explained = UpstreamFailed(fault)
         if self._catalog is not None and way.target.name == self._catalog.target.name:
-            if explained.is_servers:
+            if explained.is_server_fault:
                 self._catalog.expire()
             elif fault.code == "not_found":
-                message = fault.message + await self._meant(way.model)
+                message = fault.message + await self._suggest_model(way.model)
                 return UpstreamFailed(msgspec.structs.replace(fault, message=message))
         return explained
 
-    async def _with_path_explained(self, fault: Fault, target: Target) -> Fault:
-        return fault if self._base_urls is None else await self._base_urls.explained(fault, target)
+    async def _explain_path(self, fault: Fault, target: Target) -> Fault:
+        return fault if self._base_urls is None else await self._base_urls.explain(fault, target)
 
-    async def _meant(self, model: str) -> str:
+    async def _suggest_model(self, model: str) -> str:
         """What a server that does not know the model probably calls it."""
         assert self._catalog is not None
         try:
-            return suggestion(model, await self._catalog.names(REFUSED_SECONDS))
+            return suggest_model(model, await self._catalog.names(MAX_AGE_AFTER_REFUSAL_SECONDS))
         except UpstreamFailed:
             return ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
+class _BuiltBody:
     data: bytes
     warnings: tuple[str, ...]
     deterministic: bool
@@ -320,7 +336,7 @@ def _attempt(do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T |
         return error
 
 
-def _possible(outcomes: "Sequence[tuple[Way, _T | ParleyError]]") -> "list[tuple[Way, _T]]":
+def _keep_possible(outcomes: "Sequence[tuple[Deployment, _T | ParleyError]]") -> "list[tuple[Deployment, _T]]":
     """Those that came to something. Raises the first refusal where none did."""
     found = [(way, outcome) for way, outcome in outcomes if not isinstance(outcome, ParleyError)]
     refusals = [outcome for _, outcome in outcomes if isinstance(outcome, ParleyError)]
@@ -333,14 +349,14 @@ def _attempt_of(target: Target, seconds: float, fault: Fault | None) -> Attempt:
     milliseconds = round(seconds * 1000, 1)
     if fault is None:
         return Attempt(target.name, target.base_url, milliseconds)
-    return Attempt(target.name, target.base_url, milliseconds, fault.cause, in_words(fault))
+    return Attempt(target.name, target.base_url, milliseconds, fault.cause, describe_fault(fault))
 
 
 def _failure_adder(origin: Origin, target: Target, began: float) -> Callable[[Fault], None]:
     """For a reply that breaks after the server began to answer."""
 
     def add(fault: Fault) -> None:
-        if UpstreamFailed(fault).is_servers:
+        if UpstreamFailed(fault).is_server_fault:
             origin.add_failure(_attempt_of(target, asyncio.get_running_loop().time() - began, fault))
 
     return add
@@ -352,15 +368,15 @@ def _lists_nothing(fault: Fault) -> bool:
 
 
 def _choice(names: Sequence[str]) -> str:
-    available = f"Available models: {listed(names)}. " if names else "The model server lists none. "
+    available = f"Available models: {join_names(names)}. " if names else "The model server lists none. "
     return f"{available}(Set default_model in parley.toml to make it optional.)"
 
 
-def _cut(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
 
 
-def _pause(error: UpstreamFailed, round_: int) -> float:
+def _retry_wait_seconds(error: UpstreamFailed, round_: int) -> float:
     """Seconds before asking again, once every server was asked. Raises the error where that would be too long."""
     named = error.fault.retry_after_seconds
     if named is None:

@@ -15,37 +15,36 @@ from starlette.routing import Route
 
 from app import __version__
 from app.api import admin, pages
-from app.api.body import CallerGone, Receive, await_parsing, read_body
+from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
-from app.api.completions import COMPLETIONS, read_completion
+from app.api.completions import COMPLETIONS, parse_completions_body
+from app.api.context import AppContext
 from app.api.convert import convert
-from app.api.desk import Desk
-from app.api.edge import Edge
-from app.api.limits import limits
-from app.api.models import listing, one
-from app.api.openapi import describe
+from app.api.middleware import RequestIdMiddleware
+from app.api.models import get_model, list_models
+from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
+from app.api.request_limits import request_limits
+from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
-from app.api.shelf import Shelf
-from app.cache import Apply, Cache, Rules
-from app.cache.addresses import RedisAt, parse_address
-from app.cache.stores import Limits, open_store
+from app.attachments import AttachmentLimits, AttachmentLoader
+from app.attachments.documents import DocumentLimits, DocumentWorkers
+from app.attachments.fetch import Fetcher, FetchLimits
+from app.cache import Apply, Cache, CacheRules
+from app.cache.stores import StoreLimits, open_store
+from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
-from app.documents import DocumentLimits, Workshop
 from app.errors import MethodNotAllowed, NotFound, ParleyError
-from app.fetch import Fetcher, FetchLimits
 from app.gateway import Gateway
-from app.gathering import Gatherer, GatherLimits
 from app.memory_budget import MemoryBudget
-from app.nearest import nearest
+from app.model_registry import ModelRegistry
+from app.nearest import find_nearest
 from app.observe import logs
-from app.pulse import Pulse
-from app.routes import RouteTable
-from app.settings import Cache as CacheSettings
-from app.settings import Server, Settings, load
+from app.settings import CacheSettings, Server, Settings, load
+from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
-from app.upstream.client import UpstreamClient
+from app.upstream.http.client import UpstreamClient
 
 _DIRECT = {"/v1/chat": "chat", "/v1/chat/completions": "completions"}
 """The paths that are served past the framework, with their endpoints."""
@@ -60,24 +59,24 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     app.state.transport = transport
     app.state.desk = None
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", _Direct(app, "resume")),
-        Route("/v1/chat/{response_id}", _Direct(app, "reply")),
+        Route("/v1/chat/{response_id}/events", _DirectEndpoint(app, "resume")),
+        Route("/v1/chat/{response_id}", _DirectEndpoint(app, "reply")),
     ]
     app.add_middleware(
-        Edge,
+        RequestIdMiddleware,
         rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
-        direct={path: _Direct(app, name) for path, name in _DIRECT.items()},
+        direct={path: _DirectEndpoint(app, name) for path, name in _DIRECT.items()},
         shapes={"/v1/chat/completions": COMPLETIONS.error},
     )
-    _plain_routes(app)
-    admin.add_to(app)
-    pages.add_to(app)
-    _error_handlers(app)
-    describe(app)
+    _add_routes(app)
+    admin.add_routes(app)
+    pages.add_routes(app)
+    _add_error_handlers(app)
+    install_openapi(app)
     return app
 
 
-class _Direct:
+class _DirectEndpoint:
     """An endpoint that is there once the application has started, without what the framework does around one."""
 
     def __init__(self, app: FastAPI, name: str) -> None:
@@ -95,47 +94,47 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if demo is not None:
         await demo.start()
     client = UpstreamClient(app.state.transport)
-    table = RouteTable(settings, demo.base_url if demo else None)
-    beat = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
-    fetcher, workshop, gatherer = _media(settings)
-    pulse = Pulse(max(beat, 0.01))
-    cache = app.state.cache = _cache(settings.cache, pulse)
-    catalog = Catalog(table.passthrough, client) if table.passthrough is not None else None
+    registry = ModelRegistry(settings, demo.base_url if demo else None)
+    tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
+    fetcher, workshop, gatherer = _make_media_loader(settings)
+    ticker = Ticker(max(tick_seconds, 0.01))
+    cache = app.state.cache = _make_cache(settings.cache, ticker)
+    catalog = Catalog(registry.passthrough, client) if registry.passthrough is not None else None
     base_urls = BaseUrlCheck(client)
     gateway = Gateway(
-        table.find,
-        table.default_model,
+        registry.find,
+        registry.default_model,
         client,
-        table.counters.of,
+        registry.counters.get,
         gatherer,
         cache,
-        known=table.models(),
+        known=registry.models(),
         catalog=catalog,
         base_urls=base_urls,
     )
-    shelf = Shelf(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
+    resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
     apart = settings.cache.scope == "caller"
-    desk = Desk(gateway, settings.server, pulse, shelf, cache, budget, callers_apart=apart)
-    cache.heed(desk.stop)
-    app.state.catalog, app.state.table, app.state.desk = catalog, table, desk
+    context = AppContext(gateway, settings.server, ticker, resumable, cache, budget, separate_callers=apart)
+    cache.on_cancel(context.cancel)
+    app.state.catalog, app.state.table, app.state.desk = catalog, registry, context
     app.state.fetcher = fetcher
-    addresses = table.addresses()
+    addresses = registry.addresses()
     apply = settings.cache.apply
-    app.state.chat = ChatEndpoint(desk, addresses=addresses, apply="always" if apply == "auto" else apply)
+    app.state.chat = ChatEndpoint(context, addresses=addresses, apply="always" if apply == "auto" else apply)
     drop_in: Apply = "deterministic" if apply == "auto" else apply
     app.state.completions = ChatEndpoint(
-        desk, read_completion, "completions", COMPLETIONS.error, addresses, apply=drop_in
+        context, parse_completions_body, "completions", COMPLETIONS.error, addresses, apply=drop_in
     )
-    app.state.resume, app.state.reply = ResumeEndpoint(desk), ReplyEndpoint(desk)
+    app.state.resume, app.state.reply = ResumeEndpoint(context), ReplyEndpoint(context)
     try:
         yield
     finally:
-        desk.draining = True
-        for delivery in list(desk.active):
-            delivery.leave()
+        context.draining = True
+        for delivery in list(context.active):
+            delivery.disconnect()
         await asyncio.sleep(0)
-        shelf.close()
+        resumable.close()
         await cache.aclose()
         await base_urls.aclose()
         if catalog is not None:
@@ -148,32 +147,36 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(logs.flush)
 
 
-def _cache(settings: CacheSettings, beat: Pulse) -> Cache:
-    limits = Limits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
-    rules = Rules(settings.replay, settings.store_length)
-    address = parse_address(settings.url or "memory:")
-    if not isinstance(address, RedisAt):
+def _make_cache(settings: CacheSettings, beat: Ticker) -> Cache:
+    limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
+    rules = CacheRules(settings.replay, settings.store_length)
+    address = parse_cache_url(settings.url or "memory:")
+    if not isinstance(address, RedisUrl):
         return Cache(open_store(settings.url, limits), beat, rules)
-    from app.cache.commons import Commons
-    from app.cache.redis_link import RedisLink
+    from app.cache.redis.breaker import RedisCircuitBreaker
+    from app.cache.shared import Coordinator
     from app.cache.stores.redis import RedisStore
 
-    link = RedisLink(address)
-    return Cache(RedisStore(link, limits), beat, rules, Commons(link, keep_seconds=settings.resume_seconds))
+    link = RedisCircuitBreaker(address)
+    return Cache(RedisStore(link, limits), beat, rules, Coordinator(link, keep_seconds=settings.resume_seconds))
 
 
-def _media(settings: Settings) -> tuple[Fetcher, Workshop, Gatherer]:
+def _make_media_loader(settings: Settings) -> tuple[Fetcher, DocumentWorkers, AttachmentLoader]:
     fetch = settings.fetch
     limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
-    fetcher, workshop = Fetcher(limits), Workshop(DocumentLimits(**settings.documents.model_dump()))
-    return fetcher, workshop, Gatherer(fetcher, workshop, GatherLimits(fetch.max_media, fetch.max_total_bytes))
+    fetcher, workshop = Fetcher(limits), DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
+    return (
+        fetcher,
+        workshop,
+        AttachmentLoader(fetcher, workshop, AttachmentLimits(fetch.max_media, fetch.max_total_bytes)),
+    )
 
 
-def _plain_routes(app: FastAPI) -> None:
+def _add_routes(app: FastAPI) -> None:
     @app.get("/v1/models", tags=["models"], summary="The models that callers may ask for")
     async def models(request: Request) -> dict[str, Any]:
         state = request.app.state
-        return await listing(state.table.names(), state.catalog)
+        return await list_models(state.table.names(), state.catalog)
 
     @app.get(
         "/v1/models/{model:path}",
@@ -183,7 +186,7 @@ def _plain_routes(app: FastAPI) -> None:
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any]:
         state = request.app.state
-        return await one(model, state.table.names(), state.catalog)
+        return await get_model(model, state.table.names(), state.catalog)
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
     async def convert_messages(request: Request) -> Response:
@@ -191,8 +194,8 @@ def _plain_routes(app: FastAPI) -> None:
         receive = cast(Receive, request.receive)
         with request.app.state.desk.budget.lease() as lease:
             body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
-            await await_parsing(body, lease, server.max_json_values)
-            converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, limits(server))))
+            await wait_for_parse_memory(body, lease, server.max_json_values)
+            converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
             return Response(await converting, media_type="application/json")
 
     @app.get("/healthz", tags=["health"], summary="The process lives")
@@ -201,7 +204,7 @@ def _plain_routes(app: FastAPI) -> None:
 
     @app.get("/readyz", tags=["health"], summary="Send requests here", responses={503: {"description": "Draining"}})
     async def readyz(request: Request) -> JSONResponse:
-        desk: Desk | None = request.app.state.desk
+        desk: AppContext | None = request.app.state.desk
         ready = desk is not None and not desk.draining
         return JSONResponse({"status": "ready" if ready else "draining"}, 200 if ready else 503)
 
@@ -218,7 +221,7 @@ def _paths(app: FastAPI) -> list[str]:
     return [*_DIRECT, *rows]
 
 
-def _error_handlers(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
         request.state.error_code = error.code
@@ -231,7 +234,7 @@ def _error_handlers(app: FastAPI) -> None:
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
             return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}, not {request.method}", allow))
-        found = nearest(path, _paths(app))
+        found = find_nearest(path, _paths(app))
         return await parley_error(
             request, NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
         )
@@ -241,7 +244,7 @@ def _error_handlers(app: FastAPI) -> None:
         request.state.error_code = "caller_gone"
         return Response(status_code=499)
 
-    app.add_exception_handler(CallerGone, caller_gone)
+    app.add_exception_handler(ClientDisconnected, caller_gone)
     app.add_exception_handler(ParleyError, parley_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(FastAPIHTTPException, http_error)

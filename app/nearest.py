@@ -17,7 +17,7 @@ TWO_EDITS_LENGTH = 10
 `max_tokens` have nine letters and differ in two; `top_p` and `top_k` have four and differ in one."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """One of `known`, or None where none is alike. Case and punctuation count least: `maxTokens` is `max_tokens`."""
     found = _alike(name, known, _plain, CUTOFF)
     return found[0] if found else None
@@ -44,7 +44,7 @@ def misspelt(name: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message: "; did you mean `x`?", or nothing."""
-    found = nearest(name, known)
+    found = find_nearest(name, known)
     return f"; did you mean `{found}`?" if found else ""
 
 

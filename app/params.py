@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """No server reads more than 64 bits."""
 MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: no clock and no store is asked for more."""
 
 
-def at_most(number: int) -> BeforeValidator:
+def max_entries(number: int) -> BeforeValidator:
     """Refuses a longer list or object before its entries are looked at."""
 
     def check(value: Any) -> Any:
@@ -26,7 +26,7 @@ def at_most(number: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _choice(value: Any) -> Any:
+def _check_choice(value: Any) -> Any:
     """`any` is AgentScope's old word for `required`."""
     if not isinstance(value, dict):
         return "required" if value == "any" else value
@@ -36,7 +36,7 @@ def _choice(value: Any) -> Any:
     return value
 
 
-Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_choice)]
+Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_check_choice)]
 
 
 class GenerateCfg(BaseModel):
@@ -44,18 +44,18 @@ class GenerateCfg(BaseModel):
 
     temperature: Number | None = Field(default=None, ge=0)
     top_p: Number | None = Field(default=None, ge=0, le=1)
-    top_k: Whole | None = Field(default=None, ge=-1)
+    top_k: Int64 | None = Field(default=None, ge=-1)
     min_p: Number | None = Field(default=None, ge=0, le=1)
     repetition_penalty: Number | None = Field(default=None, gt=0)
     presence_penalty: Number | None = None
     frequency_penalty: Number | None = None
-    logit_bias: Annotated[dict[str, Number] | None, at_most(10_000)] = None
-    max_tokens: Whole | None = Field(default=None, ge=1)
-    max_completion_tokens: Whole | None = Field(default=None, ge=1)
-    seed: Whole | None = None
+    logit_bias: Annotated[dict[str, Number] | None, max_entries(10_000)] = None
+    max_tokens: Int64 | None = Field(default=None, ge=1)
+    max_completion_tokens: Int64 | None = Field(default=None, ge=1)
+    seed: Int64 | None = None
     n: int | None = Field(default=None, ge=1, le=1)
     """One reply a request: only 1 is allowed."""
-    stop: Annotated[str | list[str] | None, at_most(1000)] = None
+    stop: Annotated[str | list[str] | None, max_entries(1000)] = None
     """A model takes at most `max_stop_words` of its profile."""
 
     function_choice: Choice = None
@@ -65,7 +65,7 @@ class GenerateCfg(BaseModel):
     parallel_tool_calls: bool | None = None
 
     enable_thinking: bool | None = None
-    thinking_budget: Whole | None = Field(default=None, ge=0)
+    thinking_budget: Int64 | None = Field(default=None, ge=0)
     reasoning_effort: str | None = None
     response_format: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
@@ -81,13 +81,13 @@ class GenerateCfg(BaseModel):
     use_raw_api: bool | None = None
     fncall_prompt_type: Literal["nous", "qwen"] | None = None
     thought_in_content: bool | None = None
-    max_input_tokens: Whole | None = None
+    max_input_tokens: Int64 | None = None
     incremental_output: bool | None = None
     skip_stopword_postproc: bool | None = None
     repair_arguments: bool | None = None
     """Arguments of calls that are broken JSON are repaired."""
 
-    def given(self) -> dict[str, Any]:
+    def given_params(self) -> dict[str, Any]:
         """What was given, without what was left open; None for a key that was given as null."""
         return {name: value for name, value in self if value is not None or name in self.model_fields_set}
 
@@ -163,17 +163,17 @@ _SYNONYMS = (
 )
 
 
-def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merge_params(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The caller's parameters over the model's defaults. Stop words are joined, everything else is replaced, also
     where the two use different names for it. A parameter that the caller gives as None has no default."""
     replaced = {name for names in _SYNONYMS if names & given.keys() for name in names}
     kept = {name: value for name, value in defaults.items() if name not in replaced}
     params = {name: value for name, value in {**kept, **given}.items() if value is not None}
     if defaults.get("stop") is not None and given.get("stop") is not None:
-        base = _words(defaults["stop"])
-        params["stop"] = base + [word for word in _words(given["stop"]) if word not in base]
+        base = _to_words(defaults["stop"])
+        params["stop"] = base + [word for word in _to_words(given["stop"]) if word not in base]
     return params
 
 
-def _words(stop: str | list[str]) -> list[str]:
+def _to_words(stop: str | list[str]) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)

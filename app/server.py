@@ -28,7 +28,7 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess, multiprocess
 
-from app.connection import CallerConnection, ConnectionLimits, ConnectionWarnings, make_room
+from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings, evict_idle
 from app.errors import Draining
 from app.observe import logs
 from app.settings import LogFormat, Server, Settings
@@ -39,7 +39,7 @@ WORKER_SECONDS = 60
 """How long a worker may take to start or to answer its supervisor, which then replaces it."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shells' custom."""
-LAST_WORDS_SECONDS = 1.0
+FINAL_FLUSH_SECONDS = 1.0
 """What replies get to end after they were told to."""
 MAX_OPEN_FILES = 65_536
 RESERVED_FILES = 256
@@ -61,7 +61,7 @@ class CannotListen(Exception):
 class ParleyServer(uvicorn.Server):
     """`on_listening` is called once, when connections are taken."""
 
-    asked_by: int | None = None
+    stop_signal: int | None = None
     """The signal that asked it to go down."""
 
     def __init__(self, config: uvicorn.Config, on_listening: Callable[[], None] | None = None) -> None:
@@ -73,17 +73,17 @@ class ParleyServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signals are not raised again when all is done, as uvicorn does: going down as asked is a success."""
-        desk = self._desk()
+        desk = self._get_context()
         if desk is None:
             super().handle_exit(sig, frame)
-        elif self.asked_by is None:
-            self.asked_by = sig
+        elif self.stop_signal is None:
+            self.stop_signal = sig
             desk.draining = True
             asyncio.get_running_loop().call_later(desk.server.settle_seconds, self._exit)
-        elif sig == self.asked_by:
+        elif sig == self.stop_signal:
             self._exit()
-            _end_all(desk)
-            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._drop_all)
+            _end_replies(desk)
+            asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self._drop_all)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
@@ -91,7 +91,7 @@ class ParleyServer(uvicorn.Server):
             await super().startup(sockets)
         except OSError as error:  # another process has begun to listen there since we bound it
             await self.lifespan.shutdown()
-            raise CannotListen(_why_not(error, self.config.host, self.config.port)) from error
+            raise CannotListen(_explain_bind_error(error, self.config.host, self.config.port)) from error
         for server in self.servers:
             for listener in server.sockets:
                 _watch_peers(listener.fileno())
@@ -104,7 +104,7 @@ class ParleyServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """SIGHUP too, unless whoever started this wants it ignored, as nohup does."""
-        if threading.current_thread() is not threading.main_thread() or hangup_is_ignored():
+        if threading.current_thread() is not threading.main_thread() or is_hangup_ignored():
             with super().capture_signals():
                 yield
             return
@@ -119,7 +119,7 @@ class ParleyServer(uvicorn.Server):
         seconds = self._limits.tick_seconds
         if counter % max(1, round(seconds / MAIN_LOOP_SECONDS)) == 0:
             for connection in list(self.server_state.connections):
-                cast(CallerConnection, connection).tick(max(seconds, MAIN_LOOP_SECONDS))
+                cast(ClientConnection, connection).tick(max(seconds, MAIN_LOOP_SECONDS))
             self._check_open_files()
         return await super().on_tick(counter)
 
@@ -129,7 +129,7 @@ class ParleyServer(uvicorn.Server):
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
             connections = self.server_state.connections
-            made = make_room(connections)
+            made = evict_idle(connections)
             self._warnings.no_files.warn(
                 "%s: no file can be opened and new connections are lost; %d callers are connected%s; "
                 "raise the limit of open files (ulimit -n) or lower server.max_connections",
@@ -143,27 +143,27 @@ class ParleyServer(uvicorn.Server):
 
     def _drop_all(self) -> None:
         for connection in list(self.server_state.connections):
-            if isinstance(connection, CallerConnection):
+            if isinstance(connection, ClientConnection):
                 connection.drop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        desk = self._desk()
+        desk = self._get_context()
         if desk is not None:
             desk.draining = True
             log.info("shutting down: %d replies may finish within %g s", len(desk.active), desk.server.drain_seconds)
             loop = asyncio.get_running_loop()
-            loop.call_later(desk.server.drain_seconds, _end_all, desk)
-            loop.call_later(desk.server.drain_seconds + LAST_WORDS_SECONDS, self._drop_all)
+            loop.call_later(desk.server.drain_seconds, _end_replies, desk)
+            loop.call_later(desk.server.drain_seconds + FINAL_FLUSH_SECONDS, self._drop_all)
         await super().shutdown(sockets)
 
-    def _desk(self) -> Any:
+    def _get_context(self) -> Any:
         app = self.config.loaded_app if self.config.loaded else None
         while app is not None and not hasattr(app, "state"):
             app = getattr(app, "app", None)
         return app.state.desk if app is not None else None
 
 
-def hangup_is_ignored() -> bool:
+def is_hangup_ignored() -> bool:
     return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
@@ -179,7 +179,7 @@ def _watch_peers(listener: int) -> None:
             ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
-def _end_all(desk: Any) -> None:
+def _end_replies(desk: Any) -> None:
     for delivery in list(desk.active):
         delivery.fail(Draining("this gateway is going down; send the request again"))
 
@@ -214,7 +214,7 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
         host=server.host,
         port=server.port,
         workers=server.workers,
-        http=cast(Any, partial(CallerConnection, connection_limits(server), ConnectionWarnings())),
+        http=cast(Any, partial(ClientConnection, connection_limits(server), ConnectionWarnings())),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -222,7 +222,7 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_worker_healthcheck=WORKER_SECONDS,
-        timeout_graceful_shutdown=int(server.drain_seconds + LAST_WORDS_SECONDS) + 2,
+        timeout_graceful_shutdown=int(server.drain_seconds + FINAL_FLUSH_SECONDS) + 2,
         backlog=4096,
     )
 
@@ -233,7 +233,7 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     raise_open_files()
     ours = config(settings.server)
     sockets = bind(settings.server)
-    on_listening = partial(_announce, banner(sockets[0].getsockname()[1]), settings.server.log_format)
+    on_listening = partial(_print_banner, banner(sockets[0].getsockname()[1]), settings.server.log_format)
     if settings.server.workers > 1:
         logs.configure(settings.server.log_level, settings.server.log_format)
         return _Supervisor(ours, sockets, on_listening).serve()
@@ -241,10 +241,10 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     instance.run(sockets)
     if not instance.started:
         return 1
-    return INTERRUPTED if instance.asked_by == signal.SIGINT else 0
+    return INTERRUPTED if instance.stop_signal == signal.SIGINT else 0
 
 
-def _announce(banner: list[str], log_format: LogFormat) -> None:
+def _print_banner(banner: list[str], log_format: LogFormat) -> None:
     """The banner is for people; a program that reads the log gets its first line as a line of the log."""
     if logs.log_format(log_format, sys.stderr) == "console":
         sys.stderr.write("".join(f"{line}\n" for line in banner))
@@ -271,11 +271,11 @@ def bind(server: Server) -> list[socket.socket]:
     except OSError as error:
         for one in bound:
             one.close()
-        raise CannotListen(_why_not(error, server.host, port)) from error
+        raise CannotListen(_explain_bind_error(error, server.host, port)) from error
     return bound
 
 
-def _why_not(error: OSError, host: str, port: int) -> str:
+def _explain_bind_error(error: OSError, host: str, port: int) -> str:
     if isinstance(error, socket.gaierror):
         return f"cannot listen at host {host!r}: this name has no address ({error.strerror}). Set server.host or --host"
     match error.errno:
@@ -291,7 +291,7 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     return f"cannot listen at port {port} of {host}: {os.strerror(error.errno or 0)}"
 
 
-class _Worker(multiprocess.Process):
+class _GatewayWorker(multiprocess.Process):
     """A worker process that goes down as a single one does. A Ctrl-C while it still starts is its supervisor's alone:
     that one ends it."""
 
@@ -329,7 +329,7 @@ class _Supervisor(Multiprocess):
     def __init__(
         self, config: uvicorn.Config, sockets: list[socket.socket], on_listening: Callable[[], None] | None
     ) -> None:
-        ignored = hangup_is_ignored()
+        ignored = is_hangup_ignored()
         super().__init__(config, sockets)
         if ignored:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -337,13 +337,13 @@ class _Supervisor(Multiprocess):
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):
-            process = _Worker(self.config, self.sockets)
+            process = _GatewayWorker(self.config, self.sockets)
             process.on_listening = self._on_listening if number == 0 else None
             process.start()
             self.processes.append(process)
 
     def serve(self) -> int:
-        multiprocess.Process = _Worker  # type: ignore[misc]  # uvicorn's supervisor takes no other way to its server
+        multiprocess.Process = _GatewayWorker  # type: ignore[misc]  # uvicorn's supervisor takes no other way to its server
         self.run()
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             return 1

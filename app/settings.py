@@ -25,13 +25,13 @@ from pydantic import (
     field_validator,
 )
 
-from app.cache.addresses import parse_address
-from app.fetch.addresses import AllowList
-from app.formats.violations import json_path, violations
+from app.attachments.fetch.address_policy import AllowList
+from app.cache.urls import parse_cache_url
+from app.config_sources import config_file, read_sources
 from app.nearest import did_you_mean
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
-from app.sources import config_file, gather
+from app.validation import json_path, to_violations
 
 DEMO = "demo"
 
@@ -63,7 +63,7 @@ def _http_url(value: str) -> str:
 
 
 def _cache_url(value: str) -> str:
-    parse_address(value)
+    parse_cache_url(value)
     return value
 
 
@@ -100,7 +100,7 @@ def _origin(value: str) -> str:
     return value.lower()
 
 
-def _listed(value: Any) -> Any:
+def _split_list(value: Any) -> Any:
     """A variable of the environment holds a list as words with commas between them."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
@@ -125,8 +125,8 @@ class Server(_Section):
     keep_alive_seconds: Seconds = 75.0
     """Longer than proxies in front hold an idle connection, so that it is they who close it."""
     max_connections: int = Field(default=8192, ge=1)
-    allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_listed)] = ()
-    allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_listed)] = ()
+    allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_split_list)] = ()
+    allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_split_list)] = ()
     max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024, validate_default=True)
     max_json_values: int = Field(default=250_000, ge=1000)
     max_messages: int = Field(default=10_000, ge=1)
@@ -145,7 +145,7 @@ class Server(_Section):
 
     @field_validator("max_request_memory_bytes")
     @classmethod
-    def _two_bodies(cls, size: int, info: ValidationInfo) -> int:
+    def _check_two_bodies(cls, size: int, info: ValidationInfo) -> int:
         longest = info.data.get("max_body_bytes", 0)
         if size < 2 * longest:
             raise ValueError(f"must be at least twice max_body_bytes ({longest})")
@@ -177,7 +177,7 @@ class Model(_Section):
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
-class Cache(_Section):
+class CacheSettings(_Section):
     url: Annotated[str, AfterValidator(_cache_url)] | None = Field(default=None, repr=False)
     """Without one, in memory. `load` names a file of the user's where there can be one."""
     apply: Literal["auto", "always", "deterministic", "on_request"] = "auto"
@@ -202,7 +202,7 @@ class Fetch(_Section):
 
     @field_validator("allow")
     @classmethod
-    def _sound(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_allow_list(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
         AllowList(allow)
         return allow
 
@@ -224,7 +224,7 @@ class Settings(_Section):
     server: Server = Server()
     upstreams: dict[str, Upstream] = Field(default_factory=dict)
     models: dict[str, Model] = Field(default_factory=dict)
-    cache: Cache = Cache()
+    cache: CacheSettings = CacheSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     passthrough: str | None = None
@@ -246,7 +246,7 @@ class Settings(_Section):
 def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
     """The settings of this process. Raises SettingsError with every mistake."""
     environ = os.environ if environ is None else environ
-    sources = gather(environ, path, Settings.model_fields)
+    sources = read_sources(environ, path, Settings.model_fields)
     tree, mistakes = sources.tree, sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {**tree, "demo": True}
@@ -256,10 +256,10 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     except ValidationError as error:
         settings = Settings()
         mistakes += (
-            f"{_named(item.path, sources.variables)}: {item.message}"
-            for item in violations(error, tree, schema=Settings)
+            f"{_with_variable(item.path, sources.variables)}: {item.message}"
+            for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += _dangling(tree)
+    mistakes += _find_dangling(tree)
     if mistakes:
         raise SettingsError(mistakes)
     return _with_cache_file(settings, environ, config_file(environ, path))
@@ -269,7 +269,7 @@ def _with_cache_file(settings: Settings, environ: Mapping[str, str], config: Pat
     """Where no cache is named, a file of the user's own for this configuration, if one can be written there."""
     folder = _cache_folder(environ)
     name = _cache_file_name(config)
-    if settings.cache.url is not None or folder is None or name is None or not _writable(folder):
+    if settings.cache.url is not None or folder is None or name is None or not _is_writable(folder):
         return settings
     url = f"sqlite:///{quote(str(folder / name))}"
     return settings.model_copy(update={"cache": settings.cache.model_copy(update={"url": url})})
@@ -295,16 +295,16 @@ def _cache_file_name(config: Path) -> str | None:
     return f"{readable}-{digest}.db"
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
-def _named(path: str, variables: Mapping[str, str]) -> str:
+def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
 
 
-def _dangling(tree: Mapping[str, Any]) -> list[str]:
+def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
     """Names that lead nowhere, and profiles that are none; what is of a wrong type has been named before."""
     upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
     passthrough, default = tree.get("passthrough"), tree.get("default_model")
@@ -322,7 +322,7 @@ def _dangling(tree: Mapping[str, Any]) -> list[str]:
     if upstreams and not names and not passthrough:
         mistakes.append("upstreams: none is used; add a [models.<name>], or name one as passthrough")
     for name, row in models.items():
-        mistakes += (*_dangling_names(name, row, upstreams, models), *_wrong_profile(name, row))
+        mistakes += (*_check_model_names(name, row, upstreams, models), *_check_profile(name, row))
     return mistakes
 
 
@@ -330,7 +330,7 @@ def _unknown_kind(kind: str) -> str:
     return f"{kind!r} is none of {', '.join(sorted(KINDS))}{did_you_mean(kind, KINDS)}"
 
 
-def _dangling_names(
+def _check_model_names(
     name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
     for at, upstream in enumerate(_words(row, "upstreams")):
@@ -342,7 +342,7 @@ def _dangling_names(
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
 
 
-def _wrong_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
+def _check_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
     said = row.get("profile", {})
     if not isinstance(said, dict):
         return
@@ -350,7 +350,7 @@ def _wrong_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
     try:
         Profile.model_validate(fields)
     except ValidationError as error:
-        for item in violations(error, fields, json_path(["models", name, "profile"]), Profile):
+        for item in to_violations(error, fields, json_path(["models", name, "profile"]), Profile):
             yield f"{item.path}: {item.message}"
 
 

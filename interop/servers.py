@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.scripted import Reply, Request, ScriptedServer
+from tests.scripted_server import Reply, Request, ScriptedServer
 
 JSON = {"content-type": "application/json"}
 LOST = {"error": {"message": "the model lost the plot", "type": "server_error", "code": 500}}

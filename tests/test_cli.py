@@ -20,7 +20,7 @@ from app.cli import main
 from app.settings import Server, Settings
 from typing_extensions import override
 
-from tests.inprocess import restored_logging
+from tests.in_process_gateway import restored_logging
 
 SOUND = """
 passthrough = "local"

@@ -10,7 +10,7 @@ import pytest
 from app.cli import FORMAT_NAMES, main
 from app.formats import FORMATS
 
-from tests.conversations.reading import convert, golden
+from tests.conversations.sample_conversations import convert, golden
 
 USER = {"role": "user", "content": "Grüße"}
 LOSING = [{**USER, "extra": {"mood": "good"}}]

@@ -14,7 +14,7 @@ from app.connection import (
     MAX_HEADERS,
     MAX_PIPELINED,
     MAX_TARGET_BYTES,
-    CallerConnection,
+    ClientConnection,
     ConnectionLimits,
     ConnectionWarnings,
 )
@@ -74,7 +74,7 @@ class Wire(asyncio.Transport):
         self.end = ""
         self.lost = False
         self.unread = 0
-        self.connection: CallerConnection | None = None
+        self.connection: ClientConnection | None = None
 
     def write(self, data: Any) -> None:
         self.sent += data
@@ -126,7 +126,7 @@ class Client:
         config = uvicorn.Config(site, ws="none", lifespan="off", log_config=None)
         config.load()
         self.wire = Wire()
-        self.connection = CallerConnection(limits, warnings or ConnectionWarnings(), config, state or ServerState(), {})
+        self.connection = ClientConnection(limits, warnings or ConnectionWarnings(), config, state or ServerState(), {})
         self.wire.connection = self.connection
         self.connection.connection_made(self.wire)
 

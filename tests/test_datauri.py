@@ -31,8 +31,8 @@ def test_what_is_no_data_uri_is_refused(url: str) -> None:
 def test_the_beginning_is_read_without_the_rest() -> None:
     url = datauri.encode("x/y", bytes(range(256)) * 4)
     text = url[datauri.parse(url).start :]
-    assert bytes(range(40)) == datauri.beginning(text, 64)[:40]
-    assert datauri.beginning("aG\nk", 64) == b""
+    assert bytes(range(40)) == datauri.decode_head(text, 64)[:40]
+    assert datauri.decode_head("aG\nk", 64) == b""
 
 
 def test_a_charset_is_a_parameter() -> None:

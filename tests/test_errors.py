@@ -9,7 +9,7 @@ import app.errors
 import pytest
 from app.chat.events import Fault
 from app.errors import FAULT_STATUS, InvalidInput, MethodNotAllowed, ParleyError, UpstreamFailed, Violation
-from app.upstream.kinds import TRANSIENT
+from app.upstream.fault_kinds import TRANSIENT
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = (ROOT / "docs/errors.md").read_text()

@@ -15,16 +15,17 @@ from app.chat.events import Failed, Finish
 from app.chat.messages import ChatRequest
 from app.errors import FAULT_STATUS, UpstreamFailed
 from app.formats import FORMATS
-from app.formats.base import Mode, ReplyInfo
+from app.formats.base import ReplyInfo, ReplyMode
 from app.profiles import Profile
-from app.steps import reply_stages
-from app.upstream import chunks, faults
-from app.upstream.assembly import Assembler
-from app.upstream.sse import EventReader
+from app.steps.pipeline import reply_stages
+from app.upstream import faults
+from app.upstream.reply import chunk_decoder
+from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.sse import EventReader
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
-from tests.inprocess import SERVER, Answer, ModelServer, Running
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 LONG = os.environ.get("FUZZ") == "long"
 
@@ -301,15 +302,15 @@ PART = st.one_of(
     st.binary(max_size=20),
 )
 STREAMS = st.one_of(st.lists(PART, max_size=6).map(b"".join), damaged(st.lists(PART, max_size=6).map(b"".join)))
-MODES: tuple[Mode, ...] = ("delta", "snapshot", "whole")
+MODES: tuple[ReplyMode, ...] = ("delta", "snapshot", "whole")
 THINKING = ("leading", "forced_open", "auto_close", "interleaved", "off")
 
 
-def run(pieces: list[bytes], mode: Mode, profile: Profile, clean: bool) -> tuple[bytes, Finish | Failed]:
+def run(pieces: list[bytes], mode: ReplyMode, profile: Profile, clean: bool) -> tuple[bytes, Finish | Failed]:
     """What a caller is sent for these bytes of a model server, and how it ended."""
-    reader, assembler = EventReader(chunks.decode), Assembler("chat-1")
+    reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
     info = ReplyInfo("chat-1", "req-1", "m", 1)
-    encoder = FORMATS["qwen"].encoder(info, mode)
+    encoder = FORMATS["qwen"].reply_encoder(info, mode)
     (stage,) = reply_stages(ChatRequest("m", ()), profile, "chat-1") or [None]
     out, events = encoder.open(), []
     for piece in pieces:
@@ -317,7 +318,7 @@ def run(pieces: list[bytes], mode: Mode, profile: Profile, clean: bool) -> tuple
             found = assembler.feed(reader.feed(piece))
             events.append(stage.feed(found) if stage else found)
     found = assembler.feed(reader.close(clean))
-    found += assembler.close(reader.junk, None if clean else faults.made("upstream_incomplete", "cut"))
+    found += assembler.close(reader.junk, None if clean else faults.make_fault("upstream_incomplete", "cut"))
     events.append(stage.feed(found) if stage else found)
     out += b"".join(encoder.feed(each) for each in events if each)
     ends = [event for each in events for event in each if isinstance(event, Finish | Failed)]
@@ -359,7 +360,7 @@ def deep(form: str, depth: int) -> bytes:
 @example(b'data: {"choices":[{"index":"%b","delta":{"content":"x"}}]}\n\n' % (b"9" * 5000), [], "delta", "off", True)
 @example(b'data: {"error":{"code":"%b"}}\n\n' % (b"9" * 5000), [], "delta", "off", True)
 def test_no_reply_makes_the_gateway_fail_or_invents_an_end(
-    data: bytes, places: list[int], mode: Mode, thinking: Any, clean: bool
+    data: bytes, places: list[int], mode: ReplyMode, thinking: Any, clean: bool
 ) -> None:
     note(repr(data))
     out, end = run(cut(data, places), mode, Profile(inline_think=thinking), clean)
@@ -375,7 +376,7 @@ def test_no_reply_makes_the_gateway_fail_or_invents_an_end(
 
 @effort(300)
 @given(st.lists(DELTA, max_size=4), st.sampled_from(MODES), st.booleans())
-def test_a_reply_without_an_end_is_never_a_success(deltas: list[Any], mode: Mode, clean: bool) -> None:
+def test_a_reply_without_an_end_is_never_a_success(deltas: list[Any], mode: ReplyMode, clean: bool) -> None:
     data = b"".join(b"data: %b\n\n" % dumped({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas)
     assert isinstance(run([data], mode, Profile(), clean)[1], Failed)
 

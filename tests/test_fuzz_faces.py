@@ -9,7 +9,7 @@ from app.formats import FORMATS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.inprocess import SERVER, Answer, ModelServer, Running
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 from tests.test_fuzz import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, effort, record, usually
 
 PART = record(

@@ -7,8 +7,8 @@ from app.chat.attachments import Inlined
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Text
 from app.errors import InvalidInput
 from app.profiles import KINDS, Profile
-from app.steps.media import Wanted, apply, wanted
-from app.upstream import payload
+from app.steps.media import MediaRequest, media_requests, rewrite_media
+from app.upstream import request as upstream_request
 
 WEB, PNG, WAV = "https://h/x", "data:image/png;base64,AA==", "data:audio/wav;base64,AAAA"
 MEDIA: dict[MediaKind, Media] = {
@@ -23,14 +23,14 @@ def asked(part: Media) -> ChatRequest:
     return ChatRequest("m", (Message("user", (Text("look"), part)),))
 
 
-def gathered(need: Wanted) -> Inlined:
+def gathered(need: MediaRequest) -> Inlined:
     if need.purpose == "raw":
         return Inlined("AAAA", "wav")
     return Inlined(WAV if need.media == "audio" else PNG)
 
 
 def sent(request: ChatRequest, profile: Profile) -> list[dict[str, Any]]:
-    body, _ = payload.build(request, "m", profile)
+    body, _ = upstream_request.build(request, "m", profile)
     content = body["messages"][0]["content"]
     assert isinstance(content, list)
     return content[1:]
@@ -42,8 +42,8 @@ TAKEN = [(kind, medium) for kind, row in KINDS.items() for medium in row.media]
 @pytest.mark.parametrize(("kind", "medium"), TAKEN)
 def test_what_the_step_gathered_is_never_refused(kind: str, medium: MediaKind) -> None:
     request, profile = asked(MEDIA[medium]), KINDS[kind]
-    results = {need: gathered(need) for need in wanted(request, profile)}
-    assert sent(apply(request, profile, results, "en")[0], profile)
+    results = {need: gathered(need) for need in media_requests(request, profile)}
+    assert sent(rewrite_media(request, profile, results, "en")[0], profile)
 
 
 @pytest.mark.parametrize(("kind", "medium"), TAKEN)
@@ -51,7 +51,7 @@ def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_t
     kind: str, medium: MediaKind
 ) -> None:
     part, profile = MEDIA[medium], KINDS[kind]
-    remote = [need for need in wanted(asked(part), profile) if need.url.startswith("https:")]
+    remote = [need for need in media_requests(asked(part), profile) if need.url.startswith("https:")]
     try:
         sent(asked(part), profile)
         refused = False
@@ -62,13 +62,13 @@ def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_t
 
 def test_a_file_is_sent_under_its_own_name() -> None:
     request, profile = asked(MEDIA["file"]), KINDS["openai"]
-    [need] = wanted(request, profile)
-    [part] = sent(apply(request, profile, {need: Inlined(PNG)}, "en")[0], profile)
+    [need] = media_requests(request, profile)
+    [part] = sent(rewrite_media(request, profile, {need: Inlined(PNG)}, "en")[0], profile)
     assert part == {"type": "file", "file": {"filename": "a.pdf", "file_data": PNG}}
 
 
 def test_sound_whose_format_has_no_known_name_is_made_bare_by_its_subtype() -> None:
     request, profile = asked(MEDIA["audio"]), KINDS["openai"]
-    [need] = wanted(request, profile)
-    [part] = sent(apply(request, profile, {need: Inlined("data:audio/aac;base64,AAAA")}, "en")[0], profile)
+    [need] = media_requests(request, profile)
+    [part] = sent(rewrite_media(request, profile, {need: Inlined("data:audio/aac;base64,AAAA")}, "en")[0], profile)
     assert part == {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "aac"}}

@@ -1,7 +1,7 @@
 """What was probably meant by an unknown name."""
 
 import pytest
-from app.nearest import did_you_mean, misspelt, nearest, nearest_model
+from app.nearest import did_you_mean, find_nearest, misspelt, nearest_model
 from app.params import SERVER_PARAMS, GenerateCfg
 
 PARAMS = [*GenerateCfg.model_fields, "model", "messages", "stream", "tools"]
@@ -12,11 +12,11 @@ PARAMS = [*GenerateCfg.model_fields, "model", "messages", "stream", "tools"]
     [("prot", "port"), ("PORT", "port"), ("max-bodyBytes", "max_body_bytes"), ("x", None), ("", None)],
 )
 def test_the_nearest_name_is_found_by_its_letters(name: str, meant: str | None) -> None:
-    assert nearest(name, ["host", "port", "max_body_bytes"]) == meant
+    assert find_nearest(name, ["host", "port", "max_body_bytes"]) == meant
 
 
 def test_a_known_name_is_not_its_own_nearest() -> None:
-    assert nearest("port", ["port"]) is None
+    assert find_nearest("port", ["port"]) is None
     assert did_you_mean("port", ["port", "Port"]) == "; did you mean `Port`?"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 COMMITTED = Path(__file__).parent.parent / "openapi/openapi.json"
 MESSAGES = [{"role": "user", "content": [{"text": "x"}, {"image": "https://example.com/a.png", "audio": None}]}]

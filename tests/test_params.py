@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.params import GenerateCfg, merged
+from app.params import GenerateCfg, merge_params
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ from app.params import GenerateCfg, merged
 def test_the_callers_word_wins_whichever_name_it_uses(
     defaults: dict[str, Any], given: dict[str, Any], want: dict[str, Any]
 ) -> None:
-    assert merged(defaults, given) == want
+    assert merge_params(defaults, given) == want
 
 
 @pytest.mark.parametrize("name", GenerateCfg.model_fields)
 def test_a_parameter_that_is_given_as_null_has_no_default(name: str) -> None:
-    given = GenerateCfg.model_validate({name: None}).given()
+    given = GenerateCfg.model_validate({name: None}).given_params()
     assert given == {name: None}
-    assert merged({name: "anything", "kept": 1}, given) == {"kept": 1}
+    assert merge_params({name: "anything", "kept": 1}, given) == {"kept": 1}

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tests.inprocess import SERVER, ModelServer, Running
+from tests.in_process_gateway import SERVER, ModelServer, Running
 
 LONG = os.environ.get("FUZZ") == "long"
 DOCUMENT = json.loads((Path(__file__).parent.parent / "openapi/openapi.json").read_text())

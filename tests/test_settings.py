@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import Cache, Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import CacheSettings, Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -108,7 +108,11 @@ def test_every_scalar_can_come_from_a_variable_whatever_its_type() -> None:
         PARLEY_MODELS__M__MAX_RETRIES="2",
         PARLEY_DEMO="false",
     )
-    assert settings.models["m"].defaults.given() == {"temperature": 0.5, "max_tokens": 7, "enable_thinking": True}
+    assert settings.models["m"].defaults.given_params() == {
+        "temperature": 0.5,
+        "max_tokens": 7,
+        "enable_thinking": True,
+    }
     assert settings.models["m"].max_retries == 2
     assert settings.profile("m", "local").text_parts is True
 
@@ -372,7 +376,7 @@ def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
-    "cache.": Cache,
+    "cache.": CacheSettings,
     "fetch.": Fetch,
     "documents.": Documents,
     "upstreams.<name>.": Upstream,

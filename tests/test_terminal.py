@@ -8,7 +8,7 @@ import httpx
 import pytest
 from app.terminal import chat, repl
 from app.terminal.frames import frames, lines
-from app.terminal.screen import harmless
+from app.terminal.screen import replace_control_characters
 
 DIM, CALL, END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
@@ -139,7 +139,7 @@ def test_what_is_not_given_is_not_sent(told):
     ],
 )
 def test_nothing_that_a_terminal_obeys_gets_through(told, text, shown):
-    assert harmless(text) == shown
+    assert replace_control_characters(text) == shown
     run(told, stream(*say(text)))
     assert told.out.getvalue().startswith(shown)
 

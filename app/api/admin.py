@@ -16,14 +16,14 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Kept(BaseModel):
+class CachedModel(BaseModel):
     entries: int
     bytes: int
     """Of the replies as they are kept: compressed."""
 
 
-class CacheStats(Kept):
-    models: dict[str, Kept]
+class CacheStats(CachedModel):
+    models: dict[str, CachedModel]
     requests: dict[str, int]
     """Of this process since it began, by what `x-parley-cache` said."""
 
@@ -32,30 +32,30 @@ class Purged(BaseModel):
     purged: int
 
 
-def add_to(app: FastAPI) -> None:
+def add_routes(app: FastAPI) -> None:
     row: dict[str, Any] = {"tags": ["cache"], "responses": _ERRORS}
     app.get("/v1/cache", summary="What the cache holds", **row)(stats)
     app.delete("/v1/cache", summary="Forget every reply, or those of one model", **row)(purge)
 
 
 async def stats(request: Request) -> CacheStats:
-    cache = _cache(request)
+    cache = _get_cache_as_admin(request)
     try:
         held = await cache.stats()
     except StoreError as error:
         raise StoreDown(str(error)) from None
-    models = {name: Kept(entries=row.entries, bytes=row.bytes) for name, row in held.by_model.items()}
+    models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in held.by_model.items()}
     return CacheStats(entries=held.entries, bytes=held.bytes, models=models, requests=dict(cache.counts))
 
 
 async def purge(request: Request, model: str | None = None) -> Purged:
     try:
-        return Purged(purged=await _cache(request).purge(model))
+        return Purged(purged=await _get_cache_as_admin(request).purge(model))
     except StoreError as error:
         raise StoreDown(str(error)) from None
 
 
-def _cache(request: Request) -> Cache:
+def _get_cache_as_admin(request: Request) -> Cache:
     """Raises Forbidden."""
     key = request.app.state.settings.server.admin_key
     if key is None:

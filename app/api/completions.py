@@ -13,13 +13,13 @@ from typing import Any, overload
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import Envelope, Reading, in_lists, invalid_json, understood
-from app.api.limits import Limits
+from app.api.chat_schema import ChatRequestBody, ParsedRequest, find_list_violations, invalid_json, parse_messages
+from app.api.request_limits import RequestLimits
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
-from app.formats.base import Format, Mode, ReplyInfo
+from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
-from app.formats.violations import json_path, violations
 from app.params import GenerateCfg
+from app.validation import json_path, to_violations
 
 _ENVELOPE = {"model", "messages", "tools", "functions", "stream", "metadata", "cache"}
 _KNOWN = set(GenerateCfg.model_fields) - {"extra_body", "stream_options"}
@@ -33,7 +33,7 @@ _REFUSED = {
     "extra_body": "its fields stand at the top of the body",
     "generate_cfg": f"{_ELSEWHERE}; here its keys stand at the top of the body",
     "include_usage": "stands in stream_options",
-    **dict.fromkeys(set(Envelope.model_fields) - _ENVELOPE - {"generate_cfg", "include_usage"}, _ELSEWHERE),
+    **dict.fromkeys(set(ChatRequestBody.model_fields) - _ENVELOPE - {"generate_cfg", "include_usage"}, _ELSEWHERE),
 }
 _OPTIONS = {"include_usage", "include_obfuscation"}
 """Of `stream_options`. Padding against listeners is never sent, and nobody can rely on it."""
@@ -41,19 +41,19 @@ _TRANSLATED = {"stream_options", "function_call"}
 _INNER = re.compile(r"(`?)generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 
-def read_completion(raw: bytes | bytearray, limits: Limits) -> Reading:
+def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest:
     """The request in a body of OpenAI's form. Raises BadRequest, InvalidInput, both in OpenAI's shape."""
     face = COMPLETIONS
     try:
-        body = _object(raw)
-        face = _OF_OLD if _chooses_as_of_old(body) else COMPLETIONS
-        return _reading(body, limits).model_copy(update={"reply_format": face})
+        body = _parse_object(raw)
+        face = _FUNCTION_CALL_FORMAT if _uses_function_call(body) else COMPLETIONS
+        return _parse_request(body, limits).model_copy(update={"reply_format": face})
     except ParleyError as error:
         error.shape = face.error
         raise
 
 
-def _object(raw: bytes | bytearray) -> dict[str, Any]:
+def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
     try:
         body = from_json(bytes(raw))
     except ValueError as error:
@@ -63,15 +63,18 @@ def _object(raw: bytes | bytearray) -> dict[str, Any]:
     return body
 
 
-def _reading(body: dict[str, Any], limits: Limits) -> Reading:
+def _parse_request(body: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
     options = body.get("stream_options")
     refused = [Violation(key, _REFUSED[key]) for key in _REFUSED if body.get(key) not in (None, False, [], ["text"])]
     refused += [*_choice_problems(body.get("function_call")), *_option_problems(options)]
     try:
-        envelope = Envelope.model_validate(_translated(body, options if isinstance(options, dict) else {}))
-        reading = understood(envelope, limits)
+        envelope = ChatRequestBody.model_validate(_translate(body, options if isinstance(options, dict) else {}))
+        reading = parse_messages(envelope, limits)
     except ValidationError as error:
-        refused += [*violations(error, _as_chat(body), schema=Envelope), *in_lists(body | {"format": "openai"}, limits)]
+        refused += [
+            *to_violations(error, _with_generate_cfg(body), schema=ChatRequestBody),
+            *find_list_violations(body | {"format": "openai"}, limits),
+        ]
     except InvalidInput as error:
         refused += error.violations
     if refused:
@@ -79,12 +82,12 @@ def _reading(body: dict[str, Any], limits: Limits) -> Reading:
     return reading
 
 
-def _as_chat(body: dict[str, Any]) -> dict[str, Any]:
+def _with_generate_cfg(body: dict[str, Any]) -> dict[str, Any]:
     """The body with places for both ways of saying an option."""
     return body | {"generate_cfg": body}
 
 
-def _chooses_as_of_old(body: dict[str, Any]) -> bool:
+def _uses_function_call(body: dict[str, Any]) -> bool:
     return body.get("function_call") is not None and body.get("tool_choice") is None
 
 
@@ -108,10 +111,10 @@ def _option_problems(options: Any) -> list[Violation]:
     ]
 
 
-def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _translate(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in body.items() if value is not None}
     params = {key: value for key, value in body.items() if key in _KNOWN}  # null: without the model's default
-    if _chooses_as_of_old(body) and not _choice_problems(choice := given["function_call"]):
+    if _uses_function_call(body) and not _choice_problems(choice := given["function_call"]):
         params["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
     rest = given.keys() - _ENVELOPE - _KNOWN - _TRANSLATED - _REFUSED.keys()
     if rest:
@@ -125,25 +128,25 @@ def _translated(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _renamed(error: dict[str, Any], choice: str) -> dict[str, Any]:
+def _rename_error_paths(error: dict[str, Any], choice: str) -> dict[str, Any]:
     """The places of an error are those of a body in which functions are chosen by this field."""
-    places = {key: _at_the_top(error[key], choice) for key in ("message", "param") if error[key]}
-    found = [one | {"param": one["param"] and _at_the_top(one["param"], choice)} for one in _each(error)]
+    places = {key: _rename_path(error[key], choice) for key in ("message", "param") if error[key]}
+    found = [one | {"param": one["param"] and _rename_path(one["param"], choice)} for one in _get_violations(error)]
     return error | places | ({"violations": found} if found else {})
 
 
-def _each(error: dict[str, Any]) -> list[dict[str, Any]]:
+def _get_violations(error: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = error.get("violations", [])
     return found
 
 
-def _at_the_top(place: str, choice: str = "function_choice") -> str:
+def _rename_path(place: str, choice: str = "function_choice") -> str:
     found = _INNER.match(place)
     inner = found[1] + place[found.end() :] if found else place
     return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
 
 
-class _Warnings(Sequence[str]):
+class _CompletionsWarnings(Sequence[str]):
     """Warnings of this face, also those that are yet to come."""
 
     def __init__(self, given: Sequence[str]) -> None:
@@ -157,31 +160,31 @@ class _Warnings(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> list[str]: ...
     def __getitem__(self, place: int | slice) -> str | list[str]:
-        found = [_at_the_top(warning) for warning in self._given]
+        found = [_rename_path(warning) for warning in self._given]
         return found[place]
 
 
-class _Encoder:
+class _CompletionsEncoder:
     """OpenAI's, with the warnings and the errors of this face."""
 
-    def __init__(self, info: ReplyInfo, mode: Mode, choice: str) -> None:
-        made = OPENAI.encoder(replace(info, warnings=_Warnings(info.warnings)), mode)
+    def __init__(self, info: ReplyInfo, mode: ReplyMode, choice: str) -> None:
+        made = OPENAI.reply_encoder(replace(info, warnings=_CompletionsWarnings(info.warnings)), mode)
         self.open, self.feed = made.open, made.feed
         self._fail, self._choice = made.fail, choice
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._fail(_renamed(error, self._choice))
+        return self._fail(_rename_error_paths(error, self._choice))
 
 
-def _face(choice: str) -> Format:
+def _make_format(choice: str) -> Format:
     """For callers that choose functions by this field."""
     return replace(
         OPENAI,
-        encoder=lambda info, mode: _Encoder(info, mode, choice),
-        error=lambda error: OPENAI.error(_renamed(error, choice)),
-        warning=_at_the_top,
+        reply_encoder=lambda info, mode: _CompletionsEncoder(info, mode, choice),
+        error=lambda error: OPENAI.error(_rename_error_paths(error, choice)),
+        warning=_rename_path,
     )
 
 
-COMPLETIONS = _face("function_choice")
-_OF_OLD = _face("function_call")
+COMPLETIONS = _make_format("function_choice")
+_FUNCTION_CALL_FORMAT = _make_format("function_call")

@@ -8,16 +8,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from app.api.envelope import FormatName, first_warnings, invalid_json
-from app.api.limits import Limits, odd_values, too_many
+from app.api.chat_schema import FormatName, invalid_json, limit_warnings
+from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect
-from app.formats.violations import violations
+from app.validation import to_violations
 
-_MOST_NESTING = 200
+_MAX_NESTING = 200
 """Deeper than any JSON that is read."""
 
 
@@ -39,7 +39,7 @@ class Converted(BaseModel):
     warnings: list[str]
 
 
-def convert(raw: bytes | bytearray, limits: Limits | None = None) -> dict[str, Any]:
+def convert(raw: bytes | bytearray, limits: RequestLimits | None = None) -> dict[str, Any]:
     """The answer to such a body. Raises BadRequest, InvalidInput."""
     try:
         asked = Conversion.model_validate_json(raw)
@@ -48,34 +48,36 @@ def convert(raw: bytes | bytearray, limits: Limits | None = None) -> dict[str, A
             body = from_json(bytes(raw))
         except ValueError as wrong:
             raise invalid_json(raw, wrong) from None
-        raise InvalidInput(violations(error, body, schema=Conversion)) from None
-    found = list(too_many({"messages": asked.messages}, limits)) if limits else []
-    found = found or list(odd_values(asked.messages, "messages", limits.max_nesting if limits else _MOST_NESTING))
+        raise InvalidInput(to_violations(error, body, schema=Conversion)) from None
+    found = list(find_long_lists({"messages": asked.messages}, limits)) if limits else []
+    found = found or list(
+        find_invalid_values(asked.messages, "messages", limits.max_nesting if limits else _MAX_NESTING)
+    )
     if found:
         raise InvalidInput(found)
-    return converted(asked)
+    return convert_conversation(asked)
 
 
-def converted(asked: Conversion) -> dict[str, Any]:
+def convert_conversation(asked: Conversion) -> dict[str, Any]:
     """Raises InvalidInput for a list that is not of its format, and, if strict, for every loss."""
     name, mixed = (asked.source, []) if asked.source != "auto" else detect(asked.messages)
     options = Options(asked.agent, asked.agent_name or "assistant")
-    decoded = FORMATS[name].decode(asked.messages, options)
+    decoded = FORMATS[name].parse(asked.messages, options)
     found = [*mixed, *decoded.violations]
     if found:
         raise InvalidInput(found)
     messages = tuple(replace(message, path=message.path or "messages") for message in decoded.messages)
-    encoded = FORMATS[asked.target].encode(messages, options)
-    lost = [*encoded.losses, *_lost_marks(messages, FORMATS[asked.target])]
+    encoded = FORMATS[asked.target].write(messages, options)
+    lost = [*encoded.losses, *_find_lost_marks(messages, FORMATS[asked.target])]
     if asked.strict and lost:
         raise InvalidInput([Violation(loss.path, f"to {asked.target}: {loss.message}") for loss in lost])
     losses = [f"{loss.path}: {loss.message}" for loss in lost]
-    joined = _joined_otherwise(messages, FORMATS[name], FORMATS[asked.target])
-    warnings = first_warnings([*decoded.warnings, *losses, *joined])
+    joined = _find_joiner_changes(messages, FORMATS[name], FORMATS[asked.target])
+    warnings = limit_warnings([*decoded.warnings, *losses, *joined])
     return {"messages": encoded.messages, "warnings": list(warnings)}
 
 
-def _lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Violation]:
+def _find_lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Violation]:
     """Marks for the cache of a model's server, where the format has no place for them."""
     for part in (part for message in messages for part in message.parts if not target.keeps_marks):
         for one in part.content if isinstance(part, ToolResult) else (part,):
@@ -83,7 +85,7 @@ def _lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Violati
                 yield Violation(one.mark.path, "cannot be said")
 
 
-def _joined_otherwise(messages: Sequence[Message], source: Format, target: Format) -> Iterator[str]:
+def _find_joiner_changes(messages: Sequence[Message], source: Format, target: Format) -> Iterator[str]:
     """Nothing is lost, but formats differ in what stands between the texts of a message when they are sent."""
     if source.text_joiner == target.text_joiner:
         return

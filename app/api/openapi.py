@@ -1,4 +1,7 @@
-"""The OpenAPI document: what the framework finds, and the endpoints that are served past it."""
+"""The OpenAPI document: what the framework finds, and the endpoints that are served past it.
+
+JSON schemas of the OpenAPI document that no pydantic type says.
+"""
 
 from typing import Any
 
@@ -6,14 +9,101 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, TypeAdapter
 
+from app.api.chat_schema import ChatRequestBody
 from app.api.convert import Conversion, Converted
-from app.api.envelope import Envelope
-from app.api.schemas import AUTOGEN_ERROR, COMPLETION_REQUEST, EVENT, FUNCTION, OPENAI_ERROR, OTHER_REPLY, REF, TOOL
 from app.formats import FORMATS
 from app.formats.base import Format
 
+REF = "#/components/schemas/{model}"
+FUNCTION: dict[str, Any] = {
+    "title": "Function",
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": r"\S"},
+        "description": {"type": ["string", "null"]},
+        "parameters": {"type": ["object", "array", "null"], "description": "A JSON schema."},
+    },
+    "required": ["name"],
+}
+EVENTS = [
+    "response.started",
+    "message.started",
+    "message.delta",
+    "message.completed",
+    "messages",
+    "response.completed",
+    "response.failed",
+]
+EVENT: dict[str, Any] = {
+    "title": "Event",
+    "description": "One frame of a stream: of `qwen`, an event; the other formats have frames of their own.",
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "pattern": "^[0-9]+$"},
+                "event": {"enum": EVENTS},
+                "data": {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": {
+                        "type": "object",
+                        "properties": {"type": {"enum": EVENTS}, "seq": {"type": "integer"}},
+                        "required": ["type", "seq"],
+                    },
+                },
+            },
+            "required": ["id", "event", "data"],
+        },
+        {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]},
+    ],
+}
+AUTOGEN_ERROR = {
+    "type": "object",
+    "description": "The form in which AutoGen's own service says errors (`autogen`).",
+    "properties": {"type": {"const": "error"}, "content": {"type": "string"}, "code": {"type": "string"}},
+    "required": ["type", "content", "code"],
+}
+OTHER_REPLY = {"type": "object", "description": "A reply in another format than `qwen`."}
+TOOL = {
+    "anyOf": [
+        {"$ref": REF.format(model="Function")},
+        {
+            "type": "object",
+            "properties": {"type": {"const": "function"}, "function": {"$ref": REF.format(model="Function")}},
+            "required": ["type", "function"],
+        },
+    ]
+}
+COMPLETION_REQUEST: dict[str, Any] = {
+    "title": "CompletionRequest",
+    "description": "OpenAI's own form; fields that are not known here go on to the model's server.",
+    "type": "object",
+    "properties": {
+        "model": {"type": "string"},
+        "messages": {"$ref": REF.format(model="Messages_openai")},
+        "stream": {"type": "boolean", "default": False},
+        "n": {"const": 1},
+        "cache": {"$ref": REF.format(model="CacheControl"), "description": "Parley's own: use the cache."},
+    },
+    "required": ["messages"],
+    "additionalProperties": True,
+}
+OPENAI_ERROR: dict[str, Any] = {
+    "title": "OpenAIError",
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "code": {"type": "string"}},
+            "required": ["message", "type", "code"],
+        }
+    },
+    "required": ["error"],
+}
 
-def describe(app: FastAPI) -> None:
+
+def install_openapi(app: FastAPI) -> None:
     """Make `app.openapi()` tell of everything that is served."""
 
     def openapi() -> dict[str, Any]:
@@ -30,7 +120,7 @@ def _add_chat(document: dict[str, Any]) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for row in FORMATS.values():
         _define_messages(schemas, row)
-    _define(schemas, "ChatRequest", Envelope.model_json_schema(ref_template=REF))
+    _define(schemas, "ChatRequest", ChatRequestBody.model_json_schema(ref_template=REF))
     schemas["ChatRequest"]["properties"]["messages"] = {
         "anyOf": [{"$ref": REF.format(model=f"Messages_{name}")} for name in FORMATS],
         "minItems": 1,
@@ -60,19 +150,19 @@ def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
     _define(schemas, "Conversion", Conversion.model_json_schema(ref_template=REF))
     _define(schemas, "Converted", Converted.model_json_schema(ref_template=REF))
     operation = document["paths"]["/v1/convert"]["post"]
-    operation["requestBody"] = {"required": True, "content": _json_of("Conversion")}
+    operation["requestBody"] = {"required": True, "content": _json_content("Conversion")}
     operation["responses"] = {
-        "200": {"description": "The messages, and what was lost", "content": _json_of("Converted")},
-        "400": {"description": "No JSON", "content": _json_of("Error")},
-        "403": {"description": "A web page of an origin that is not allowed", "content": _json_of("Error")},
-        "413": {"description": "The body is too large", "content": _json_of("Error")},
-        "415": {"description": "The content type is not JSON", "content": _json_of("Error")},
-        "421": {"description": "A host that is not allowed", "content": _json_of("Error")},
-        "422": {"description": "Violations, each with its JSON path", "content": _json_of("Error")},
+        "200": {"description": "The messages, and what was lost", "content": _json_content("Converted")},
+        "400": {"description": "No JSON", "content": _json_content("Error")},
+        "403": {"description": "A web page of an origin that is not allowed", "content": _json_content("Error")},
+        "413": {"description": "The body is too large", "content": _json_content("Error")},
+        "415": {"description": "The content type is not JSON", "content": _json_content("Error")},
+        "421": {"description": "A host that is not allowed", "content": _json_content("Error")},
+        "422": {"description": "Violations, each with its JSON path", "content": _json_content("Error")},
     }
 
 
-def _json_of(model: str) -> dict[str, Any]:
+def _json_content(model: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REF.format(model=model)}}}
 
 
@@ -80,9 +170,9 @@ def _completions(schemas: dict[str, Any]) -> dict[str, Any]:
     schemas |= {"CompletionRequest": COMPLETION_REQUEST, "OpenAIError": OPENAI_ERROR}
     operation = _operation()
     operation |= {"summary": "The same for clients of OpenAI's SDKs", "operationId": "completions"}
-    operation["requestBody"] = {"required": True, "content": _json_of("CompletionRequest")}
+    operation["requestBody"] = {"required": True, "content": _json_content("CompletionRequest")}
     for status, answer in operation["responses"].items():
-        answer["content"] = _json_of("OpenAIError")
+        answer["content"] = _json_content("OpenAIError")
         if status == "200":
             answer["description"] = "A `chat.completion`, or its chunks with `stream: true`"
             answer["content"] = {"text/event-stream": {}, "application/json": {"schema": {"type": "object"}}}
@@ -90,7 +180,7 @@ def _completions(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 _RESPONSE_ID = {"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}
-_NO_REPLY = {"description": "No such reply, or it ended too long ago", "content": _json_of("Error")}
+_NO_REPLY = {"description": "No such reply, or it ended too long ago", "content": _json_content("Error")}
 
 
 def _resume() -> dict[str, Any]:
@@ -117,8 +207,8 @@ def _resume() -> dict[str, Any]:
             },
             "204": {"description": "It has ended, and all of its frames were read"},
             "404": _NO_REPLY,
-            "422": {"description": "No number", "content": _json_of("Error")},
-            "503": {"description": "No room", "content": _json_of("Error")},
+            "422": {"description": "No number", "content": _json_content("Error")},
+            "503": {"description": "No room", "content": _json_content("Error")},
         },
     }
 
@@ -142,10 +232,10 @@ def _read() -> dict[str, Any]:
                 "content": {"application/json": {"schema": progress}},
             },
             "404": _NO_REPLY,
-            "409": {"description": "It was cancelled, or its caller had left", "content": _json_of("Error")},
-            "502": {"description": "The model server failed", "content": _json_of("Error")},
-            "503": {"description": "No room", "content": _json_of("Error")},
-            "504": {"description": "The model server timed out", "content": _json_of("Error")},
+            "409": {"description": "It was cancelled, or its caller had left", "content": _json_content("Error")},
+            "502": {"description": "The model server failed", "content": _json_content("Error")},
+            "503": {"description": "No room", "content": _json_content("Error")},
+            "504": {"description": "The model server timed out", "content": _json_content("Error")},
         },
     }
 
@@ -165,7 +255,7 @@ def _cancel() -> dict[str, Any]:
         "responses": {
             "200": {"description": what, "content": {"application/json": {"schema": done}}},
             "404": _NO_REPLY,
-            "503": {"description": "Another gateway gives it and cannot be told", "content": _json_of("Error")},
+            "503": {"description": "Another gateway gives it and cannot be told", "content": _json_content("Error")},
         },
     }
 

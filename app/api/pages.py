@@ -79,7 +79,7 @@ _ASSETS = {
 }
 
 
-def add_to(app: FastAPI) -> None:
+def add_routes(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def start(request: Request) -> Response:
         """A page for browsers, JSON for everything else."""

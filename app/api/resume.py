@@ -7,18 +7,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
-from app.api.body import Receive, Scope
-from app.api.chat import caller
-from app.api.desk import Desk
-from app.api.outgoing import Send
-from app.api.problems import send_error, send_json, send_nothing
-from app.api.shelf import Kept
+from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
+from app.api.chat import caller_scope
+from app.api.context import AppContext
+from app.api.resumable import ResumableReply
+from app.api.send_queue import Send
 from app.chat.events import Event, Failed, Finish
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
 
-class Rest:
+class SkipFrames:
     """An encoder without its first frames: what a caller has read before is not told again.
 
     Frames are counted from 1; in `format: qwen` that is their `seq`.
@@ -29,15 +28,15 @@ class Rest:
         self._after = after
 
     def open(self) -> bytes:
-        return self._unread(self._encoder.open())
+        return self._skip_read(self._encoder.open())
 
     def feed(self, events: list[Event]) -> bytes:
-        return self._unread(self._encoder.feed(events))
+        return self._skip_read(self._encoder.feed(events))
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._unread(self._encoder.fail(error))
+        return self._skip_read(self._encoder.fail(error))
 
-    def _unread(self, data: bytes) -> bytes:
+    def _skip_read(self, data: bytes) -> bytes:
         start = 0
         while self._after and start < len(data):
             start = data.index(b"\n\n", start) + 2
@@ -48,102 +47,102 @@ class Rest:
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: AppContext) -> None:
+        self._context = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] != "GET":
                 raise MethodNotAllowed(f"{scope['path']} takes GET, not {scope['method']}", "GET")
-            after = _after(scope)
-            with self._desk.seat():
-                kept = await self._desk.recalled(_id(scope), caller(scope))
-                if kept is None or not kept.source.whole:
-                    raise _unknown(scope)
-                if not after or not await _is_over(self._desk, kept):
-                    await self._tell(kept, after, scope, receive, send)
+            after = _parse_last_event_id(scope)
+            with self._context.admit():
+                kept = await self._context.find_resumable(_id(scope), caller_scope(scope))
+                if kept is None or not kept.source.complete:
+                    raise _not_found(scope)
+                if not after or not await _has_ended(self._context, kept):
+                    await self._stream_rest(kept, after, scope, receive, send)
                     return
                 async with _kept_open(kept):
                     if after >= await _count_frames(kept):
-                        await send_nothing(send)
+                        await send_no_content(send)
                     else:
-                        await self._tell(kept, after, scope, receive, send)
+                        await self._stream_rest(kept, after, scope, receive, send)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
 
-    async def _tell(self, kept: Kept, after: int, scope: Scope, receive: Receive, send: Send) -> None:
-        encoder = Rest(kept.format.encoder(kept.info, kept.mode), after)
-        delivery = self._desk.delivery(scope, send, encoder, kept.info, kept.format, stream=True)
-        delivery.commit()  # who comes back had a stream: what failed is told as its last frame, never as a status
-        await self._desk.deliver(delivery, kept.source.again(), receive)
+    async def _stream_rest(self, kept: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send) -> None:
+        encoder = SkipFrames(kept.format.reply_encoder(kept.info, kept.mode), after)
+        delivery = self._context.create_response(scope, send, encoder, kept.info, kept.format, stream=True)
+        delivery.start_stream()  # who comes back had a stream: what failed is told as its last frame, never as a status
+        await self._context.run_response(delivery, kept.source.open(), receive)
 
 
 class ReplyEndpoint:
     """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: AppContext) -> None:
+        self._context = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             match scope["method"]:
                 case "GET":
-                    await self._read(scope, receive, send)
+                    await self._send_reply(scope, receive, send)
                 case "DELETE":
-                    await send_json(send, 200, await self._cancelled(_id(scope), scope))
+                    await send_json(send, 200, await self._cancel(_id(scope), scope))
                 case method:
                     raise MethodNotAllowed(f"{scope['path']} takes GET, DELETE, not {method}", "GET, DELETE")
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
 
-    async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The reply in the format in which it was asked for, as without `stream`. What is still coming is not waited
         for: 202."""
-        with self._desk.seat():
-            id_, desk = _id(scope), self._desk
-            kept = await desk.recalled(id_, caller(scope))
-            if kept is None or not kept.source.whole:
-                raise _unknown(scope)
-            if not await _is_over(desk, kept):
+        with self._context.admit():
+            id_, desk = _id(scope), self._context
+            kept = await desk.find_resumable(id_, caller_scope(scope))
+            if kept is None or not kept.source.complete:
+                raise _not_found(scope)
+            if not await _has_ended(desk, kept):
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
-            encoder = kept.format.encoder(kept.info, "whole")
-            delivery = desk.delivery(scope, send, encoder, kept.info, kept.format, stream=False)
-            await desk.deliver(delivery, kept.source.again(), receive)
+            encoder = kept.format.reply_encoder(kept.info, "whole")
+            delivery = desk.create_response(scope, send, encoder, kept.info, kept.format, stream=False)
+            await desk.run_response(delivery, kept.source.open(), receive)
 
-    async def _cancelled(self, id_: str, scope: Scope) -> dict[str, Any]:
+    async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:
         """Its call goes on while anyone listens whose reply is another."""
-        desk = self._desk
-        kept = desk.shelf.find(id_)
-        note = None if kept is not None else await desk.noted(id_)
+        desk = self._context
+        kept = desk.resumable.find(id_)
+        note = None if kept is not None else await desk.find_remote(id_)
         known = kept or note
-        if known is None and not desk.running(id_):
-            raise _unknown(scope)
-        if known is not None and not desk.may_have(known.scope, caller(scope)):
-            raise _unknown(scope)
-        live = not kept.source.ended if kept is not None else note is None or await desk.cache.live(note.place)
-        desk.stop(id_)
-        if not await desk.cache.stop(id_) and kept is None:
+        if known is None and not desk.running_responses(id_):
+            raise _not_found(scope)
+        if known is not None and not desk.is_owner(known.scope, caller_scope(scope)):
+            raise _not_found(scope)
+        live = not kept.source.ended if kept is not None else note is None or await desk.cache.is_running(note.location)
+        desk.cancel(id_)
+        if not await desk.cache.publish_cancel(id_) and kept is None:
             raise StoreDown("the gateway that gives this reply cannot be told")
         return {"response_id": id_, "cancelled": live}
 
 
-async def _is_over(desk: Desk, kept: Kept) -> bool:
+async def _has_ended(desk: AppContext, kept: ResumableReply) -> bool:
     """The reply has ended, here or at the gateway that gives it."""
     id_ = kept.info.response_id
-    if kept.source.ended or desk.shelf.find(id_) is not None:
+    if kept.source.ended or desk.resumable.find(id_) is not None:
         return kept.source.ended
-    note = await desk.noted(id_)
-    return note is None or not await desk.cache.live(note.place)
+    note = await desk.find_remote(id_)
+    return note is None or not await desk.cache.is_running(note.location)
 
 
 @asynccontextmanager
-async def _kept_open(kept: Kept) -> AsyncIterator[None]:
+async def _kept_open(kept: ResumableReply) -> AsyncIterator[None]:
     """The call of another gateway is followed only while somebody listens here: its frames are counted, then told."""
-    listening = None if kept.source.ended else await kept.source.again()
+    listening = None if kept.source.ended else await kept.source.open()
     try:
         yield
     finally:
@@ -151,12 +150,12 @@ async def _kept_open(kept: Kept) -> AsyncIterator[None]:
             listening.close()
 
 
-async def _count_frames(kept: Kept) -> int:
+async def _count_frames(kept: ResumableReply) -> int:
     """How many frames the whole stream of a reply that has ended has."""
-    encoder = kept.format.encoder(kept.info, kept.mode)
-    counting = _Counting(encoder)
+    encoder = kept.format.reply_encoder(kept.info, kept.mode)
+    counting = _FrameCounter(encoder)
     try:
-        reply = await kept.source.again()
+        reply = await kept.source.open()
     except ParleyError as error:  # it failed before its first event
         return (encoder.open() + encoder.fail(error.to_dict(kept.info.request_id))).count(b"\n\n")
     try:
@@ -167,7 +166,7 @@ async def _count_frames(kept: Kept) -> int:
     return counting.frames
 
 
-class _Counting:
+class _FrameCounter:
     """Receives a reply to its end."""
 
     def __init__(self, encoder: Encoder) -> None:
@@ -196,11 +195,11 @@ def _id(scope: Scope) -> str:
     return id_
 
 
-def _unknown(scope: Scope) -> NotFound:
+def _not_found(scope: Scope) -> NotFound:
     return NotFound(f"there is no reply {_id(scope)!r}, or it ended too long ago: send the request again")
 
 
-def _after(scope: Scope) -> int:
+def _parse_last_event_id(scope: Scope) -> int:
     """How many frames the caller has. Raises InvalidInput.
 
     A browser that loses its connection once more comes back to the same URL: then the header knows better.

@@ -1,8 +1,19 @@
 """The cache: replies that need no second call to the model, and calls that many callers share."""
 
 from app.cache.cache import Cache
-from app.cache.control import MODES, Apply, Control, Mode, control
-from app.cache.flight import Place
-from app.cache.question import Question, Rules, Source
+from app.cache.inflight import ReplyLocation
+from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
+from app.cache.types import CacheRequest, CacheRules, ReplaySource
 
-__all__ = ["MODES", "Apply", "Cache", "Control", "Mode", "Place", "Question", "Rules", "Source", "control"]
+__all__ = [
+    "MODES",
+    "Apply",
+    "Cache",
+    "CachePolicy",
+    "Mode",
+    "ReplyLocation",
+    "CacheRequest",
+    "CacheRules",
+    "ReplaySource",
+    "make_cache_policy",
+]

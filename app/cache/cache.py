@@ -9,30 +9,32 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from app.cache.entry import Batch, Damaged, Entry, Unstorable, dump, load, storable
-from app.cache.flight import Beat, Flight, Listener, Place
-from app.cache.question import Commons, Lead, Question, Rules, Source
-from app.cache.recorded import Recorded
-from app.cache.stores import Stats, Store
-from app.chat.reply import Reply
+from app.cache.codec import Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
+from app.cache.inflight import InFlightCall, LogReader, ReplyLocation, TickRegistry
+from app.cache.recorded import StoredReply
+from app.cache.stores import Store, StoreStats
+from app.cache.types import CacheRequest, CacheRules, CallCoordinator, OpenUpstream, ReplaySource
+from app.chat.stream import Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
 
-AFTERGLOW_SECONDS = 1.0
+LINGER_AFTER_STORE_SECONDS = 1.0
 """How long a reply that is stored can still be had from memory: for whoever looked it up just before it was stored."""
 LARGE_ENTRY = 256 * 1024
 """Entries of more bytes than this are packed in a thread."""
 
 
 class Cache:
-    def __init__(self, store: Store, beat: Beat, rules: Rules, commons: Commons | None = None) -> None:
+    def __init__(
+        self, store: Store, beat: TickRegistry, rules: CacheRules, commons: CallCoordinator | None = None
+    ) -> None:
         self._store = store
-        self._beat = beat
+        self._ticker = beat
         self._rules = rules
-        self._commons = commons
-        self._flights: dict[str, Flight] = {}
-        self._all: set[Flight] = set()
+        self._coordinator = commons
+        self._calls: dict[str, InFlightCall] = {}
+        self._running: set[InFlightCall] = set()
         self._storing: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
         """Questions by where their reply came from."""
@@ -40,104 +42,104 @@ class Cache:
     @property
     def calls(self) -> int:
         """All that are under way."""
-        return len(self._all)
+        return len(self._running)
 
     @property
     def calls_without_caller(self) -> int:
         """Those that nobody listens to, but that go on for callers who may come back. Takes a look at each call."""
-        return sum(not flight.heard for flight in self._all)
+        return sum(not flight.has_readers for flight in self._running)
 
-    async def reply(self, question: Question, lead: Lead) -> Reply:
+    async def reply(self, question: CacheRequest, lead: OpenUpstream) -> Reply:
         """Raises CacheMiss where only a stored reply was wanted, UpstreamFailed."""
-        control, origin = question.control, question.origin
-        stored = await self._stored(question) if control.read else None
+        control, origin = question.policy, question.origin
+        stored = await self._find_stored(question) if control.read else None
         if stored is None and control.only:
             origin.label = "miss"
             raise CacheMiss("no reply is cached")
         if stored is not None:
-            reply: Reply = self._hit(question, stored)
+            reply: Reply = self._serve_hit(question, stored)
         elif control.share and control.read:
-            reply = await self._shared(question, lead)
+            reply = await self._join_or_start(question, lead)
         else:
             origin.label = "refresh" if control.write else "bypass"
-            reply = await self._joined(question, self._launch(question, lead))
+            reply = await self._join_call(question, self._start_call(question, lead))
         self.counts[origin.label] += 1
         return reply
 
-    def _hit(self, question: Question, stored: Recorded) -> Reply:
+    def _serve_hit(self, question: CacheRequest, stored: StoredReply) -> Reply:
         question.origin.label = "hit"
         question.found(stored)
-        return stored.listen(self._rules.pace)
+        return stored.add_reader(self._rules.pace)
 
     # -- what is stored -----------------------------------------------------------------------------------------------
 
-    async def _stored(self, question: Question) -> Recorded | None:
-        flight = self._flights.get(question.key)
+    async def _find_stored(self, question: CacheRequest) -> StoredReply | None:
+        flight = self._calls.get(question.key)
         if flight is not None and flight.ended:
-            return _young(question, flight.log, flight.finished_at)
-        if flight is not None and flight.whole and not question.control.only:
+            return _if_fresh(question, flight.batches, flight.finished_at)
+        if flight is not None and flight.complete and not question.policy.only:
             return None
-        entry = await self._entry(question.key)
-        return None if entry is None else _young(question, entry.batches, entry.created)
+        entry = await self._load_entry(question.key)
+        return None if entry is None else _if_fresh(question, entry.batches, entry.created)
 
-    async def _entry(self, key: str) -> Entry | None:
+    async def _load_entry(self, key: str) -> StoredEntry | None:
         stored = await self._store.get(key)
         if stored is None:
             return None
         try:
             return load(stored.value)
-        except Damaged as error:
+        except CorruptEntry as error:
             log.warning("a cached reply is not read: %s", error)
             await self._store.delete(key)
             return None
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
-    async def _shared(self, question: Question, lead: Lead) -> Reply:
+    async def _join_or_start(self, question: CacheRequest, lead: OpenUpstream) -> Reply:
         """Join the call that is under way, or make it. Somebody else's failure is not the end of it."""
         chances = 1 + question.retries
         while True:
-            flight = self._flights.get(question.key)
+            flight = self._calls.get(question.key)
             if flight is not None and flight.ended:
-                recorded = _young(question, flight.log, flight.finished_at)
+                recorded = _if_fresh(question, flight.batches, flight.finished_at)
                 if recorded is not None:
-                    return self._hit(question, recorded)
-            if flight is not None and (flight.ended or not flight.whole):
+                    return self._serve_hit(question, recorded)
+            if flight is not None and (flight.ended or not flight.complete):
                 flight = None
             led = flight is None
             question.origin.label = "miss" if led else "shared"
             try:
-                return await self._joined(question, flight or self._launch(question, lead))
+                return await self._join_call(question, flight or self._start_call(question, lead))
             except UpstreamFailed as error:
                 if led or not error.retryable or not chances:
                     raise
                 chances -= 1
 
-    async def _joined(self, question: Question, flight: Flight) -> Listener:
-        if question.stays:
-            flight.hold()
+    async def _join_call(self, question: CacheRequest, flight: InFlightCall) -> LogReader:
+        if question.keep_running:
+            flight.retain()
         question.found(flight)
-        listener = await flight.again()
+        listener = await flight.open()
         if flight.followed:
             question.origin.label = "shared"
         return listener
 
-    def _launch(self, question: Question, lead: Lead) -> Flight:
+    def _start_call(self, question: CacheRequest, lead: OpenUpstream) -> InFlightCall:
         """A new call, which equal questions may join from now on where this one shares."""
 
         async def start() -> Reply:
-            return await self._begun(question, flight, lead)
+            return await self._open_call(question, flight, lead)
 
-        flight = self._take_off(start, lambda flight: self._over(question, flight))
-        if question.control.share:
-            self._flights[question.key] = flight
+        flight = self._new_call(start, lambda flight: self._on_call_ended(question, flight))
+        if question.policy.share:
+            self._calls[question.key] = flight
         return flight
 
-    async def _begun(self, question: Question, flight: Flight, lead: Lead) -> Reply:
-        if self._commons is None:
+    async def _open_call(self, question: CacheRequest, flight: InFlightCall, lead: OpenUpstream) -> Reply:
+        if self._coordinator is None:
             return await lead()
-        if not (question.control.share and question.control.read):
-            reply, _, flight.id = await self._commons.lead_private(lead)
+        if not (question.policy.share and question.policy.read):
+            reply, _, flight.id = await self._coordinator.claim_private(lead)
             return reply
         for chance in (True, False):
             led = False
@@ -148,7 +150,7 @@ class Cache:
                 return await lead()
 
             try:
-                reply, led, flight.id = await self._commons.open(question.key, leading)
+                reply, led, flight.id = await self._coordinator.claim_or_follow(question.key, leading)
             except UpstreamFailed as error:
                 if led or not error.retryable or not chance:
                     raise
@@ -157,122 +159,124 @@ class Cache:
                 return reply
         raise AssertionError("the second chance returns or raises")
 
-    def _take_off(self, start: Lead, over: Callable[[Flight], None]) -> Flight:
+    def _new_call(self, start: OpenUpstream, over: Callable[[InFlightCall], None]) -> InFlightCall:
         """`over` sees to it that the flight is `_landed`."""
-        flight = Flight(start, over)
-        self._beat.add(flight)
-        self._all.add(flight)
+        flight = InFlightCall(start, over)
+        self._ticker.add(flight)
+        self._running.add(flight)
         return flight
 
-    def _landed(self, flight: Flight) -> None:
-        self._beat.discard(flight)
-        self._all.discard(flight)
+    def _remove_call(self, flight: InFlightCall) -> None:
+        self._ticker.discard(flight)
+        self._running.discard(flight)
 
-    def _over(self, question: Question, flight: Flight) -> None:
-        self._landed(flight)
-        good = flight.whole and storable(flight.log, length=self._rules.store_length)
-        if good and question.control.write:
-            self._succeed(question.key, flight)
-            task = asyncio.get_running_loop().create_task(self._keep(question, flight))
+    def _on_call_ended(self, question: CacheRequest, flight: InFlightCall) -> None:
+        self._remove_call(flight)
+        good = flight.complete and is_cacheable(flight.batches, length=self._rules.store_length)
+        if good and question.policy.write:
+            self._keep_newest(question.key, flight)
+            task = asyncio.get_running_loop().create_task(self._store_reply(question, flight))
             self._storing.add(task)
             task.add_done_callback(self._storing.discard)
         else:
             self._forget(question.key, flight)
 
-    async def _keep(self, question: Question, flight: Flight) -> None:
+    async def _store_reply(self, question: CacheRequest, flight: InFlightCall) -> None:
         try:
             assert flight.finished_at is not None
-            entry = Entry(flight.finished_at, flight.log)
+            entry = StoredEntry(flight.finished_at, flight.batches)
             data = dump(entry) if flight.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
             if not flight.followed:
                 await self._store.put(question.key, data, ttl_seconds=question.ttl_seconds, model=question.model)
-        except Unstorable as error:
+        except NotEncodable as error:
             log.warning("a reply is not stored: %s", error)
         finally:
-            asyncio.get_running_loop().call_later(AFTERGLOW_SECONDS, self._forget, question.key, flight)
+            asyncio.get_running_loop().call_later(LINGER_AFTER_STORE_SECONDS, self._forget, question.key, flight)
 
-    def _succeed(self, key: str, flight: Flight) -> None:
+    def _keep_newest(self, key: str, flight: InFlightCall) -> None:
         """Its reply is the newest there is; a call that is under way will be newer still."""
-        known = self._flights.get(key)
+        known = self._calls.get(key)
         if known is None or known.ended:
-            self._flights[key] = flight
+            self._calls[key] = flight
 
-    def _forget(self, key: str, flight: Flight) -> None:
-        if self._flights.get(key) is flight:
-            del self._flights[key]
+    def _forget(self, key: str, flight: InFlightCall) -> None:
+        if self._calls.get(key) is flight:
+            del self._calls[key]
 
     # -- what was asked for before ------------------------------------------------------------------------------------
 
     @property
-    def common(self) -> bool:
+    def is_shared(self) -> bool:
         """Other processes can know of what happens here."""
-        return self._commons is not None
+        return self._coordinator is not None
 
-    async def note(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
-        if self._commons is not None:
-            await self._commons.note(reply_id, data, ttl_seconds)
+    async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
+        if self._coordinator is not None:
+            await self._coordinator.put_record(reply_id, data, ttl_seconds)
 
-    async def noted(self, reply_id: str) -> bytes | None:
-        return None if self._commons is None else await self._commons.noted(reply_id)
+    async def get_record(self, reply_id: str) -> bytes | None:
+        return None if self._coordinator is None else await self._coordinator.get_record(reply_id)
 
-    async def live(self, place: Place) -> bool:
+    async def is_running(self, place: ReplyLocation) -> bool:
         """What another process told of has not ended."""
         kind, name = place
-        return kind == "flight" and self._commons is not None and await self._commons.live(name)
+        return kind == "flight" and self._coordinator is not None and await self._coordinator.is_running(name)
 
-    async def stop(self, reply_id: str) -> bool:
+    async def publish_cancel(self, reply_id: str) -> bool:
         """Let every other process know that this reply is cancelled. False: that cannot be."""
-        return self._commons is None or await self._commons.stop(reply_id)
+        return self._coordinator is None or await self._coordinator.publish_cancel(reply_id)
 
-    def heed(self, stopped: Callable[[str], None]) -> None:
+    def on_cancel(self, stopped: Callable[[str], None]) -> None:
         """`stopped` is told of replies that are cancelled anywhere."""
-        if self._commons is not None:
-            self._commons.heed(stopped)
+        if self._coordinator is not None:
+            self._coordinator.on_cancel(stopped)
 
-    async def recalled(self, place: Place) -> Source | None:
+    async def find_source(self, place: ReplyLocation) -> ReplaySource | None:
         """What another process told of, where it still is."""
         kind, name = place
         if kind == "entry":
             key, _, at = name.rpartition("@")
-            entry = await self._entry(key)
+            entry = await self._load_entry(key)
             # Another reply to the same question may have taken its place.
-            return None if entry is None or at != repr(entry.created) else Recorded(key, entry.batches, entry.created)
-        followed = None if self._commons is None else await self._commons.follow(name)
+            return (
+                None if entry is None or at != repr(entry.created) else StoredReply(key, entry.batches, entry.created)
+            )
+        followed = None if self._coordinator is None else await self._coordinator.follow(name)
         if followed is None:
             return None
 
         async def start() -> Reply:
             return followed
 
-        return self._take_off(start, self._landed)
+        return self._new_call(start, self._remove_call)
 
     # -- looking after it ---------------------------------------------------------------------------------------------
 
     async def purge(self, model: str | None = None) -> int:
         """How many entries went. Raises StoreError."""
-        for key in [key for key, flight in self._flights.items() if flight.ended]:
-            del self._flights[key]
+        for key in [key for key, flight in self._calls.items() if flight.ended]:
+            del self._calls[key]
         return await self._store.purge(model)
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> StoreStats:
         """Raises StoreError."""
         return await self._store.stats()
 
     async def aclose(self) -> None:
-        for flight in tuple(self._all):
+        for flight in tuple(self._running):
             flight.abort()
         if self._storing:
             await asyncio.wait(self._storing, timeout=5)
-        if self._commons is not None:
-            await self._commons.aclose()
+        if self._coordinator is not None:
+            await self._coordinator.aclose()
         await self._store.aclose()
 
 
-def _young(question: Question, batches: Sequence[Batch], finished_at: float | None) -> Recorded | None:
+def _if_fresh(question: CacheRequest, batches: Sequence[Batch], finished_at: float | None) -> StoredReply | None:
     """The kept reply, unless the caller wants a newer one."""
     assert finished_at is not None
-    age, bound = max(0.0, time.time() - finished_at), question.control.max_age
+    age, bound = max(0.0, time.time() - finished_at), question.policy.max_age
     if bound is not None and age > bound:
         return None
     question.origin.age_seconds = int(age)
-    return Recorded(question.key, batches, finished_at)
+    return StoredReply(question.key, batches, finished_at)

@@ -40,7 +40,7 @@ class KeyPart:
     """Those that are configured for the server and may change what it answers; its key is none of them."""
 
 
-_HOW_IT_COMES = frozenset({"stream", "stream_options"})
+_UNHASHED_FIELDS = frozenset({"stream", "stream_options"})
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -61,7 +61,7 @@ def _digest(body: bytes) -> str:
     """Of the canonical form. The messages, which may hold whole films, are neither decoded nor copied."""
     fields = _fields(body)
     hashed = _hash()
-    for name in sorted(fields.keys() - _HOW_IT_COMES):
+    for name in sorted(fields.keys() - _UNHASHED_FIELDS):
         value: Any = fields[name] if name == "messages" else _canonical(fields[name])
         hashed.update(_encode([name, len(memoryview(value))]))
         hashed.update(value)
@@ -70,19 +70,19 @@ def _digest(body: bytes) -> str:
 
 def _canonical(raw: msgspec.Raw) -> bytes:
     value = msgspec.json.decode(raw)
-    return _encode(_ordered(value) if b'"properties"' in bytes(raw) else value)
+    return _encode(_mark_order(value) if b'"properties"' in bytes(raw) else value)
 
 
-def _ordered(value: Any) -> Any:
+def _mark_order(value: Any) -> Any:
     """Objects called `properties` as lists of pairs, each in an object of its own: a list that was one stays one."""
     if isinstance(value, list):
-        return [_ordered(item) for item in value]
+        return [_mark_order(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: {"ordered": [[name, _ordered(inner)] for name, inner in item.items()]}
+        key: {"ordered": [[name, _mark_order(inner)] for name, inner in item.items()]}
         if key == "properties" and isinstance(item, dict)
-        else _ordered(item)
+        else _mark_order(item)
         for key, item in value.items()
     }
 

@@ -4,28 +4,28 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.cache.entry import Batch
-from app.cache.flight import Place, size
-from app.cache.replay import CachedReply, Pace
+from app.cache.codec import Batch
+from app.cache.inflight import ReplyLocation, events_size
+from app.cache.replay import Pace, ReplayedReply
 from app.chat.events import Finish
 
 
-class Recorded:
-    ended = whole = True
+class StoredReply:
+    ended = complete = True
 
     def __init__(self, key: str, batches: Sequence[Batch], at: float) -> None:
-        self.place: Place = ("entry", f"{key}@{at!r}")
+        self.location: ReplyLocation = ("entry", f"{key}@{at!r}")
         self._batches = _marked(batches)
 
     @property
     def size(self) -> int:
-        return sum(size(batch.events) for batch in self._batches)
+        return sum(events_size(batch.events) for batch in self._batches)
 
-    def listen(self, pace: Pace) -> CachedReply:
-        return CachedReply(self._batches, pace)
+    def add_reader(self, pace: Pace) -> ReplayedReply:
+        return ReplayedReply(self._batches, pace)
 
-    async def again(self) -> CachedReply:
-        return self.listen("fast")
+    async def open(self) -> ReplayedReply:
+        return self.add_reader("fast")
 
     def release(self) -> None: ...
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from app.cache.entry import Batch
-from app.chat.events import CallDelta, Event, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta
-from app.chat.reply import Receiver
+from app.cache.codec import Batch
+from app.chat.events import Event, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.stream import Receiver
 
 Pace: TypeAlias = Literal["fast", "original"]
 
@@ -24,7 +24,7 @@ TIMER_SECONDS = 0.001
 """How much too early a loop's timer may come."""
 
 
-class CachedReply:
+class ReplayedReply:
     """A `Reply`. The first batch is told at once; at the original pace the others follow at the distances in which
     they came. A pause holds back what falls due meanwhile and moves nothing that comes later."""
 
@@ -116,4 +116,4 @@ def _characters(event: Event) -> int:
         return len(event.text)
     if type(event) is MediaOutput:
         return len(event.url)
-    return len(event.arguments) if type(event) is CallDelta else 0
+    return len(event.arguments) if type(event) is ToolCallDelta else 0

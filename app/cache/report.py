@@ -1,14 +1,14 @@
 """What operators see and do of a cache, as lines for people."""
 
-from app.cache.addresses import described, parse_address
-from app.cache.stores import Held, Stats, open_store
+from app.cache.stores import EntryTotals, StoreStats, open_store
+from app.cache.urls import describe_url, parse_cache_url
 
 
-async def told(url: str, model: str | None = None) -> str:
+async def describe_cache(url: str, model: str | None = None) -> str:
     """What is there, of each model and of all, or of one. Raises StoreError."""
     store = open_store(url)
     try:
-        return _report(described(parse_address(url)), await store.stats(), model)
+        return _report(describe_url(parse_cache_url(url)), await store.stats(), model)
     finally:
         await store.aclose()
 
@@ -20,24 +20,24 @@ async def count_replies(url: str, model: str | None = None) -> int:
         stats = await store.stats()
     finally:
         await store.aclose()
-    return stats.entries if model is None else stats.by_model.get(model, Held(0, 0)).entries
+    return stats.entries if model is None else stats.by_model.get(model, EntryTotals(0, 0)).entries
 
 
-async def purged(url: str, model: str | None = None) -> str:
+async def purge_cache(url: str, model: str | None = None) -> str:
     """How many replies were deleted: all, or those of one model. Raises StoreError."""
     store = open_store(url)
     try:
-        return f"{await store.purge(model)} replies deleted from the cache: {described(parse_address(url))}"
+        return f"{await store.purge(model)} replies deleted from the cache: {describe_url(parse_cache_url(url))}"
     finally:
         await store.aclose()
 
 
-def _report(where: str, stats: Stats, model: str | None) -> str:
+def _report(where: str, stats: StoreStats, model: str | None) -> str:
     rows = [(name, held) for name, held in stats.by_model.items() if model in (None, name)]
     if model is None:
-        rows.append(("all models", Held(stats.entries, stats.bytes)))
+        rows.append(("all models", EntryTotals(stats.entries, stats.bytes)))
     elif not rows:
-        rows.append((model, Held(0, 0)))
+        rows.append((model, EntryTotals(0, 0)))
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {held.entries:>9,} replies  {held.bytes:>15,} bytes" for name, held in rows]
     return "\n".join([f"cache: {where}", *lines])

@@ -86,7 +86,7 @@ def parse(url: str) -> DataUri:
 def decode(url: str) -> bytes:
     """The bytes. Raises ValueError for what is not base64 where base64 was said."""
     head = parse(url)
-    return unbase64(url[head.start :]) if head.base64 else unquote_to_bytes(url[head.start :])
+    return decode_base64(url[head.start :]) if head.base64 else unquote_to_bytes(url[head.start :])
 
 
 def may_be_base64(text: str) -> bool:
@@ -94,11 +94,11 @@ def may_be_base64(text: str) -> bool:
 
     Of a long text only the beginning is looked at.
     """
-    shown = text[:_LOOKED_AT]
+    shown = text[:_MAX_CHECKED_CHARS]
     return _BASE64.fullmatch(shown) is not None and _PATH.match(shown) is None
 
 
-def unbase64(text: str | bytes) -> bytes:
+def decode_base64(text: str | bytes) -> bytes:
     """Lenient as browsers are: percent escapes, white space, the URL alphabet and missing padding pass."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     data = unquote_to_bytes(data) if b"%" in data else data
@@ -109,13 +109,13 @@ def unbase64(text: str | bytes) -> bytes:
         raise ValueError(f"is not base64: {error}") from None
 
 
-def beginning(text: str, size: int) -> bytes:
+def decode_head(text: str, size: int) -> bytes:
     """About the first `size` bytes of base64, to look at. Raises ValueError."""
     data = unquote_to_bytes(text[: size * 2]).translate(_ALPHABET, b" \t\r\n\f").rstrip(b"=")
-    return unbase64(data[: min(len(data), size) // 4 * 4])
+    return decode_base64(data[: min(len(data), size) // 4 * 4])
 
 
-_LOOKED_AT = 1024
+_MAX_CHECKED_CHARS = 1024
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
 # Of media, only JPEG, the frames of MP3 and AAC, and the marks of UTF-16 begin with a stroke in base64.
 _PATH = re.compile(r"\s*/(?!9j|/|\+|v8)")

@@ -21,7 +21,7 @@ class TextDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="text"):
     refusal: bool = False
 
 
-class CallDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="call"):
+class ToolCallDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="call"):
     index: int
     """Counts the calls of the reply from 0, in the order in which they are to stand."""
     arguments: str
@@ -82,4 +82,4 @@ class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
     fault: Fault
 
 
-Event: TypeAlias = ReasoningDelta | TextDelta | CallDelta | Extra | MediaOutput | Finish | Failed
+Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | Finish | Failed

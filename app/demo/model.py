@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.arguments import fill_schema, find_details
 from app.demo.request import AnswerFormat, DemoMessage, DemoRequest, Question, strip_field_list
 from app.demo.tool_choice import choose_calls
 
-Delta = ReasoningDelta | TextDelta | CallDelta
+Delta = ReasoningDelta | TextDelta | ToolCallDelta
 ReplyEvent = Delta | Finish
 
 THOUGHT = "The user asks: “{quote}”. I am only a demonstration model, so I shall say so and repeat the question."
@@ -127,11 +127,11 @@ def _cut_at_stop(content: str, stop: list[str]) -> tuple[str, bool]:
     return (content[: min(found)], True) if found else (content, False)
 
 
-def _stream_calls(calls: tuple[tuple[str, str], ...], fingerprint: str) -> Iterator[CallDelta]:
+def _stream_calls(calls: tuple[tuple[str, str], ...], fingerprint: str) -> Iterator[ToolCallDelta]:
     for index, (name, arguments) in enumerate(calls):
-        yield CallDelta(index, "", f"call_{fingerprint[:22]}{index:02d}", name)
+        yield ToolCallDelta(index, "", f"call_{fingerprint[:22]}{index:02d}", name)
         size = max(1, min(_ARGUMENTS_PER_DELTA, len(arguments) // 2))
-        yield from (CallDelta(index, arguments[at : at + size]) for at in range(0, len(arguments), size))
+        yield from (ToolCallDelta(index, arguments[at : at + size]) for at in range(0, len(arguments), size))
 
 
 def _cut_at_limit(most: int | None, thoughts: list[Delta], answer: list[Delta]) -> list[Delta]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import ReplyEvent
 from app.demo.request import Question
 
@@ -22,7 +22,7 @@ def write_chunks(question: Question, events: Sequence[ReplyEvent], created: int)
                 yield {**head, "choices": [_write_choice({"reasoning_content": event.text})]}
             case TextDelta():
                 yield {**head, "choices": [_write_choice({"content": event.text})]}
-            case CallDelta():
+            case ToolCallDelta():
                 yield {**head, "choices": [_write_choice({"tool_calls": [_write_call_delta(event)]})]}
             case Finish():
                 yield {**head, "choices": [_write_choice({}, event.reason)]}
@@ -36,7 +36,7 @@ def write_completion(question: Question, events: Sequence[ReplyEvent], created: 
     finish = next(event for event in events if isinstance(event, Finish))
     thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     content = "".join(event.text for event in events if isinstance(event, TextDelta))
-    calls = _assemble_calls([event for event in events if isinstance(event, CallDelta)])
+    calls = _assemble_calls([event for event in events if isinstance(event, ToolCallDelta)])
     message: dict[str, Any] = {"role": "assistant", "content": None if calls and not content else content}
     message |= {"reasoning_content": thought} if thought else {}
     message |= {"tool_calls": calls} if calls else {}
@@ -66,14 +66,14 @@ def _write_choice(delta: dict[str, Any], reason: str | None = None) -> dict[str,
     return {"index": 0, "delta": delta, "finish_reason": reason}
 
 
-def _write_call_delta(delta: CallDelta) -> dict[str, Any]:
+def _write_call_delta(delta: ToolCallDelta) -> dict[str, Any]:
     if not delta.id:
         return {"index": delta.index, "function": {"arguments": delta.arguments}}
     function = {"name": delta.name, "arguments": delta.arguments}
     return {"index": delta.index, "id": delta.id, "type": "function", "function": function}
 
 
-def _assemble_calls(deltas: Sequence[CallDelta]) -> list[dict[str, Any]]:
+def _assemble_calls(deltas: Sequence[ToolCallDelta]) -> list[dict[str, Any]]:
     calls = []
     for first in (delta for delta in deltas if delta.id):
         arguments = "".join(delta.arguments for delta in deltas if delta.index == first.index)

@@ -1,7 +1,7 @@
 """Client formats. A row of FORMATS is all that a new one needs to be offered."""
 
-from app.formats.agentscope import AGENTSCOPE
-from app.formats.agentscope2 import AGENTSCOPE2
+from app.formats.agentscope.v1 import AGENTSCOPE
+from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Format
 from app.formats.openai import OPENAI

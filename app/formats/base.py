@@ -6,10 +6,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
-from app.chat.reply import Origin
+from app.chat.stream import Origin
 from app.errors import Violation
 
-Mode: TypeAlias = Literal["delta", "snapshot", "whole"]
+ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class ParsedMessages:
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
     warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class WrittenMessages:
     """A conversation in a client's format, and what that format could not say of it."""
 
     messages: list[Any]
@@ -87,7 +87,7 @@ class Encoded:
     """Paths are those of the messages that were given."""
 
 
-def plain_error(error: dict[str, Any]) -> dict[str, Any]:
+def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
     return {"error": error}
 
 
@@ -96,14 +96,14 @@ class Format:
     """One row of FORMATS."""
 
     name: str
-    decode: Callable[[list[Any], Options], Decoded]
+    parse: Callable[[list[Any], Options], ParsedMessages]
     """From the request's `messages`. Reports every violation, with its JSON path."""
-    encode: Callable[[Sequence[Message], Options], Encoded]
+    write: Callable[[Sequence[Message], Options], WrittenMessages]
     """A history in this format; what `decode` read from it comes back equal."""
-    encoder: Callable[[ReplyInfo, Mode], Encoder]
+    reply_encoder: Callable[[ReplyInfo, ReplyMode], Encoder]
     schema: Any
     """The pydantic type of `messages`, for the OpenAPI document."""
-    error: Callable[[dict[str, Any]], dict[str, Any]] = plain_error
+    error: Callable[[dict[str, Any]], dict[str, Any]] = wrap_error
     """The body of an HTTP error, from `ParleyError.to_dict`."""
     text_joiner: str = "\n"
     """Stands between the text items of one message where a server wants a string."""

@@ -7,12 +7,12 @@ from typing import Any
 from app.errors import Violation
 
 _AUTOGEN_TYPE = re.compile(r"[A-Z]\w*(Message|Event|Result)(\[\w*\])?$")
-_AUTOGEN_ALONE = frozenset({"SystemMessage", "FunctionExecutionResultMessage"})
+_AUTOGEN_WITHOUT_SOURCE = frozenset({"SystemMessage", "FunctionExecutionResultMessage"})
 _SCOPE_2 = frozenset({"tool_call", "data", "hint"})
 _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
 _OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal", "input_text"})
 _QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
-_FAINT = ("agentscope2", "agentscope", "openai")
+_HINT_ORDER = ("agentscope2", "agentscope", "openai")
 """In this order, where nothing is decisive."""
 
 
@@ -24,18 +24,18 @@ def detect(messages: list[Any]) -> tuple[str, list[Violation]]:
     name, first = "", 0
     found: list[Violation] = []
     for place, item in enumerate(messages):
-        sign = _sign(item) if isinstance(item, dict) else ""
+        sign = _detect_item(item) if isinstance(item, dict) else ""
         if not name:
             name, first = sign, place
         elif sign and sign != name:
             text = f"is a message in the format {sign}, but messages[{first}] is one in the format {name}"
             found.append(Violation(f"messages[{place}]", text))
-    return name or _faintly(messages), found
+    return name or _detect_by_hints(messages), found
 
 
-def _sign(item: dict[str, Any]) -> str:
+def _detect_item(item: dict[str, Any]) -> str:
     kind = item.get("type")
-    if isinstance(kind, str) and _AUTOGEN_TYPE.match(kind) and ("source" in item or kind in _AUTOGEN_ALONE):
+    if isinstance(kind, str) and _AUTOGEN_TYPE.match(kind) and ("source" in item or kind in _AUTOGEN_WITHOUT_SOURCE):
         return "autogen"
     blocks = _blocks(item)
     kinds = {block.get("type") for block in blocks if isinstance(block.get("type"), str)}
@@ -60,10 +60,10 @@ def _blocks(item: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _faintly(messages: list[Any]) -> str:
+def _detect_by_hints(messages: list[Any]) -> str:
     """Text alone, but in the words of one format."""
     hints = {hint for item in messages if isinstance(item, dict) for hint in _hints(item)}
-    return next((name for name in _FAINT if name in hints), "qwen")
+    return next((name for name in _HINT_ORDER if name in hints), "qwen")
 
 
 def _hints(item: dict[str, Any]) -> Iterator[str]:

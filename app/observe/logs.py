@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Literal, Protocol, TextIO
 
 from app.chat.events import Finish
-from app.chat.reply import Attempt
+from app.chat.stream import Attempt
 from app.errors import ParleyError
 from app.observe.log_queue import QueuedHandler
 
@@ -24,7 +24,7 @@ class Outcome(Protocol):
     status: int
     outcome: Finish | None
     error: ParleyError | None
-    gone: bool
+    disconnected: bool
     first_at: float | None
 
 
@@ -36,21 +36,21 @@ class RequestLog:
         self._fields: dict[str, Any] = {"request_id": request_id, "face": face}
         self._level = logging.INFO
 
-    def request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
+    def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self._fields |= {"model": model, "stream": stream}
         if metadata:
-            self._fields["metadata"] = shortened(metadata)
+            self._fields["metadata"] = shorten(metadata)
 
-    def failed(self, error: ParleyError) -> None:
+    def record_error(self, error: ParleyError) -> None:
         self._fields |= {"status": error.status, "error": error.code}
 
-    def gone(self) -> None:
+    def record_disconnect(self) -> None:
         self._fields |= {"status": 499, "error": "caller_gone"}
 
-    def delivered(self, delivery: Outcome, cache: str) -> None:
+    def record_response(self, delivery: Outcome, cache: str) -> None:
         self._fields |= {"status": delivery.status, "cache": cache}
-        if delivery.gone:
-            self.gone()
+        if delivery.disconnected:
+            self.record_disconnect()
         elif delivery.error is not None:
             self._fields["error"] = delivery.error.code
         if delivery.outcome is not None:
@@ -60,7 +60,7 @@ class RequestLog:
                 name: usage[name] for name in ("prompt_tokens", "completion_tokens") if isinstance(usage.get(name), int)
             }
 
-    def upstream_failed(self, last: Attempt, attempts: Sequence[Attempt]) -> None:
+    def record_upstream_failure(self, last: Attempt, attempts: Sequence[Attempt]) -> None:
         """A model server failed, or its reply broke, whether or not another one answered. `last` says what is to be
         repaired; none of it quotes the request."""
         self._level = logging.WARNING
@@ -107,34 +107,34 @@ MAX_EXCEPTION = 32_000
 _MAX_DEPTH = 3
 
 
-def shortened(value: Any, depth: int = 0) -> Any:
+def shorten(value: Any, depth: int = 0) -> Any:
     """The value as far as a log line shows it; what is left out is counted. Shortened twice it is the same."""
     if isinstance(value, str):
-        return shortened_text(value, MAX_TEXT)
+        return shorten_text(value, MAX_TEXT)
     if isinstance(value, Mapping):
         if depth == _MAX_DEPTH:
             return f"… ({len(value)} items)"
-        most = _shown(value)
-        items = [(shortened_text(str(key), 100), item) for key, item in itertools.islice(value.items(), most)]
+        most = _shown_count(value)
+        items = [(shorten_text(str(key), 100), item) for key, item in itertools.islice(value.items(), most)]
         rest = {"…": f"{len(value) - most} more"} if len(value) > most else {}
-        return {key: shortened(item, depth + 1) for key, item in items} | rest
+        return {key: shorten(item, depth + 1) for key, item in items} | rest
     if isinstance(value, list | tuple):
         if depth == _MAX_DEPTH:
             return f"… ({len(value)} items)"
-        most = _shown(value)
+        most = _shown_count(value)
         more = [f"… {len(value) - most} more"] if len(value) > most else []
-        return [shortened(item, depth + 1) for item in value[:most]] + more
+        return [shorten(item, depth + 1) for item in value[:most]] + more
     if value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 2**63):
         return value
-    return "… (a large number)" if isinstance(value, int | float) else shortened_text(repr(value), MAX_TEXT)
+    return "… (a large number)" if isinstance(value, int | float) else shorten_text(repr(value), MAX_TEXT)
 
 
-def _shown(items: Sized) -> int:
+def _shown_count(items: Sized) -> int:
     """How many items are shown: one more than MAX_ITEMS, or MAX_ITEMS and a count of the rest."""
     return len(items) if len(items) <= MAX_ITEMS + 1 else MAX_ITEMS
 
 
-def shortened_text(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     return text if len(text) <= most + _COUNT_LENGTH else f"{text[:most]}… ({len(text)} characters)"
 
 
@@ -146,12 +146,12 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\
 """What ends a line for some reader, what a terminal obeys, what turns the direction of text, and halves of pairs."""
 
 
-def escaped(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """The text with every control character as `\\uXXXX`: it cannot end a line or steer a terminal."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -159,18 +159,18 @@ class JsonLines(logging.Formatter):
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": shortened_text(record.getMessage(), MAX_MESSAGE),
+            "message": shorten_text(record.getMessage(), MAX_MESSAGE),
         }
-        line |= shortened(getattr(record, "fields", {}))
+        line |= shorten(getattr(record, "fields", {}))
         if record.exc_info:
-            line["exception"] = _shortened_traceback(self.formatException(record.exc_info))
-        return escaped(json.dumps(line, ensure_ascii=False))
+            line["exception"] = _shorten_traceback(self.formatException(record.exc_info))
+        return escape_control_characters(json.dumps(line, ensure_ascii=False))
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
 
 
-class ConsoleLines(logging.Formatter):
+class ConsoleFormatter(logging.Formatter):
     """Lines for people: time, level, message, and the fields as `name=value`."""
 
     def __init__(self, *, color: bool) -> None:
@@ -180,27 +180,27 @@ class ConsoleLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time_of_day = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         level = f"{record.levelname.lower():7}"
-        message = escaped(shortened_text(record.getMessage(), MAX_MESSAGE))
-        fields = shortened(getattr(record, "fields", {}))
-        said = " ".join(f"{escaped(name)}={_console_value(value)}" for name, value in fields.items())
-        line = f"{self._painted(time_of_day, '2')} {self._painted(level, _COLORS.get(record.levelname))} {message}"
+        message = escape_control_characters(shorten_text(record.getMessage(), MAX_MESSAGE))
+        fields = shorten(getattr(record, "fields", {}))
+        said = " ".join(f"{escape_control_characters(name)}={_console_value(value)}" for name, value in fields.items())
+        line = f"{self._colorize(time_of_day, '2')} {self._colorize(level, _COLORS.get(record.levelname))} {message}"
         line += f"  {said}" if said else ""
         if record.exc_info:
-            text = _shortened_traceback(self.formatException(record.exc_info))
-            line += "".join(f"\n    {escaped(one)}" for one in text.split("\n"))
+            text = _shorten_traceback(self.formatException(record.exc_info))
+            line += "".join(f"\n    {escape_control_characters(one)}" for one in text.split("\n"))
         return line
 
-    def _painted(self, text: str, color: str | None) -> str:
+    def _colorize(self, text: str, color: str | None) -> str:
         return f"\x1b[{color}m{text}\x1b[0m" if self._color and color else text
 
 
 def _console_value(value: Any) -> str:
     """Words as they are, everything else as JSON."""
     plain = isinstance(value, str) and re.fullmatch(r"[^\s\"'=,{}\[\]]+", value)
-    return escaped(value if plain else json.dumps(value, ensure_ascii=False))
+    return escape_control_characters(value if plain else json.dumps(value, ensure_ascii=False))
 
 
-def _shortened_traceback(text: str) -> str:
+def _shorten_traceback(text: str) -> str:
     """Without its middle where it is too long: the end says what happened, the beginning where it came from."""
     half = MAX_EXCEPTION // 2
     if len(text) <= MAX_EXCEPTION:
@@ -218,9 +218,9 @@ def log_format(setting: Literal["auto", "console", "json"], stream: TextIO) -> L
 def configure(level: str, setting: Literal["auto", "console", "json"] = "auto") -> None:
     """Everything to stderr, one line each, by a queue that never blocks."""
     stream = sys.stderr
-    formatter: logging.Formatter = JsonLines()
+    formatter: logging.Formatter = JsonFormatter()
     if log_format(setting, stream) == "console":
-        formatter = ConsoleLines(color=stream.isatty() and not os.environ.get("NO_COLOR"))
+        formatter = ConsoleFormatter(color=stream.isatty() and not os.environ.get("NO_COLOR"))
 
     def dropped_line(count: int) -> str:
         text = "log lines were dropped, because what reads the log was too slow"

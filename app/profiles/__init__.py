@@ -6,6 +6,6 @@ field by field. docs/profiles.md is made of this room (`scripts/profiles`).
 
 from app.chat.messages import MediaKind
 from app.profiles.kinds import KINDS
-from app.profiles.profile import READS_REPLIES, SHAPES_REQUESTS, Profile, reading
+from app.profiles.profile import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_fields
 
-__all__ = ["KINDS", "READS_REPLIES", "SHAPES_REQUESTS", "MediaKind", "Profile", "reading"]
+__all__ = ["KINDS", "READS_REPLIES", "SHAPES_REQUESTS", "MediaKind", "Profile", "select_reply_fields"]

@@ -6,7 +6,7 @@ from app.chat.messages import MediaKind
 from app.profiles.profile import Profile
 
 
-def _kind(**fields: Any) -> Profile:
+def _make_profile(**fields: Any) -> Profile:
     """Of a known kind; only Gemini knows the `extra_content` of calls, and strict servers refuse it."""
     return Profile(**{"replay_extra_content": False, **fields})
 
@@ -23,19 +23,19 @@ _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
 
 KINDS: dict[str, Profile] = {
     "openai_compatible": Profile(),
-    "vllm": _kind(
+    "vllm": _make_profile(
         **_LOCAL,
         thinking_budget="thinking_token_budget",
         media=("image", "video", "audio"),
         audio="audio_url",
     ),
-    "sglang": _kind(
+    "sglang": _make_profile(
         **_LOCAL,
         thinking_budget="custom_params",
         media=("image", "video", "audio"),
         audio="audio_url",
     ),
-    "llamacpp": _kind(
+    "llamacpp": _make_profile(
         system="merged",
         continuation="send",
         thinking_switch="chat_template_kwargs",
@@ -46,7 +46,7 @@ KINDS: dict[str, Profile] = {
         renamed={"repetition_penalty": "repeat_penalty"},
         named_tool_choice=False,
     ),
-    "llamacpp_python": _kind(
+    "llamacpp_python": _make_profile(
         system="merged",
         thinking_switch="none",
         thinking_budget="none",
@@ -59,7 +59,7 @@ KINDS: dict[str, Profile] = {
         stream="as_asked",
         stream_usage=False,
     ),
-    "transformers": _kind(
+    "transformers": _make_profile(
         system="merged",
         thinking_switch="none",
         thinking_budget="none",
@@ -69,7 +69,7 @@ KINDS: dict[str, Profile] = {
         named_tool_choice=False,
         parallel_tool_calls=False,
     ),
-    "ollama": _kind(
+    "ollama": _make_profile(
         system="merged",
         continuation="send",
         thinking_switch="reasoning_effort",
@@ -83,16 +83,16 @@ KINDS: dict[str, Profile] = {
         tool_choice_required=None,
         parallel_tool_calls=False,
     ),
-    "lmstudio": _kind(
+    "lmstudio": _make_profile(
         thinking_switch="none", thinking_budget="none", system="merged", media=("image",), inline_media=_ALL
     ),
-    "dashscope": _kind(
+    "dashscope": _make_profile(
         max_thinking_budget=38912,
         cache_control=True,
         continuation="partial",
         media=("image", "audio", "video"),
     ),
-    "deepseek": _kind(
+    "deepseek": _make_profile(
         continuation="prefix",
         thinking_switch="thinking_type",
         thinking_budget="none",
@@ -102,7 +102,7 @@ KINDS: dict[str, Profile] = {
         lacks=(*_SAMPLERS, "seed"),
         parallel_tool_calls=False,
     ),
-    "moonshot": _kind(
+    "moonshot": _make_profile(
         continuation="partial",
         thinking_switch="thinking_type",
         thinking_budget="none",
@@ -112,14 +112,14 @@ KINDS: dict[str, Profile] = {
         tool_choice_required=None,
         lacks=(*_SAMPLERS, "seed"),
     ),
-    "zhipu": _kind(
+    "zhipu": _make_profile(
         thinking_switch="thinking_type",
         thinking_budget="none",
         media=("image", "video"),
         lacks=(*_SAMPLERS, "seed"),
         parallel_tool_calls=False,
     ),
-    "minimax": _kind(
+    "minimax": _make_profile(
         system="merged",
         thinking_switch="none",
         thinking_budget="none",
@@ -127,8 +127,8 @@ KINDS: dict[str, Profile] = {
         replay_reasoning="think_tags",
         media=(),
     ),
-    "siliconflow": _kind(replay_reasoning="none", max_thinking_budget=32768, media=("image", "audio", "video")),
-    "openrouter": _kind(
+    "siliconflow": _make_profile(replay_reasoning="none", max_thinking_budget=32768, media=("image", "audio", "video")),
+    "openrouter": _make_profile(
         thinking_switch="reasoning_object",
         thinking_budget="reasoning_max_tokens",
         replay_reasoning="reasoning",
@@ -136,7 +136,7 @@ KINDS: dict[str, Profile] = {
         cache_control=True,
         audio="base64",
     ),
-    "groq": _kind(
+    "groq": _make_profile(
         thinking_switch="reasoning_effort",
         thinking_budget="none",
         replay_reasoning="reasoning",
@@ -145,7 +145,7 @@ KINDS: dict[str, Profile] = {
         max_stop_words=4,
         lacks=_SAMPLERS,
     ),
-    "mistral": _kind(
+    "mistral": _make_profile(
         system="merged",
         alternate=True,
         assistant_after_tool=True,
@@ -162,14 +162,14 @@ KINDS: dict[str, Profile] = {
         empty_content="empty",
         stream_usage=False,
     ),
-    "xai": _kind(
+    "xai": _make_profile(
         thinking_switch="none",
         thinking_budget="none",
         replay_reasoning="none",
         media=("image",),
         lacks=_SAMPLERS,
     ),
-    "gemini": _kind(
+    "gemini": _make_profile(
         thinking_switch="reasoning_effort",
         thinking_budget="google_thinking_config",
         replay_reasoning="none",
@@ -180,7 +180,7 @@ KINDS: dict[str, Profile] = {
         parallel_tool_calls=False,
         replay_extra_content=True,
     ),
-    "openai": _kind(
+    "openai": _make_profile(
         inline_think="off",
         thinking_switch="none",
         thinking_budget="none",

@@ -24,7 +24,7 @@ TextTools: TypeAlias = Literal[
 ]
 
 
-def _word(word: str | None) -> str | None:
+def _parse_word(word: str | None) -> str | None:
     """TOML has no null: `"none"` stands for it."""
     return None if word == "none" else word
 
@@ -145,7 +145,7 @@ class Profile(BaseModel):
     extra_fields: tuple[str, ...] | None = None
     """Fields that the gateway does not know and this server takes: any other is refused by its name. None: whatever is
     said goes on to the server."""
-    tool_choice_required: Annotated[str | None, AfterValidator(_word)] = "required"
+    tool_choice_required: Annotated[str | None, AfterValidator(_parse_word)] = "required"
     """The word for "call some tool"; `"none"`: the server has none."""
     named_tool_choice: bool = True
     """The server can be told which function to call; others that can be made to call are given that one alone."""
@@ -241,6 +241,6 @@ SHAPES_REQUESTS = frozenset(
 """The others: all that they do is seen in the request that is sent. A new field belongs in one of the two."""
 
 
-def reading(profile: Profile) -> dict[str, Any]:
+def select_reply_fields(profile: Profile) -> dict[str, Any]:
     """How the profile has replies read, as JSON: two that agree here read equal replies alike."""
     return {name: getattr(profile, name) for name in READS_REPLIES}

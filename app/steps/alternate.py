@@ -5,27 +5,27 @@ from dataclasses import replace
 
 from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
 from app.profiles import Profile
-from app.steps.empty import is_empty_turn
-from app.steps.joining import joined
+from app.steps.empty_turns import is_empty_turn
+from app.steps.merge_messages import merge_messages
 
 BRIDGE = "..."
 """What an assistant says who only has to speak."""
 
 
-def alternating(request: ChatRequest, profile: Profile) -> ChatRequest:
+def alternate_roles(request: ChatRequest, profile: Profile) -> ChatRequest:
     if not profile.alternate and not profile.assistant_after_tool:
         return request
     sent = profile.replay_reasoning != "none"
     said = (message for message in request.messages if not is_empty_turn(message, reasoning_is_sent=sent))
-    messages = _answered(said)
+    messages = _move_after_results(said)
     if profile.alternate:
-        messages = _merged(messages)
+        messages = _merge_neighbours(messages)
     if profile.assistant_after_tool:
-        messages = _bridged(messages)
+        messages = _insert_bridges(messages)
     return replace(request, messages=tuple(messages))
 
 
-def _answered(messages: Iterable[Message]) -> Iterator[Message]:
+def _move_after_results(messages: Iterable[Message]) -> Iterator[Message]:
     """What a user says between a call and its results is heard after them, as it will be sent."""
     held: list[Message] = []
     waiting = 0
@@ -42,12 +42,12 @@ def _answered(messages: Iterable[Message]) -> Iterator[Message]:
     yield from held
 
 
-def _merged(messages: Iterable[Message]) -> Iterator[Message]:
+def _merge_neighbours(messages: Iterable[Message]) -> Iterator[Message]:
     """Results stay apart, each answers a call of its own."""
     held: Message | None = None
     for message in messages:
         if held is not None and held.role == message.role and held.role != "tool":
-            held = joined(held, message)
+            held = merge_messages(held, message)
             continue
         if held is not None:
             yield held
@@ -56,7 +56,7 @@ def _merged(messages: Iterable[Message]) -> Iterator[Message]:
         yield held
 
 
-def _bridged(messages: Iterable[Message]) -> Iterator[Message]:
+def _insert_bridges(messages: Iterable[Message]) -> Iterator[Message]:
     last = None
     for message in messages:
         if message.role == "user" and last == "tool":

@@ -8,8 +8,8 @@ import json
 
 import json_repair
 
-from app.chat.events import CallDelta, Event, Extra, Failed, Finish
-from app.chat.segments import is_json
+from app.chat.accumulator import is_json
+from app.chat.events import Event, Extra, Failed, Finish, ToolCallDelta
 
 
 class RepairStage:
@@ -19,26 +19,26 @@ class RepairStage:
     def feed(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
         for event in events:
-            if type(event) is CallDelta:
+            if type(event) is ToolCallDelta:
                 known = event.index in self._held
                 self._held.setdefault(event.index, []).append(event.arguments)
                 if not known:
-                    out.append(CallDelta(event.index, "", event.id, event.name))
+                    out.append(ToolCallDelta(event.index, "", event.id, event.name))
                 continue
             if type(event) is Finish:
-                self._tell(out, repaired=True)
+                self._flush(out, repaired=True)
             elif type(event) is Failed:
-                self._tell(out, repaired=False)
+                self._flush(out, repaired=False)
             out.append(event)
         return out
 
-    def _tell(self, out: list[Event], *, repaired: bool) -> None:
+    def _flush(self, out: list[Event], *, repaired: bool) -> None:
         """A reply that broke is told as it came."""
         for index, pieces in self._held.items():
             raw = "".join(pieces)
             text = repair(raw) if repaired else None
             if raw or text:
-                out.append(CallDelta(index, raw if text is None else text))
+                out.append(ToolCallDelta(index, raw if text is None else text))
             if text is not None:
                 out.append(Extra({"repaired": True, "raw_arguments": raw}, index))
         self._held.clear()

@@ -121,7 +121,7 @@ class WordSearch:
 _search = lru_cache(maxsize=32)(WordSearch)
 
 
-class StopStage:
+class StopWordStage:
     """After a cut it yields `Finish` at once and then nothing more: the rest of the reply need not be read."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -142,7 +142,7 @@ class StopStage:
             return out
         for place, event in enumerate(events):
             if type(event) is TextDelta and not event.refusal:
-                self._ended = self._text(event, out)
+                self._ended = self._search_text(event, out)
             elif type(event) is Extra:
                 out.append(event)
             else:
@@ -154,7 +154,7 @@ class StopStage:
                 break
         return out
 
-    def _text(self, event: TextDelta, out: list[Event]) -> bool:
+    def _search_text(self, event: TextDelta, out: list[Event]) -> bool:
         """True when a word was found."""
         text, search, node, found = event.text, self._search, self._node, self._found
         before = self._held_size
@@ -167,7 +167,7 @@ class StopStage:
                 found = before + place - size
             # A word that began earlier and is still open wins over a whole one, if it comes to its end.
             if found >= 0 and found <= before + place - search.depth(node):
-                _say(self._joined(text)[:found], out)
+                _emit_text(self._join_held(text)[:found], out)
                 return True
             if not node:
                 place = search.next_begin(text, place)
@@ -180,7 +180,7 @@ class StopStage:
         self._found = found - (before + len(text) - keep) if found >= 0 else -1
         return False
 
-    def _joined(self, text: str) -> str:
+    def _join_held(self, text: str) -> str:
         self._held.append(text)
         return "".join(self._held)
 
@@ -190,8 +190,8 @@ class StopStage:
             self._held.append(text)
             self._held_size += len(text)
             return
-        joined = self._joined(text)
-        _say(joined[:free], out)
+        joined = self._join_held(text)
+        _emit_text(joined[:free], out)
         self._held = [joined[free:]] if free < len(joined) else []
         self._held_size = len(joined) - free
 
@@ -199,11 +199,11 @@ class StopStage:
         """True when what was held has a word: a longer one, that began earlier, did not come to its end."""
         text, found = "".join(self._held), self._found
         self._held, self._held_size, self._node, self._found = [], 0, 0, -1
-        _say(text if found < 0 else text[:found], out)
+        _emit_text(text if found < 0 else text[:found], out)
         return found >= 0
 
 
-def _say(text: str, out: list[Event]) -> None:
+def _emit_text(text: str, out: list[Event]) -> None:
     if text:
         out.append(TextDelta(text))
 

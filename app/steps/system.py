@@ -5,11 +5,11 @@ from functools import reduce
 
 from app.chat.messages import ChatRequest, Message, Text
 from app.profiles import Profile
-from app.steps.joining import joined, joined_parts
-from app.steps.language import Language
+from app.steps.merge_messages import merge_messages, merge_parts
+from app.steps.prompt_language import Language
 
 
-def with_default_system(request: ChatRequest, profile: Profile, language: Language) -> ChatRequest:
+def add_default_system(request: ChatRequest, profile: Profile, language: Language) -> ChatRequest:
     """Begins with the profile's own system message where the conversation has none."""
     known = profile.default_system
     text = known.get(language) or next(iter(known.values()), "")
@@ -18,22 +18,22 @@ def with_default_system(request: ChatRequest, profile: Profile, language: Langua
     return replace(request, messages=(Message("system", (Text(text),)), *request.messages))
 
 
-def with_placed_system(request: ChatRequest, profile: Profile) -> ChatRequest:
+def place_system(request: ChatRequest, profile: Profile) -> ChatRequest:
     systems = [message for message in request.messages if message.role == "system"]
     if profile.system == "anywhere" or not systems:
         return request
     others = [message for message in request.messages if message.role != "system"]
     if profile.system == "leading":
         return replace(request, messages=(*systems, *others))
-    merged = reduce(joined, systems)
+    merged = reduce(merge_messages, systems)
     if profile.system == "merged":
         return replace(request, messages=(merged, *others))
-    return replace(request, messages=_said_by_the_user(merged, others))
+    return replace(request, messages=_merge_into_user(merged, others))
 
 
-def _said_by_the_user(system: Message, others: list[Message]) -> tuple[Message, ...]:
+def _merge_into_user(system: Message, others: list[Message]) -> tuple[Message, ...]:
     for place, message in enumerate(others):
         if message.role == "user":
-            user = replace(message, parts=joined_parts(system.parts, message.parts))
+            user = replace(message, parts=merge_parts(system.parts, message.parts))
             return (*others[:place], user, *others[place + 1 :])
     return (replace(system, role="user", name=None), *others)

@@ -10,12 +10,12 @@ from typing import Any, TextIO
 import httpx
 
 from app.terminal.frames import Frame, NotParley, frames
-from app.terminal.screen import JsonLines, Pretty, Screen, harmless
+from app.terminal.screen import JsonScreen, PrettyScreen, Screen, replace_control_characters
 
 COMPLETED, FAILED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 130
 
 _TIMEOUT = httpx.Timeout(60, connect=10)  # a Parley that works sends a heartbeat every 15 seconds
-_MOST_ERROR = 300
+_MAX_ERROR_CHARACTERS = 300
 _ELSEWHERE = "Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 Message = dict[str, object]
@@ -35,7 +35,7 @@ def chat(
     transport: httpx.BaseTransport | None = None,
 ) -> int:
     """Asks once; the exit code is 0 completed, 1 failed, 2 cannot connect, 130 interrupted."""
-    line = _Line(url, model, functions, api_key, as_json, out, err, color, transport)
+    line = _ChatClient(url, model, functions, api_key, as_json, out, err, color, transport)
     return line.ask(messages)[0]
 
 
@@ -53,7 +53,7 @@ def repl(
     transport: httpx.BaseTransport | None = None,
 ) -> int:
     """Asks what the user types until the end of input; a question that failed leaves the conversation as it was."""
-    line = _Line(url, model, functions, api_key, as_json, out, err, color, transport)
+    line = _ChatClient(url, model, functions, api_key, as_json, out, err, color, transport)
     messages: list[Message] = []
     while True:
         try:
@@ -69,12 +69,12 @@ def repl(
         messages = asked + received if code == COMPLETED else messages
 
 
-class _Failed(Exception):
+class _ReplyFailed(Exception):
     """The reply failed; the text says how, for the user."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _ChatClient:
     """Where to ask and where to show the reply."""
 
     url: str
@@ -89,23 +89,25 @@ class _Line:
 
     def ask(self, messages: list[Message]) -> tuple[int, list[Message]]:
         """The exit code and the messages that were received whole."""
-        screen: Screen = JsonLines(self.out) if self.as_json else Pretty(self.out, color=self.color)
+        screen: Screen = JsonScreen(self.out) if self.as_json else PrettyScreen(self.out, color=self.color)
         received: list[Message] = []
         try:
             with self._reply(messages) as response:
                 self._follow(response, screen, received)
         except KeyboardInterrupt:
-            return self._say(screen, "interrupted", INTERRUPTED), received
-        except _Failed as failed:
-            return self._say(screen, str(failed), FAILED), received
+            return self._print_error(screen, "interrupted", INTERRUPTED), received
+        except _ReplyFailed as failed:
+            return self._print_error(screen, str(failed), FAILED), received
         except NotParley as odd:
             text = f"{self.url} does not answer like a Parley: {odd}. {_ELSEWHERE}"
-            return self._say(screen, text, FAILED), received
+            return self._print_error(screen, text, FAILED), received
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as exc:
-            text = f"cannot connect to {self.url}: {_in_words(exc)}. {_ELSEWHERE}"
-            return self._say(screen, text, UNREACHABLE), received
+            text = f"cannot connect to {self.url}: {_describe_connect_error(exc)}. {_ELSEWHERE}"
+            return self._print_error(screen, text, UNREACHABLE), received
         except httpx.HTTPError as exc:
-            return self._say(screen, f"the connection broke: {str(exc) or type(exc).__name__}", FAILED), received
+            return self._print_error(
+                screen, f"the connection broke: {str(exc) or type(exc).__name__}", FAILED
+            ), received
         return COMPLETED, received
 
     @contextlib.contextmanager
@@ -124,7 +126,7 @@ class _Line:
 
     def _follow(self, response: httpx.Response, screen: Screen, received: list[Message]) -> None:
         if response.status_code != 200:
-            raise _Failed(_refusal(response))
+            raise _ReplyFailed(_describe_response(response))
         for frame in frames(response.iter_bytes()):
             screen.show(frame)
             match frame.get("type"):
@@ -133,17 +135,17 @@ class _Line:
                 case "response.completed":
                     return
                 case "response.failed":
-                    raise _Failed(_described(frame.get("error")) or "the reply failed")
-        raise _Failed("the reply ended before it was complete")
+                    raise _ReplyFailed(_describe_error(frame.get("error")) or "the reply failed")
+        raise _ReplyFailed("the reply ended before it was complete")
 
-    def _say(self, screen: Screen, text: str, code: int) -> int:
-        screen.leave()
-        self.err.write(f"parley: {' '.join(harmless(text).split())}\n")
+    def _print_error(self, screen: Screen, text: str, code: int) -> int:
+        screen.end_line()
+        self.err.write(f"parley: {' '.join(replace_control_characters(text).split())}\n")
         self.err.flush()
         return code
 
 
-def _in_words(error: Exception) -> str:
+def _describe_connect_error(error: Exception) -> str:
     """Why there is no connection; the system's own words without its error number."""
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".") or type(error).__name__
 
@@ -152,18 +154,18 @@ def _endpoint(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1") + "/v1/chat"
 
 
-def _refusal(response: httpx.Response) -> str:
+def _describe_response(response: httpx.Response) -> str:
     body = response.read().decode("utf-8", "replace")
     try:
         value: Any = json.loads(body)
     except (ValueError, RecursionError):
         value = None
-    told = _described(value.get("error")) if isinstance(value, dict) else ""
-    text = f"HTTP {response.status_code} {response.reason_phrase} {body[:_MOST_ERROR]}".rstrip()
+    told = _describe_error(value.get("error")) if isinstance(value, dict) else ""
+    text = f"HTTP {response.status_code} {response.reason_phrase} {body[:_MAX_ERROR_CHARACTERS]}".rstrip()
     return told or f"{text}. {_ELSEWHERE}"
 
 
-def _described(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     """`code: message (param)` of Parley's error object."""
     if not isinstance(error, dict):
         return ""

@@ -11,7 +11,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def harmless(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     """The text without anything that a terminal would obey; symbols stand for control characters."""
     return _CONTROL.sub(lambda found: _symbol(ord(found[0])), text)
 
@@ -27,11 +27,11 @@ def _symbol(code: int) -> str:
 class Screen(Protocol):
     def show(self, frame: Frame) -> None: ...
 
-    def leave(self) -> None:
+    def end_line(self) -> None:
         """Ends an unfinished line."""
 
 
-class JsonLines:
+class JsonScreen:
     """Every frame on a line of its own."""
 
     def __init__(self, out: TextIO) -> None:
@@ -42,11 +42,11 @@ class JsonLines:
         self._out.write(_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
         self._out.flush()
 
-    def leave(self) -> None:
+    def end_line(self) -> None:
         """A line is never unfinished."""
 
 
-class Pretty:
+class PrettyScreen:
     """Reasoning dimmed, content plain, calls as `name(arguments)`, each message on a new line."""
 
     def __init__(self, out: TextIO, *, color: bool) -> None:
@@ -69,13 +69,13 @@ class Pretty:
                 self._summary(frame)
         self._out.flush()
 
-    def leave(self) -> None:
+    def end_line(self) -> None:
         if not self._at_line_start:
             self._write("\n")
             self._out.flush()
 
     def _start(self, message: Frame) -> None:
-        self.leave()
+        self.end_line()
         call = message.get("function_call")
         self._called = isinstance(call, dict)
         if isinstance(call, dict):
@@ -94,10 +94,10 @@ class Pretty:
         if self._called:
             self._write(")", _CALL)
         self._called = False
-        self.leave()
+        self.end_line()
 
     def _summary(self, frame: Frame) -> None:
-        self.leave()
+        self.end_line()
         usage = _part(frame, "usage")
         parts = [_text(frame.get("finish_reason"))]
         if usage:
@@ -105,12 +105,12 @@ class Pretty:
         if frame.get("cached") is True:
             parts.append("cached")
         self._write(" · ".join(part for part in parts if part), _DIM)
-        self.leave()
+        self.end_line()
 
     def _write(self, text: str, style: str = "") -> None:
         if not text:
             return
-        shown = harmless(text)
+        shown = replace_control_characters(text)
         self._at_line_start = shown.endswith("\n") if shown else self._at_line_start
         self._out.write(f"{style}{shown}{_END}" if style and self._color else shown)
 

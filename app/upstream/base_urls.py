@@ -9,17 +9,17 @@ import msgspec
 
 from app.chat.events import Fault
 from app.upstream import causes
-from app.upstream.client import UNLISTED, Target, UpstreamClient
+from app.upstream.http.client import UNLISTED, Target, UpstreamClient
 
 PROBE_SECONDS = 3.0
-REMEMBERED_SECONDS = 60.0
+PROBE_TTL_SECONDS = 60.0
 """How long what was found holds, so that an upstream that refuses every request is not probed for each."""
 
 _ENDPOINT = re.compile(r"/(chat/completions|completions|responses|embeddings|models|chat)$")
 _ABSENT = (404, 405, 501)
 
 
-def suggestions(base_url: str) -> Iterator[tuple[str, str]]:
+def suggest_base_urls(base_url: str) -> Iterator[tuple[str, str]]:
     """Other values for the setting, each with what is then wrong with the present one; the likeliest first."""
     base = base_url.rstrip("/")
     found = _ENDPOINT.search(base)
@@ -49,24 +49,24 @@ class BaseUrlCheck:
         self._client = client
         self._probes: dict[str, tuple[float, asyncio.Task[tuple[str, str] | None]]] = {}
 
-    async def better(self, target: Target) -> tuple[str, str] | None:
+    async def find_working_url(self, target: Target) -> tuple[str, str] | None:
         """A base_url under which the server does answer, and what is wrong with the present one; None also where that
         takes too long."""
         now = asyncio.get_running_loop().time()
         kept = self._probes.get(target.name)
-        if kept is None or now - kept[0] > REMEMBERED_SECONDS:
-            kept = now, asyncio.get_running_loop().create_task(self._probed(target))
+        if kept is None or now - kept[0] > PROBE_TTL_SECONDS:
+            kept = now, asyncio.get_running_loop().create_task(self._probe(target))
             self._probes[target.name] = kept
         try:
             return await asyncio.wait_for(asyncio.shield(kept[1]), PROBE_SECONDS)
         except TimeoutError:
             return None
 
-    async def explained(self, fault: Fault, target: Target) -> Fault:
+    async def explain(self, fault: Fault, target: Target) -> Fault:
         """The fault, with what is wrong with the base_url where that is so."""
         if not has_no_such_path(fault):
             return fault
-        found = await self.better(target)
+        found = await self.find_working_url(target)
         if found is None:
             text, cause = f"{fault.message}; is its base_url right?", causes.NO_SUCH_PATH
         else:
@@ -74,11 +74,11 @@ class BaseUrlCheck:
             cause = causes.WRONG_BASE_URL
         return msgspec.structs.replace(fault, message=text, cause=cause.word)
 
-    async def _probed(self, target: Target) -> tuple[str, str] | None:
+    async def _probe(self, target: Target) -> tuple[str, str] | None:
         status = await self._client.status(target, "POST", "/chat/completions", PROBE_SECONDS)
         if status not in _ABSENT:
             return None  # only the list of models is missing
-        for base_url, mistake in suggestions(target.base_url):
+        for base_url, mistake in suggest_base_urls(target.base_url):
             if await self._answers(replace(target, base_url=base_url)):
                 return base_url, mistake
         return None

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import dataclass
 
 from app.errors import UpstreamFailed
-from app.upstream.client import Target, UpstreamClient
+from app.upstream.http.client import Target, UpstreamClient
 
-KEPT_SECONDS = 60.0
-REFUSED_SECONDS = 2.0
+MAX_AGE_SECONDS = 60.0
+MAX_AGE_AFTER_REFUSAL_SECONDS = 2.0
 """How old a list may be that is looked at because the server refused a model."""
-FAILED_SECONDS = 1.0
+FAILURE_TTL_SECONDS = 1.0
 """How long a failure is told without asking again."""
 MAX_MODELS = 2000
 MAX_NAME = 256
@@ -18,7 +18,7 @@ LIST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ModelList:
     at: float
     names: tuple[str, ...] = ()
     error: UpstreamFailed | None = None
@@ -29,46 +29,46 @@ class Catalog:
 
     def __init__(self, target: Target, client: UpstreamClient) -> None:
         self.target = target
-        self._bounded = target.bounded(LIST_SECONDS)
+        self._list_target = target.with_timeout(LIST_SECONDS)
         self._client = client
-        self._answer: _Answer | None = None
-        self._asking: asyncio.Task[_Answer] | None = None
+        self._latest: _ModelList | None = None
+        self._fetch_task: asyncio.Task[_ModelList] | None = None
 
-    async def names(self, max_age_seconds: float = KEPT_SECONDS) -> tuple[str, ...]:
+    async def names(self, max_age_seconds: float = MAX_AGE_SECONDS) -> tuple[str, ...]:
         """What the server lists, as it listed it at most so many seconds ago. Raises UpstreamFailed."""
-        answer = self._answer
-        if answer is None or self._age(answer) > (FAILED_SECONDS if answer.error else max_age_seconds):
-            if self._asking is None:
-                self._asking = asyncio.get_running_loop().create_task(self._ask())
-                self._asking.add_done_callback(self._asked)
-            answer = await asyncio.shield(self._asking)
+        answer = self._latest
+        if answer is None or self._age(answer) > (FAILURE_TTL_SECONDS if answer.error else max_age_seconds):
+            if self._fetch_task is None:
+                self._fetch_task = asyncio.get_running_loop().create_task(self._fetch())
+                self._fetch_task.add_done_callback(self._on_fetched)
+            answer = await asyncio.shield(self._fetch_task)
         if answer.error is not None:
             raise UpstreamFailed(answer.error.fault) from answer.error
         return answer.names
 
     def expire(self) -> None:
         """The server failed: what it listed may no longer hold when it is back."""
-        if self._answer is not None and self._answer.error is None:
-            self._answer = None
+        if self._latest is not None and self._latest.error is None:
+            self._latest = None
 
-    async def _ask(self) -> _Answer:
+    async def _fetch(self) -> _ModelList:
         try:
-            rows = await self._client.models(self._bounded)
+            rows = await self._client.models(self._list_target)
         except UpstreamFailed as error:
-            return _Answer(asyncio.get_running_loop().time(), error=error)
+            return _ModelList(asyncio.get_running_loop().time(), error=error)
         found = (row.get("id") for row in rows)
         names = dict.fromkeys(name for name in found if isinstance(name, str) and 0 < len(name) <= MAX_NAME)
-        return _Answer(asyncio.get_running_loop().time(), tuple(names)[:MAX_MODELS])
+        return _ModelList(asyncio.get_running_loop().time(), tuple(names)[:MAX_MODELS])
 
-    def _asked(self, task: asyncio.Task[_Answer]) -> None:
-        self._asking = None
+    def _on_fetched(self, task: asyncio.Task[_ModelList]) -> None:
+        self._fetch_task = None
         if not task.cancelled() and task.exception() is None:
-            self._answer = task.result()
+            self._latest = task.result()
 
-    def _age(self, answer: _Answer) -> float:
+    def _age(self, answer: _ModelList) -> float:
         return asyncio.get_running_loop().time() - answer.at
 
     async def aclose(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        if self._fetch_task is not None:
+            self._fetch_task.cancel()
+            await asyncio.gather(self._fetch_task, return_exceptions=True)

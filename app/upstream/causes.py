@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import httpx
 
 from app.chat.events import Fault
-from app.upstream.connection import ClosedEarly, TlsAnswered
+from app.upstream.http.connection import ClosedEarly, TlsAnswered
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ _NOT_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PAC
 _ERRNO = re.compile(r"\[Errno (-?\d+)\]")
 
 
-def in_words(fault: Fault) -> str:
+def describe_fault(fault: Fault) -> str:
     """The cause of a fault, without a word of the server's: those may quote the request."""
     if fault.cause == WRONG_BASE_URL.word:
         return fault.message  # the words are ours
@@ -127,13 +127,13 @@ def of_fault(fault: Fault) -> Cause:
     return by_code.get(fault.code, ERROR_IN_REPLY)
 
 
-def connecting(error: BaseException, *, tls: bool) -> Cause:
+def connect_cause(error: BaseException, *, tls: bool) -> Cause:
     """Why there is no connection. A reset that is no refusal happened in the TLS handshake."""
-    cause = _found(error) or UNCONNECTED
+    cause = _first_known_cause(error) or UNCONNECTED
     return TLS_FAILED if tls and cause is RESET else cause
 
 
-def breaking(error: BaseException, *, answered: bool) -> Cause:
+def exchange_cause(error: BaseException, *, answered: bool) -> Cause:
     """Why an exchange broke; `answered` says whether the head of a response had come."""
     if isinstance(error, TlsAnswered):
         return TLS_EXPECTED
@@ -141,11 +141,11 @@ def breaking(error: BaseException, *, answered: bool) -> Cause:
         return CLOSED_EARLY if answered else CLOSED
     if isinstance(error, httpx.ProtocolError):
         return PROTOCOL
-    return _found(error) or BROKEN
+    return _first_known_cause(error) or BROKEN
 
 
-def _found(error: BaseException) -> Cause | None:
-    causes = (_of(one) for one in _chain(error))
+def _first_known_cause(error: BaseException) -> Cause | None:
+    causes = (_cause_of_error(one) for one in _chain(error))
     return next((cause for cause in causes if cause is not None), None)
 
 
@@ -159,7 +159,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     return reversed(found)
 
 
-def _of(error: BaseException) -> Cause | None:
+def _cause_of_error(error: BaseException) -> Cause | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _BY_VERIFY_CODE.get(error.verify_code, TLS_CERTIFICATE)
     if isinstance(error, ssl.SSLError):
@@ -172,10 +172,10 @@ def _of(error: BaseException) -> Cause | None:
         return REFUSED
     if isinstance(error, ConnectionError) and not error.errno:
         return RESET
-    return _of_errno(error) if isinstance(error, OSError) else None
+    return _cause_of_errno(error) if isinstance(error, OSError) else None
 
 
-def _of_errno(error: OSError) -> Cause | None:
+def _cause_of_errno(error: OSError) -> Cause | None:
     """A host with several addresses fails with one error that has no number and quotes those of all."""
     numbers = [error.errno] if error.errno else [int(found) for found in _ERRNO.findall(str(error))]
     known = [_BY_ERRNO[number] for number in numbers if number in _BY_ERRNO]

@@ -10,32 +10,32 @@ from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.upstream import causes
 from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
-from app.upstream.client import Target, UpstreamClient
-from app.upstream.model_names import listed, suggestion
+from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.model_names import join_names, suggest_model
 
 MAX_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class UpstreamReport:
     """What was found about one upstream, in words for whoever runs the gateway."""
 
     works: bool
     lines: tuple[str, ...]
 
 
-async def check(
+async def check_upstreams(
     targets: Iterable[Target],
     models: Mapping[str, Sequence[str]],
     transport: httpx.AsyncBaseTransport | None = None,
-) -> list[Report]:
+) -> list[UpstreamReport]:
     """One report for each upstream, in order. `models` names what each of them is to serve."""
     client = UpstreamClient(transport)
     room = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def one(target: Target) -> Report:
+    async def one(target: Target) -> UpstreamReport:
         async with room:
-            return await _checked(target, models.get(target.name, ()), client)
+            return await _check_upstream(target, models.get(target.name, ()), client)
 
     try:
         return await asyncio.gather(*(one(target) for target in targets))
@@ -43,31 +43,33 @@ async def check(
         await client.aclose()
 
 
-async def _checked(target: Target, wanted: Sequence[str], client: UpstreamClient) -> Report:
+async def _check_upstream(target: Target, wanted: Sequence[str], client: UpstreamClient) -> UpstreamReport:
     head = f"upstream {target.name} at {target.base_url}: "
     try:
         rows = await client.models(target)
     except UpstreamFailed as error:
-        return await _failed(head, error.fault, target, client)
+        return await _report_failure(head, error.fault, target, client)
     names = [row["id"] for row in rows if isinstance(row.get("id"), str)]
     if not names:
-        return Report(True, (f"{head}works; it lists no models",))
-    missing = [f"  it does not list {name!r}{suggestion(name, names)}" for name in wanted if name not in names]
-    return Report(True, (f"{head}works; models: {listed(names)}", *missing))
+        return UpstreamReport(True, (f"{head}works; it lists no models",))
+    missing = [f"  it does not list {name!r}{suggest_model(name, names)}" for name in wanted if name not in names]
+    return UpstreamReport(True, (f"{head}works; models: {join_names(names)}", *missing))
 
 
-async def _failed(head: str, fault: Fault, target: Target, client: UpstreamClient) -> Report:
+async def _report_failure(head: str, fault: Fault, target: Target, client: UpstreamClient) -> UpstreamReport:
     if has_no_such_path(fault):
-        found = await BaseUrlCheck(client).better(target)
+        found = await BaseUrlCheck(client).find_working_url(target)
         if found is not None:
             base_url, mistake = found
             text = f"there is nothing at this path, but there is at {base_url}"
-            return Report(False, (f"{head}{text}", f"  base_url probably {mistake}: set it to {base_url!r}"))
-        return Report(True, (f"{head}answers, but lists no models ({fault.status})", "  see whether base_url is right"))
+            return UpstreamReport(False, (f"{head}{text}", f"  base_url probably {mistake}: set it to {base_url!r}"))
+        return UpstreamReport(
+            True, (f"{head}answers, but lists no models ({fault.status})", "  see whether base_url is right")
+        )
     if fault.code in ("authentication", "permission"):
         told = f"{head}the server refuses the key ({fault.status}): {fault.message}"
-        return Report(False, (told, "  correct api_key or headers"))
+        return UpstreamReport(False, (told, "  correct api_key or headers"))
     cause = causes.by_word(fault.cause or "")
-    text = causes.in_words(fault) if fault.status is None else fault.message
+    text = causes.describe_fault(fault) if fault.status is None else fault.message
     advice = (f"  {cause.advice}",) if cause is not None and cause.advice else ()
-    return Report(False, (head + text, *advice))
+    return UpstreamReport(False, (head + text, *advice))

@@ -11,9 +11,16 @@ from datetime import datetime
 from typing import Any
 
 from app.chat.events import Fault
-from app.upstream.kinds import MAX_WORDS, TRANSIENT, by_number, by_status, by_words, http_status
-from app.upstream.nesting import too_deep
-from app.upstream.retry import retry_after
+from app.upstream.fault_kinds import (
+    MAX_WORDS,
+    TRANSIENT,
+    by_number,
+    by_status,
+    by_words,
+    http_status,
+    parse_retry_after,
+)
+from app.upstream.reply.chunk import is_too_deep
 
 MAX_MESSAGE = 2000
 
@@ -26,35 +33,37 @@ _TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200}?)\s*</title", re.IGNORECASE)
 _HTML = re.compile(r"^\s*<(?:!doctype|html|head|body|\?xml|center|h1)", re.IGNORECASE)
 
 
-def made(kind: str, message: str, **fields: Any) -> Fault:
+def make_fault(kind: str, message: str, **fields: Any) -> Fault:
     """A fault that the gateway itself noticed."""
     return Fault(kind, message, kind in TRANSIENT, **fields)
 
 
-def protocol(data: bytes) -> Fault:
+def protocol_fault(data: bytes) -> Fault:
     """A reply of 200 that is no reply: HTML, or garbage between the events."""
     text = data.decode("utf-8", "replace")
     if _HTML.match(text):
-        return made(
-            "upstream_protocol", f"the model server sent a web page{_titled(text)}; is its base_url right?", status=200
+        return make_fault(
+            "upstream_protocol",
+            f"the model server sent a web page{_title_suffix(text)}; is its base_url right?",
+            status=200,
         )
-    return made("upstream_protocol", "the model server sent something that is no JSON in its reply")
+    return make_fault("upstream_protocol", "the model server sent something that is no JSON in its reply")
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
     """The fault of an HTTP error response; header names in lower case."""
-    return from_body(body, status, retry_after(headers, now))
+    return from_body(body, status, parse_retry_after(headers, now))
 
 
 def from_body(body: bytes, status: int | None, retry_after_seconds: float | None = None) -> Fault:
     text = body.decode("utf-8", "replace").strip()
-    value = _parsed(text)
+    value = _parse_json(text)
     if isinstance(value, dict | list):
         return from_object(value, status, retry_after_seconds)
     if isinstance(value, str):
         text = value
     if _HTML.match(text):
-        message = f"the model server answered with a web page{_titled(text)}"
+        message = f"the model server answered with a web page{_title_suffix(text)}"
     else:
         message = text or "the model server gave no reason"
     return _fault("" if _HTML.match(text) else text, message, status, retry_after_seconds)
@@ -69,7 +78,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         return _base_resp(base, status, retry_after_seconds)
     error = value.get("error")
     source = error if isinstance(error, dict) else value
-    message = _message(error if isinstance(error, str) else source)
+    message = _find_message(error if isinstance(error, str) else source)
     code, type_ = source.get("code"), source.get("type") or value.get("error_type")
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
@@ -92,26 +101,26 @@ def _base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> 
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait)
 
 
-def _message(source: Any) -> str:
+def _find_message(source: Any) -> str:
     """The most telling text of an error: what the provider behind a relay said, before what the relay said."""
     if isinstance(source, str):
         return source
     metadata = source.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if raw:
-        nested = _nested(raw)
+        nested = _find_nested_message(raw)
         if nested:
             return nested
     for key in ("message", "detail", "msg", "error_description", "error", "title"):
-        text = _flat(source.get(key))
+        text = _flatten_message(source.get(key))
         if text:
-            return _nested(text) if text.startswith(("{", "[")) else text
+            return _find_nested_message(text) if text.startswith(("{", "[")) else text
     return ""
 
 
-def _nested(raw: Any) -> str:
+def _find_nested_message(raw: Any) -> str:
     if isinstance(raw, str):
-        text, raw = raw, _parsed(raw)
+        text, raw = raw, _parse_json(raw)
         if raw is None:
             return text
     if isinstance(raw, list):
@@ -119,12 +128,12 @@ def _nested(raw: Any) -> str:
     if not isinstance(raw, dict):
         return str(raw)
     error = raw.get("error")
-    return _message(error if isinstance(error, dict | str) and error else raw)
+    return _find_message(error if isinstance(error, dict | str) and error else raw)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """None for what is no JSON."""
-    if too_deep(text.encode("utf-8", "replace")):
+    if is_too_deep(text.encode("utf-8", "replace")):
         return None
     try:
         return json.loads(text)
@@ -132,18 +141,18 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _flat(value: Any) -> str:
+def _flatten_message(value: Any) -> str:
     """A message that may be a list of FastAPI's violations."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return _flat(value.get("message") or value.get("msg") or value.get("error"))
+        return _flatten_message(value.get("message") or value.get("msg") or value.get("error"))
     if isinstance(value, list):
         pieces = []
         for item in value:
             loc = item.get("loc") if isinstance(item, dict) else None
             where = ".".join(str(step) for step in loc) if isinstance(loc, list) else ""
-            text = _flat(item)
+            text = _flatten_message(item)
             pieces.append(f"{where}: {text}" if where else text)
         return "; ".join(piece for piece in pieces if piece)
     return ""
@@ -170,7 +179,7 @@ def _detail(source: dict[str, Any]) -> Any:
     return {"failed_generation": _clean(failed)} if isinstance(failed, str) else None
 
 
-def _titled(html: str) -> str:
+def _title_suffix(html: str) -> str:
     title = _TITLE.search(html, 0, MAX_WORDS)
     return f" ({title.group(1)})" if title else ""
 

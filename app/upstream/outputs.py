@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.chat.events import MediaOutput
-from app.chat.sniff import HEAD_BYTES, corrected
+from app.chat.media_types import HEAD_BYTES, correct_media_type
 
 
 class AudioParts:
@@ -45,11 +45,11 @@ class AudioParts:
             warn("the model server's reply has sound that is not valid base64; only its transcript is carried")
             return []
         declared = fields.get("format")
-        type_ = corrected(raw[:HEAD_BYTES], f"audio/{declared}" if isinstance(declared, str) else "audio/pcm")
+        type_ = correct_media_type(raw[:HEAD_BYTES], f"audio/{declared}" if isinstance(declared, str) else "audio/pcm")
         return [MediaOutput("audio", f"data:{type_};base64,{base64.b64encode(raw).decode()}", fields)]
 
 
-def picture(item: Any) -> MediaOutput | None:
+def parse_picture(item: Any) -> MediaOutput | None:
     """Of an item of `images` (OpenRouter), or of a content part; None where it names none."""
     holder = item.get("image_url") if isinstance(item, dict) else item
     url = holder.get("url") if isinstance(holder, dict) else holder

@@ -60,37 +60,39 @@ class Redactor:
         self._forms = sorted(forms, key=len, reverse=True)
         self._addresses = _addresses([*base_urls])
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Free of secrets, file paths and inside addresses."""
-        text = self._without_secrets(text)
-        text = _BASIC.sub(_hidden_if_a_pair, _CREDENTIALS.sub(f"{SECRET}@", text))
+        text = self._remove_secrets(text)
+        text = _BASIC.sub(_hide_if_basic_auth, _CREDENTIALS.sub(f"{SECRET}@", text))
         text = _QUERY.sub(rf"\1{SECRET}", text)
         lower = text.lower()
         for host, pattern in self._addresses.items():
             if host in lower:
                 text = pattern.sub(ADDRESS, text)
         text = _LOCAL.sub(ADDRESS, text)
-        text = _BRACKETS.sub(_hidden_if_inside, _NUMBERS.sub(_hidden_if_inside, text))
+        text = _BRACKETS.sub(_hide_if_private_address, _NUMBERS.sub(_hide_if_private_address, text))
         text = _WINDOWS_PATH.sub(PATH, _FILE.sub(PATH, text))
-        return _UNIX_PATH.sub(_hidden_if_a_file, text)
+        return _UNIX_PATH.sub(_hide_if_file_path, text)
 
-    def fault(self, fault: Fault) -> Fault:
-        return msgspec.structs.replace(fault, message=self.text(fault.message), detail=self._inside(fault.detail))
+    def redact_fault(self, fault: Fault) -> Fault:
+        return msgspec.structs.replace(
+            fault, message=self.redact_text(fault.message), detail=self._redact_value(fault.detail)
+        )
 
-    def _inside(self, value: Any) -> Any:
+    def _redact_value(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.text(value)
+            return self.redact_text(value)
         if isinstance(value, dict):
-            return {key: self._inside(item) for key, item in value.items()}
-        return [self._inside(item) for item in value] if isinstance(value, list) else value
+            return {key: self._redact_value(item) for key, item in value.items()}
+        return [self._redact_value(item) for item in value] if isinstance(value, list) else value
 
-    def _without_secrets(self, text: str) -> str:
+    def _remove_secrets(self, text: str) -> str:
         for form in self._forms:
             if form in text:
-                text = _replaced(form, text)
-        return self._without_part(text) if text.endswith("…") else text
+                text = _replace_secret(form, text)
+        return self._remove_cut_secret(text) if text.endswith("…") else text
 
-    def _without_part(self, text: str) -> str:
+    def _remove_cut_secret(self, text: str) -> str:
         """The text was cut: the beginning of a secret may be its last word."""
         body = text.removesuffix("…")
         for form in self._forms:
@@ -103,7 +105,7 @@ class Redactor:
         return text
 
 
-def _replaced(form: str, text: str) -> str:
+def _replace_secret(form: str, text: str) -> str:
     if len(form) >= MIN_ANYWHERE:
         return text.replace(form, SECRET)
     return re.sub(rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])", SECRET, text)
@@ -128,7 +130,7 @@ def _values(secret: str) -> Iterator[str]:
 
 def _forms(value: str) -> Iterator[str]:
     """The ways in which a server may quote a value, and what is left of each where a part had a known shape."""
-    for form in _quoted(value):
+    for form in _quoted_forms(value):
         yield form
         for before in ("", "Bearer ", "bearer: "):
             rest = SECRET_SHAPES.sub(SECRET, before + form)
@@ -136,7 +138,7 @@ def _forms(value: str) -> Iterator[str]:
                 yield rest
 
 
-def _quoted(value: str) -> Iterator[str]:
+def _quoted_forms(value: str) -> Iterator[str]:
     if len(value) < MIN_SECRET:
         return
     yield value
@@ -147,10 +149,10 @@ def _quoted(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1].replace("/", "\\/")
     yield repr(value)[1:-1]
     yield value.encode().hex()
-    yield from _encoded(value.encode())
+    yield from _base64_forms(value.encode())
 
 
-def _encoded(value: bytes) -> Iterator[str]:
+def _base64_forms(value: bytes) -> Iterator[str]:
     """What of a value's base64 does not depend on the bytes around it (`user:key` of basic authentication)."""
     for before in range(3):
         plain = b"\0" * before + value
@@ -179,7 +181,7 @@ def _addresses(base_urls: Iterable[str]) -> dict[str, re.Pattern[str]]:
     return found
 
 
-def _hidden_if_a_pair(match: re.Match[str]) -> str:
+def _hide_if_basic_auth(match: re.Match[str]) -> str:
     """User and password, and not "basic authentication"."""
     try:
         pair = b":" in base64.b64decode(match.group(2), validate=True)
@@ -188,7 +190,7 @@ def _hidden_if_a_pair(match: re.Match[str]) -> str:
     return match.group(1) + SECRET if pair else match.group()
 
 
-def _hidden_if_inside(match: re.Match[str]) -> str:
+def _hide_if_private_address(match: re.Match[str]) -> str:
     try:
         address = ipaddress.ip_address(match.group(1))
     except ValueError:
@@ -196,8 +198,8 @@ def _hidden_if_inside(match: re.Match[str]) -> str:
     return match.group() if address.is_global else ADDRESS
 
 
-def _hidden_if_a_file(match: re.Match[str]) -> str:
+def _hide_if_file_path(match: re.Match[str]) -> str:
     return match.group() if _OF_AN_API.fullmatch(match.group(1)) else PATH
 
 
-NOTHING_CONFIGURED = Redactor()
+EMPTY_REDACTOR = Redactor()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
-from tests.api.asking import (
+from tests.api.completion_requests import (
     DONE,
     ENDED,
     THOUGHT_SAID_CALLED,
@@ -21,7 +21,7 @@ from tests.api.asking import (
     saying,
 )
 from tests.cuts import bytewise, random_cuts
-from tests.inprocess import Answer
+from tests.in_process_gateway import Answer
 from tests.interop.shapes import CHUNK, COMPLETION
 
 DETAILS = [{"type": "reasoning.encrypted", "data": "e"}]

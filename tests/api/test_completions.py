@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.asking import QUESTION, TOOL, Json, ask, profiled, refusing, sent
-from tests.inprocess import SERVER, ModelServer, Running
+from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
+from tests.in_process_gateway import SERVER, ModelServer, Running
 
 NAMED = {"type": "function", "function": {"name": "f"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {"type": "object"}}}

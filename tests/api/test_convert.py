@@ -10,8 +10,8 @@ from app.formats import FORMATS
 from app.formats.base import Options
 from app.settings import Server
 
-from tests.conversations.reading import golden
-from tests.inprocess import SERVER, Answer, ModelServer, Running
+from tests.conversations.sample_conversations import golden
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 PLACE = re.compile(r"messages\[\d+\][^ :]*: .+")
 PAIRS = list(permutations(FORMATS, 2))
@@ -35,7 +35,7 @@ def asked(gateway: Running, to: str, messages: Any, **fields: Any) -> Answer:
 def test_every_format_becomes_every_other(gateway: Running, form: str, to: str) -> None:
     answer = asked(gateway, to, golden("weather", form), **{"from": form})
     assert (answer.status, answer.json.keys()) == (200, {"messages", "warnings"})
-    assert not FORMATS[to].decode(answer.json["messages"], Options()).violations
+    assert not FORMATS[to].parse(answer.json["messages"], Options()).violations
     assert all(PLACE.fullmatch(warning) for warning in answer.json["warnings"])
 
 

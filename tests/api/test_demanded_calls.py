@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.asking import DONE, QUESTION, TOOL, called, event, frame, profiled, saying
-from tests.inprocess import SERVER, ModelServer, Running
+from tests.api.completion_requests import DONE, QUESTION, TOOL, called, event, frame, profiled, saying
+from tests.in_process_gateway import SERVER, ModelServer, Running
 
 Json = dict[str, Any]
 CACHED = {"cache": {"url": "memory:"}}

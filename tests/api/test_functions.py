@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.api.tools import read_tools
+from app.api.chat_schema import read_tools
 
 GOLDEN = Path(__file__).parents[1] / "goldens" / "qwen_agent" / "unit_is_tool_schema.json"
 CASES: list[Any] = json.loads(GOLDEN.read_text("utf-8"))

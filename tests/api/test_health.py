@@ -2,7 +2,7 @@
 
 from app import __version__
 
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 
 def test_health_tells_the_version() -> None:

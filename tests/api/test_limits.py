@@ -8,7 +8,7 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from tests.inprocess import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
 
 LIMITS = {
     "max_body_bytes": 1024,

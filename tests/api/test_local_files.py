@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 Json = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
-from app.observe.logs import ConsoleLines, JsonLines, log_format
+from app.observe.logs import ConsoleFormatter, JsonFormatter, log_format
 
-from tests.inprocess import SAID, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import SAID, STOP, ModelServer, Running, streamed
 
 PROMPT, KEY, REPLY = "pr0mpt", "s3cret", "r3ply"
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":"x"}}\n\n'
@@ -104,8 +104,8 @@ def test_above_info_requests_are_not_logged(capsys: pytest.CaptureFixture[str]) 
 def test_a_line_is_one_line_whatever_it_says() -> None:
     record = logging.LogRecord("parley.x", logging.ERROR, "", 0, "a\nb\r\n%s", ("c",), None)
     record.fields = {"metadata": {"x": "d\ne"}}
-    assert "\n" not in JsonLines().format(record)
-    assert json.loads(JsonLines().format(record))["message"] == "a\nb\r\nc"
+    assert "\n" not in JsonFormatter().format(record)
+    assert json.loads(JsonFormatter().format(record))["message"] == "a\nb\r\nc"
 
 
 def test_a_defect_keeps_its_traceback_on_the_line() -> None:
@@ -114,7 +114,7 @@ def test_a_defect_keeps_its_traceback_on_the_line() -> None:
     except ValueError as error:
         info = (type(error), error, error.__traceback__)
     record = logging.LogRecord("parley.x", logging.ERROR, "", 0, "defect", (), info)
-    assert "ValueError: x" in json.loads(JsonLines().format(record))["exception"]
+    assert "ValueError: x" in json.loads(JsonFormatter().format(record))["exception"]
 
 
 HOSTILE = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0x202E, 0x2066, 0xD800, 0xDFFF]))
@@ -126,7 +126,7 @@ def a_record(message: str = "request", **fields: Any) -> logging.LogRecord:
     return record
 
 
-@pytest.mark.parametrize("formatter", [JsonLines(), ConsoleLines(color=False)])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter(color=False)])
 @pytest.mark.parametrize("character", HOSTILE)
 def test_no_line_holds_a_control_character(formatter: logging.Formatter, character: str) -> None:
     line = formatter.format(a_record(character, metadata={f"k{character}": [character]}, **{character: character}))
@@ -136,7 +136,7 @@ def test_no_line_holds_a_control_character(formatter: logging.Formatter, charact
 
 @pytest.mark.parametrize("character", HOSTILE)
 def test_an_escaped_character_is_read_back_as_it_was(character: str) -> None:
-    assert json.loads(JsonLines().format(a_record(character)))["message"] == character
+    assert json.loads(JsonFormatter().format(a_record(character)))["message"] == character
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_an_escaped_character_is_read_back_as_it_was(character: str) -> None:
     ],
     ids=["text", "table", "key", "list", "deep", "number"],
 )
-@pytest.mark.parametrize("formatter", [JsonLines(), ConsoleLines(color=False)])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter(color=False)])
 def test_a_line_is_short_whatever_a_caller_sends(formatter: logging.Formatter, value: Any) -> None:
     assert len(formatter.format(a_record("request", metadata=value))) < 200_000
     assert len(formatter.format(a_record("x" * 20_000_000))) < 10_000
@@ -159,21 +159,21 @@ def test_a_line_is_short_whatever_a_caller_sends(formatter: logging.Formatter, v
 
 def test_metadata_is_shortened_and_what_is_left_out_is_counted() -> None:
     metadata = {"long": "x" * 20_000, **{f"k{number}": "y" for number in range(100)}}
-    line = json.loads(JsonLines().format(a_record("request", metadata=metadata)))
+    line = json.loads(JsonFormatter().format(a_record("request", metadata=metadata)))
     assert line["metadata"]["long"].endswith("… (20000 characters)")
     assert line["metadata"]["…"] == "85 more"
     assert len(json.dumps(line)) < 2000
 
 
 def test_what_cannot_be_json_is_written_as_text() -> None:
-    line = JsonLines().format(a_record(a=float("nan"), b=float("inf"), c=10**100, d=object))
+    line = JsonFormatter().format(a_record(a=float("nan"), b=float("inf"), c=10**100, d=object))
     assert "NaN" not in line and "Infinity" not in line
     assert json.loads(line)["d"] == "<class 'object'>"
 
 
 def test_a_line_on_a_terminal_is_for_people() -> None:
     record = a_record("request", model="m", metadata={"user": "a b"}, stream=True, ms=1.5, path="/a=b")
-    line = ConsoleLines(color=False).format(record)
+    line = ConsoleFormatter(color=False).format(record)
     assert line[12:] == ' info    request  model=m metadata={"user": "a b"} stream=true ms=1.5 path="/a=b"'
     assert line[2] == line[5] == ":" and line[8] == "."
 
@@ -182,7 +182,7 @@ def test_a_traceback_on_a_terminal_is_indented_so_that_nothing_in_it_looks_like_
     record = logging.LogRecord(
         "parley.x", logging.ERROR, "", 0, "defect", (), (ValueError, ValueError("a\nb\x1b"), None)
     )
-    first, *rest = ConsoleLines(color=False).format(record).split("\n")
+    first, *rest = ConsoleFormatter(color=False).format(record).split("\n")
     assert first.endswith("error   defect")
     assert rest == ["    ValueError: a", "    b\\u001b"]
 
@@ -190,9 +190,9 @@ def test_a_traceback_on_a_terminal_is_indented_so_that_nothing_in_it_looks_like_
 @pytest.mark.parametrize(("level", "color"), [(logging.INFO, ""), (logging.WARNING, "33"), (logging.ERROR, "31")])
 def test_colors_mark_what_matters(level: int, color: str) -> None:
     record = logging.LogRecord("parley.x", level, "", 0, "x", (), None)
-    colored = ConsoleLines(color=True).format(record)
+    colored = ConsoleFormatter(color=True).format(record)
     assert (f"\x1b[{color}m{record.levelname.lower()}" in colored) == bool(color)
-    assert "\x1b" not in ConsoleLines(color=False).format(record)
+    assert "\x1b" not in ConsoleFormatter(color=False).format(record)
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from app.params import SERVER_PARAMS
 
-from tests.api.asking import QUESTION, ask
-from tests.inprocess import Answer, ModelServer, Running
+from tests.api.completion_requests import QUESTION, ask
+from tests.in_process_gateway import Answer, ModelServer, Running
 
 
 def warned(answer: Answer) -> list[str]:

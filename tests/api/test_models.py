@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.inprocess import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
 
 UPSTREAM = {"base_url": "http://model.test/v1", "api_key": "s3cret", "headers": {"x-team": "s3cret"}}
 PASSING = {"upstreams": {"local": UPSTREAM}, "passthrough": "local"}

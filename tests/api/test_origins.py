@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess import SERVER, Answer, ModelServer, Running
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 ASK = b'{"model":"m","stream":false,"messages":[{"role":"user","content":"x"}]}'
 JSON = {"content-type": "application/json"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.inprocess import Answer, Running
+from tests.in_process_gateway import Answer, Running
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 

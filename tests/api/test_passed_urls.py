@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 PRIVATE = [
     "http://127.0.0.1/a.png",

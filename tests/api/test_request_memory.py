@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.test_limits import Held, code
-from tests.inprocess import SERVER, Answer, ModelServer, Running
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 MB = 1024 * 1024
 LIMITS = {"max_body_bytes": 2 * MB, "max_request_memory_bytes": 4 * MB, "max_json_values": 1000}

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from app.api.delivery import HEARTBEAT, Delivery
-from app.chat.events import CallDelta, TextDelta
+from app.api.responses import HEARTBEAT, ReplyResponse
+from app.chat.events import TextDelta, ToolCallDelta
 from app.formats.autogen import AUTOGEN
 from app.formats.base import ReplyInfo
 
@@ -18,9 +18,9 @@ async def _told(*events: Any) -> list[bytes]:
     async def send(message: dict[str, Any]) -> None:
         bodies.append(message.get("body", b""))
 
-    delivery = Delivery(
+    delivery = ReplyResponse(
         send,
-        AUTOGEN.encoder(INFO, "delta"),
+        AUTOGEN.reply_encoder(INFO, "delta"),
         INFO,
         stream=True,
         heartbeat_seconds=2,
@@ -36,7 +36,7 @@ async def _told(*events: Any) -> list[bytes]:
 
 
 def test_heartbeats_go_on_while_arguments_come() -> None:
-    bodies = asyncio.run(_told(CallDelta(0, "{", "c", "f"), *(CallDelta(0, " ") for _ in range(8))))
+    bodies = asyncio.run(_told(ToolCallDelta(0, "{", "c", "f"), *(ToolCallDelta(0, " ") for _ in range(8))))
     assert bodies.count(HEARTBEAT) >= 3
 
 

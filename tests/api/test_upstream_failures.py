@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.inprocess import SAID, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import SAID, Answer, ModelServer, Running, streamed
 
 KEY, OTHER_KEY = "Zx9!plain/key", "other?key+value"
 SETTINGS = {

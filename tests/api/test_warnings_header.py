@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.asking import QUESTION, ask, profiled
+from tests.api.completion_requests import QUESTION, ask, profiled
 
 UNSENT = "seed was not sent: this model's server has no such parameter"
 

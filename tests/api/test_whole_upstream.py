@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.asking import QUESTION, profiled
-from tests.inprocess import Answer, ModelServer, Running
+from tests.api.completion_requests import QUESTION, profiled
+from tests.in_process_gateway import Answer, ModelServer, Running
 
 Json = dict[str, Any]
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from app.cache.stores import Limits
+from app.cache.stores import StoreLimits
 from app.cache.stores.sqlite import SqliteStore
 
 TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
@@ -15,7 +15,7 @@ def told(path: Path, story: Callable[[SqliteStore], Awaitable[None]], **limits: 
     """Tells the story of a store, which is closed after it."""
 
     async def run() -> None:
-        store = SqliteStore(str(path), Limits(**limits))
+        store = SqliteStore(str(path), StoreLimits(**limits))
         try:
             await story(store)
         finally:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from app.cache.redis_link import RedisLink
-from app.cache.stores import Limits, Store, open_store
+from app.cache.redis.breaker import RedisCircuitBreaker
+from app.cache.stores import Store, StoreLimits, open_store
 from app.cache.stores.redis import RedisStore
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Rig:
     opened: list[Store] = dataclasses.field(default_factory=list)
 
     def open(self, **limits: int) -> Store:
-        store = patient_store(self.url, Limits(clock=self.clock, **limits))
+        store = patient_store(self.url, StoreLimits(clock=self.clock, **limits))
         self.opened.append(store)
         return store
 
@@ -51,10 +51,10 @@ class Rig:
         self.runner.run(all_of_them())
 
 
-def patient_store(url: str, limits: Limits | None = None) -> Store:
+def patient_store(url: str, limits: StoreLimits | None = None) -> Store:
     """What `open_store` opens, with so much time for Redis that a busy machine never looks like an outage."""
     if url.startswith("redis"):
-        return RedisStore(RedisLink(url, timeout_seconds=20), limits)
+        return RedisStore(RedisCircuitBreaker(url, timeout_seconds=20), limits)
     return open_store(url, limits)
 
 

@@ -7,35 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from app.cache import Rules
-from app.cache import flight as flights
+from app.cache import CacheRules
+from app.cache import inflight as flights
 from app.cache.cache import LARGE_ENTRY
-from app.cache.control import Control, control
+from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
-from app.chat.events import CallDelta, Event, Failed, Fault, Finish, ReasoningDelta
+from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss, UpstreamFailed
 
-from tests.cache.asked import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
-from tests.cache.clocked import Clocked, run
-from tests.cache.flights import DONE, say
+from tests.cache.fake_calls import DONE, say
+from tests.cache.fake_model import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
+from tests.cache.manual_clock import Clocked, run
 
 Scenario = Callable[[Bench], Awaitable[None]]
 CUT = Fault("upstream_incomplete", "cut off", transient=True)
 BUSY = UpstreamFailed(Fault("overloaded", "busy", transient=True, status=503))
 REFUSED = UpstreamFailed(Fault("invalid_request", "no", transient=False, status=400))
-REFRESH, OFF, ONLY = control("refresh"), control("off"), control("only")
+REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), make_cache_policy("only")
 OTHER: list[list[Event]] = [*say("another"), [DONE]]
 MARKED = [*REPLY[:-1], [Finish("stop", {"total_tokens": 3, "cached": True})]]
 
 
-def play(scenario: Scenario, rules: Rules | None = None) -> None:
+def play(scenario: Scenario, rules: CacheRules | None = None) -> None:
     """When it is over, nothing of any call is left."""
 
     async def bounded(loop: Clocked) -> None:
         bench = Bench(rules)
         await scenario(bench)
         await bench.settled()
-        assert not bench.beats.live and not bench.cache._all
+        assert not bench.beats.live and not bench.cache._running
         await bench.cache.aclose()
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 
@@ -104,8 +104,8 @@ def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept(monkeyp
     async def scenario(bench: Bench) -> None:
         now = 1000.0
         monkeypatch.setattr("app.cache.cache.time.time", lambda: now)
-        monkeypatch.setattr("app.cache.flight.time.time", lambda: now)
-        young = Control(max_age=10)
+        monkeypatch.setattr("app.cache.inflight.time.time", lambda: now)
+        young = CachePolicy(max_age=10)
         await bench.told()
         now += 10
         assert (await bench.told(control=young)).origin.label == "hit"
@@ -121,7 +121,7 @@ def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept(monkeyp
 
 # -- what is stored ----------------------------------------------------------------------------------------------------
 
-CALL: list[Event] = [CallDelta(0, '{"a": 1}', "c1", "f"), CallDelta(1, "{}", "c2", "g")]
+CALL: list[Event] = [ToolCallDelta(0, '{"a": 1}', "c1", "f"), ToolCallDelta(1, "{}", "c2", "g")]
 GOOD: dict[str, list[list[Event]]] = {
     "text": REPLY,
     "thought": [[ReasoningDelta("Hm")], [DONE]],
@@ -134,8 +134,8 @@ BAD: dict[str, list[list[Event]]] = {
     "filtered": [*say("one"), [Finish("content_filter")]],
     "length": [*say("one"), [Finish("length")]],
     "nothing said": [[DONE]],
-    "broken call": [[CallDelta(0, '{"a": ', "c1", "f")], [Finish("tool_calls")]],
-    "one broken call of two": [[*CALL, CallDelta(2, "{", "c3", "f")], [Finish("tool_calls")]],
+    "broken call": [[ToolCallDelta(0, '{"a": ', "c1", "f")], [Finish("tool_calls")]],
+    "one broken call of two": [[*CALL, ToolCallDelta(2, "{", "c3", "f")], [Finish("tool_calls")]],
     "too long": [*say("x" * 5000), [DONE]],
 }
 
@@ -174,7 +174,7 @@ def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() 
         assert (await bench.told(BAD["filtered"], key="other")).origin.label == "miss"
         assert (await bench.told(key="other")).origin.label == "miss"
 
-    play(scenario, Rules(store_length=True))
+    play(scenario, CacheRules(store_length=True))
 
 
 def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is() -> None:
@@ -203,7 +203,7 @@ def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> N
         assert (await bench.stats()).entries == 0
         assert (await bench.ask()).origin.label == "hit"
         await bench.settled()
-        bench.cache._flights.clear()
+        bench.cache._calls.clear()
         assert (await bench.told()).origin.label == "hit"
         await bench.cache.aclose()
 
@@ -286,7 +286,7 @@ def test_a_refresh_that_fails_leaves_the_old_reply() -> None:
 
 
 @pytest.mark.parametrize(("how", "label"), [(REFRESH, "refresh"), (OFF, "bypass")])
-def test_who_wants_a_call_of_their_own_joins_none_and_is_joined_by_none(how: Control, label: str) -> None:
+def test_who_wants_a_call_of_their_own_joins_none_and_is_joined_by_none(how: CachePolicy, label: str) -> None:
     async def scenario(bench: Bench) -> None:
         answers = [await bench.ask(how), await bench.ask(), await bench.ask(how)]
         assert [answer.origin.label for answer in answers] == [label, "miss", label]
@@ -344,7 +344,7 @@ def test_only_asks_no_model(dim: bool) -> None:
 def test_only_finds_a_kept_reply_also_while_somebody_has_a_newer_one_made() -> None:
     async def scenario(bench: Bench) -> None:
         bench.cache._store = Broken(ENTRY)
-        newer = await bench.ask(Control(max_age=1))
+        newer = await bench.ask(CachePolicy(max_age=1))
         assert newer.origin.label == "miss"
         assert (await bench.told(control=ONLY)).said == ("hit", MARKED)
         newer.ear.leave()

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from app.cache import flight as flights
+from app.cache import inflight as flights
 from app.chat.events import Event, Failed
-from app.chat.reply import Reply
+from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
 
-from tests.cache.asked import REPLY, Answer, Bench
-from tests.cache.flights import DONE, Ear, say
+from tests.cache.fake_calls import DONE, Ear, say
+from tests.cache.fake_model import REPLY, Answer, Bench
 from tests.cache.test_cache import BUSY, CUT, MARKED, OTHER, REFUSED, play
 
 
@@ -218,9 +218,9 @@ def test_a_caller_is_told_where_the_reply_can_be_had_again(label: str) -> None:
         if label != "hit":
             bench.model.calls[0].push(*REPLY)
         source, ear = answer.found[-1], Ear()
-        ear.listen(await source.again())
+        ear.listen(await source.open())
         assert ear.batches == answer.ear.batches
-        assert (source.ended, source.whole) == (True, True)
+        assert (source.ended, source.complete) == (True, True)
         assert source.size > 100
         for one in (answer, other):
             if one is not None:

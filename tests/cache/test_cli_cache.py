@@ -13,7 +13,7 @@ from app.cli import main
 from app.settings import load
 from typing_extensions import override
 
-from tests.inprocess import restored_logging
+from tests.in_process_gateway import restored_logging
 from tests.redis_server import RedisServer
 
 

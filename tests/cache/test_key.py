@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from app.profiles import KINDS, Profile
 
-from tests.cache.asking import FUNCTIONS, HI, Json, asking, completion_key, key, rich, schema
+from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, completion_key, key, rich, schema
 from tests.cache.conversation import CONVERSATION
 
 PLAIN = Profile()

@@ -6,7 +6,7 @@ import pytest
 from app.params import GenerateCfg
 from app.profiles import Profile
 
-from tests.cache.asking import FUNCTIONS, HI, Json, asking, key, rich
+from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, key, rich
 
 PLAIN = Profile()
 NOUS = Profile(native_tools=False)

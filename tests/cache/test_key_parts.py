@@ -8,12 +8,12 @@ from typing import Any, get_args, get_origin
 import pytest
 from app.cache import key as keys
 from app.cache.key import KeyPart, cache_key
-from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, reading
-from app.steps import reply_stages, reply_traits
+from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_fields
+from app.steps.pipeline import reply_stages, reply_traits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cache.asking import PLAIN, Json, key, prepared, rich, schema
+from tests.cache.cache_keys import PLAIN, Json, key, prepared, rich, schema
 
 PART = KeyPart("http://a/v1", "m", b'{"messages":[],"a":1}', {"stop": ["x"]}, {"inline_think": "off"})
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -122,7 +122,7 @@ def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> N
     for profile in PROFILES:
         for cfg in CFGS:
             watched = Watched(profile)
-            reply_stages(prepared({**rich(), "generate_cfg": cfg}).asked, watched, "r")  # type: ignore[arg-type]
+            reply_stages(prepared({**rich(), "generate_cfg": cfg}).request, watched, "r")  # type: ignore[arg-type]
             seen |= watched.seen
     assert seen == READS_REPLIES
 
@@ -130,7 +130,7 @@ def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> N
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("cfg", CFGS, ids=str)
 def test_the_traits_of_a_request_are_of_all_that_reading_its_reply_asks_for(profile: Profile, cfg: Json) -> None:
-    asked = prepared({**rich(), "generate_cfg": cfg}).asked
+    asked = prepared({**rich(), "generate_cfg": cfg}).request
     by_stages, by_traits = Watched(asked.params), Watched(asked.params)
     reply_stages(replace(asked, params=by_stages), profile, "r")  # type: ignore[arg-type]
     reply_traits(replace(asked, params=by_traits), profile)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def test_the_traits_of_a_request_are_of_all_that_reading_its_reply_asks_for(prof
 )
 def test_functions_are_traits_where_calls_are_read_from_the_text(profile: Profile, cfg: Json, counts: bool) -> None:
     one, other = ({**rich(), "functions": [schema("look"), schema(name)], "generate_cfg": cfg} for name in "ab")
-    traits = [reply_traits(prepared(body, profile).asked, profile) for body in (one, other)]
+    traits = [reply_traits(prepared(body, profile).request, profile) for body in (one, other)]
     assert (traits[0] != traits[1]) is counts
 
 
@@ -203,4 +203,4 @@ def test_a_profile_counts_exactly_as_far_as_it_changes_what_is_sent_or_how_the_r
         profile = Profile(**{name: value})
         same = _asked_for(profile) == usual
         assert (key(rich(), profile) == key(rich())) is (same and name in SHAPES_REQUESTS), value
-        assert (reading(profile) == reading(Profile())) is (name in SHAPES_REQUESTS)
+        assert (select_reply_fields(profile) == select_reply_fields(Profile())) is (name in SHAPES_REQUESTS)

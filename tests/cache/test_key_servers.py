@@ -3,17 +3,17 @@
 from typing import Any
 
 import pytest
-from app.routes import RouteTable
+from app.model_registry import ModelRegistry
 from app.settings import Settings
 
-from tests.cache.asking import HI, asked_of
+from tests.cache.cache_keys import HI, asked_of
 
 SERVER: dict[str, Any] = {"base_url": "http://a.test/v1", "api_key": "sk-1", "headers": {"X-Variant": "a"}}
 
 
 def key(**changed: Any) -> str:
     settings = Settings.model_validate({"upstreams": {"a": SERVER | changed}, "models": {"m": {"upstreams": ["a"]}}})
-    route = RouteTable(settings, None).find("m")
+    route = ModelRegistry(settings, None).find("m")
     assert route is not None
     return asked_of(route, HI).key("shared")
 

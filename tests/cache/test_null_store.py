@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from app.cache.stores import Stats, open_store
+from app.cache.stores import StoreStats, open_store
 from app.cache.stores.memory import MemoryStore
 from app.cache.stores.null import NullStore
 
@@ -16,7 +16,7 @@ def test_the_null_store_forgets_at_once() -> None:
         await store.delete("key")
         assert await store.get("key") is None
         assert await store.purge() == 0
-        assert await store.stats() == Stats(0, 0, {})
+        assert await store.stats() == StoreStats(0, 0, {})
         await store.aclose()
         assert isinstance(store, NullStore)
 

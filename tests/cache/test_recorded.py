@@ -5,15 +5,15 @@ import random
 from pathlib import Path
 
 import pytest
-from app.cache.entry import storable
+from app.cache.codec import is_cacheable
 from app.chat.events import Event
 from app.profiles import Profile
 
-from tests.cache.kept import case_is_kept, recording_is_kept
-from tests.cache.telling import differences, timed
-from tests.conformance.compare import Json, body_chunks, load_cases
+from tests.cache.cacheable import case_is_kept, recording_is_kept
+from tests.cache.replies_of_modes import differences, timed
+from tests.conformance.cases import Json, body_chunks, load_cases
 from tests.cuts import random_cuts
-from tests.replay import Recorded, replay
+from tests.reply_pipeline import Recorded, replay
 from tests.streams.agreement import recorded
 from tests.streams.reader import read, read_body
 from tests.streams.recordings import RECORDINGS, needs_recordings
@@ -31,9 +31,9 @@ async def _case(case: Json) -> list[list[Event]]:
 def test_a_case_that_ends_well_is_told_again_byte_for_byte_and_no_other_is_kept(case: Json) -> None:
     async def scenario() -> None:
         batches = await _case(case)
-        kept = storable(timed(batches), length=False)
+        kept = is_cacheable(timed(batches), length=False)
         assert kept is case_is_kept(case)
-        if kept or storable(timed(batches), length=True):
+        if kept or is_cacheable(timed(batches), length=True):
             assert await differences(batches) == []
 
     asyncio.run(scenario())
@@ -54,7 +54,7 @@ def test_every_recording_that_ends_well_is_told_again_byte_for_byte_and_no_other
 
 async def _recorded(path: Path, body: bytes) -> list[str]:
     batches = await replay(recorded(path, random_cuts(body, len(body), 50)))
-    kept = storable(timed(batches), length=False)
+    kept = is_cacheable(timed(batches), length=False)
     wrong = [] if kept is recording_is_kept(read(path)) else [f"kept: {kept}"]
     return [f"{path.parent.name}/{path.name}: {line}" for line in wrong + (await differences(batches) if kept else [])]
 
@@ -69,7 +69,7 @@ def test_no_recording_that_was_cut_off_before_its_end_is_kept() -> None:
             start = body[: places.randrange(len(body))]
             if path.suffix == ".sse" and read_body(start).error:
                 batches = await replay(recorded(path, [start]))
-                wrong += [path.name] if storable(timed(batches), length=True) else []
+                wrong += [path.name] if is_cacheable(timed(batches), length=True) else []
         return wrong
 
     assert asyncio.run(scenario()) == []

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from app.cache.redis_link import RedisLink
-from app.cache.stores import Held, Stats, Store, StoreError, open_store
+from app.cache.redis.breaker import RedisCircuitBreaker
+from app.cache.stores import EntryTotals, Store, StoreError, StoreStats, open_store
 from app.cache.stores.redis import RedisStore
 
 from tests.cache.sqlite_files import TTL
 from tests.cache.stores import patient_store
-from tests.cache.timing import within
+from tests.cache.time_bounds import within
 from tests.redis_server import RedisServer, clustered, running_redis
 
 
@@ -24,9 +24,9 @@ def told(store: Store, story: Callable[[Store], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def quick(server: RedisServer) -> tuple[Store, RedisLink]:
+def quick(server: RedisServer) -> tuple[Store, RedisCircuitBreaker]:
     """A store that soon notices that its server is back."""
-    link = RedisLink(server.url, rest_seconds=0.02)
+    link = RedisCircuitBreaker(server.url, rest_seconds=0.02)
     return RedisStore(link), link
 
 
@@ -48,7 +48,7 @@ def test_a_paused_server_is_a_miss_within_150_ms_and_soon_costs_nothing(own_redi
         with pytest.raises(StoreError):
             await store.stats()
         own_redis.go_on()
-        while link.away:
+        while link.is_open:
             await asyncio.sleep(0.005)
         assert await kept(store, "key") == b"1"
 
@@ -75,7 +75,7 @@ def test_a_killed_server_is_used_again_when_it_is_back(own_redis: RedisServer) -
             await store.put("key", b"2", **TTL)
             assert await store.get("key") is None
         own_redis.start()
-        while link.away:
+        while link.is_open:
             await asyncio.sleep(0.005)
         await store.put("key", b"3", **TTL)
         assert await kept(store, "key") == b"3"
@@ -124,7 +124,7 @@ def test_what_is_others_in_the_server_is_neither_counted_nor_purged(shared_redis
         with shared_redis.client() as client:
             client.mset({f"theirs {number}": "x" for number in range(3000)})
             await store.put("key", b"12", **TTL)
-            assert await store.stats() == Stats(1, 2, {"m": Held(1, 2)})
+            assert await store.stats() == StoreStats(1, 2, {"m": EntryTotals(1, 2)})
             assert await store.purge() == 1
             assert client.dbsize() == 3000
 
@@ -136,7 +136,7 @@ def test_a_cluster_keeps_counts_and_purges() -> None:
         for number in range(40):
             await store.put(f"{number}", b"12", ttl_seconds=60, model=f"m{number % 2}")
         assert await kept(store, "7") == b"12"
-        assert await store.stats() == Stats(40, 80, {"m0": Held(20, 40), "m1": Held(20, 40)})
+        assert await store.stats() == StoreStats(40, 80, {"m0": EntryTotals(20, 40), "m1": EntryTotals(20, 40)})
         assert await store.purge("m1") == 20
         assert await kept(store, "7") is None
         assert await kept(store, "8") == b"12"

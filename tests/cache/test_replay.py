@@ -5,11 +5,11 @@ import random
 
 import pytest
 from app.cache import replay
-from app.cache.entry import Batch
-from app.cache.replay import CachedReply, Pace
-from app.chat.events import CallDelta, Event, Finish, TextDelta
+from app.cache.codec import Batch
+from app.cache.replay import Pace, ReplayedReply
+from app.chat.events import Event, Finish, TextDelta, ToolCallDelta
 
-from tests.cache.clocked import Clocked, Listener, run
+from tests.cache.manual_clock import Clocked, Listener, run
 
 
 def made(count: int, gap: float = 0.1) -> list[Batch]:
@@ -27,7 +27,7 @@ def events_of(batches: list[Batch]) -> list[list[Event]]:
 def test_a_reply_is_told_whole_in_order_and_in_its_pieces(count: int, pace: Pace) -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = made(count), Listener()
-        CachedReply(batches, pace).start(listener)
+        ReplayedReply(batches, pace).start(listener)
         await listener.ended.wait()
         assert listener.told == events_of(batches)
 
@@ -38,7 +38,7 @@ def test_a_read_that_brought_nothing_is_told_as_one() -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = [Batch(0.1, []), *made(3), Batch(9.0, [Finish("stop")])], Listener()
         batches[3:4] = [Batch(8.0, [])]
-        CachedReply(batches).start(listener)
+        ReplayedReply(batches).start(listener)
         assert listener.told == events_of(batches)
 
     run(scenario)
@@ -47,7 +47,7 @@ def test_a_read_that_brought_nothing_is_told_as_one() -> None:
 def test_a_short_reply_is_told_before_start_returns() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        CachedReply(made(10)).start(listener)
+        ReplayedReply(made(10)).start(listener)
         assert listener.groups == [10]
 
     run(scenario)
@@ -56,7 +56,7 @@ def test_a_short_reply_is_told_before_start_returns() -> None:
 def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        CachedReply(made(300)).start(listener)
+        ReplayedReply(made(300)).start(listener)
         turns = 0
         while not listener.ended.is_set():
             await asyncio.sleep(0)
@@ -70,10 +70,14 @@ def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
 
 def test_a_group_is_bounded_by_its_text_too() -> None:
     async def scenario(loop: Clocked) -> None:
-        texts: list[Event] = [TextDelta("x" * 40_000), CallDelta(0, "y" * 40_000, "c", "f"), TextDelta("z" * 200_000)]
+        texts: list[Event] = [
+            TextDelta("x" * 40_000),
+            ToolCallDelta(0, "y" * 40_000, "c", "f"),
+            TextDelta("z" * 200_000),
+        ]
         batches = [*(Batch(0.0, [text]) for text in texts), Batch(0.0, [Finish("stop")])]
         listener = Listener()
-        CachedReply(batches).start(listener)
+        ReplayedReply(batches).start(listener)
         await listener.ended.wait()
         assert listener.groups == [2, 1, 1]
         assert listener.told == events_of(batches)
@@ -86,7 +90,7 @@ def test_at_the_original_pace_the_distances_are_those_of_the_model_server() -> N
         times = [5.0, 5.2, 5.2, 6.0, 5.9, 106.0, 106.5]
         batches = [Batch(at, [TextDelta("x")]) for at in times[:-1]] + [Batch(times[-1], [Finish("stop")])]
         listener = Listener()
-        CachedReply(batches, "original").start(listener)
+        ReplayedReply(batches, "original").start(listener)
         await listener.ended.wait()
         assert listener.at == pytest.approx([100.0, 100.2, 100.2, 101.0, 101.0, 111.0, 111.5], abs=0.002)
 
@@ -96,7 +100,7 @@ def test_at_the_original_pace_the_distances_are_those_of_the_model_server() -> N
 def test_a_pause_moves_nothing_that_comes_later() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        reply = CachedReply(made(11), "original")
+        reply = ReplayedReply(made(11), "original")
         reply.start(listener)
         await asyncio.sleep(0.15)
         reply.pause()
@@ -114,7 +118,7 @@ def test_a_pause_moves_nothing_that_comes_later() -> None:
 def test_a_timer_that_comes_early_is_waited_for_again() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        reply = CachedReply(made(4, gap=1.0), "original")
+        reply = ReplayedReply(made(4, gap=1.0), "original")
         reply.start(listener)
         for _ in range(50):
             reply.pause()
@@ -135,7 +139,7 @@ def test_wherever_it_is_paused_and_resumed_the_same_is_told(seed: int, pace: Pac
 
     async def scenario(loop: Clocked) -> None:
         batches = made(chance.choice([1, 3, 70, 200]))
-        reply = CachedReply(batches, pace)
+        reply = ReplayedReply(batches, pace)
 
         def pause() -> None:
             listener.paused = chance.random() < 0.5
@@ -161,7 +165,7 @@ def test_nothing_is_told_after_a_close(after: int, pace: Pace, inside: bool, mon
     monkeypatch.setattr(replay, "MAX_BATCHES", 1)
 
     async def scenario(loop: Clocked) -> None:
-        reply = CachedReply(made(5), pace)
+        reply = ReplayedReply(made(5), pace)
         listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)
         if after:
             reply.start(listener)
@@ -186,7 +190,7 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
         for pace in ("fast", "original"):
-            reply = CachedReply(made(200), pace)
+            reply = ReplayedReply(made(200), pace)
             reply.start(listener)
             reply.close()
         await asyncio.sleep(0)
@@ -200,7 +204,7 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
 def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Batch]) -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        CachedReply(batches).start(listener)
+        ReplayedReply(batches).start(listener)
         assert isinstance(listener.crash, ValueError)
         assert listener.told == []
 

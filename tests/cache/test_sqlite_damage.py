@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from app.cache.stores import StoreError
-from app.cache.stores.database import Database
 from app.cache.stores.sqlite import SqliteStore
+from app.cache.stores.sqlite_file import SqliteDatabase
 
 from tests.cache.sqlite_files import TTL, aside, filled, keeps, told
 
@@ -101,7 +101,7 @@ def test_only_the_newest_two_damaged_files_are_kept(path: Path) -> None:
 
 def test_processes_that_find_the_same_damage_at_the_same_time_lose_nothing_that_they_write(path: Path) -> None:
     path.write_bytes(b"garbage" * 5000)
-    command = [sys.executable, "-m", "tests.cache.writer", f"sqlite:///{path}"]
+    command = [sys.executable, "-m", "tests.cache.store_writer", f"sqlite:///{path}"]
     with contextlib.ExitStack() as stack:
         writers = [
             stack.enter_context(subprocess.Popen([*command, f"{number}", "40"], stdout=subprocess.PIPE))
@@ -118,9 +118,9 @@ def test_processes_that_find_the_same_damage_at_the_same_time_lose_nothing_that_
 
 def test_connections_that_find_the_same_damage_move_the_file_once(path: Path) -> None:
     path.write_bytes(b"garbage" * 5000)
-    together, databases = threading.Barrier(6), [Database(str(path)) for _ in range(6)]
+    together, databases = threading.Barrier(6), [SqliteDatabase(str(path)) for _ in range(6)]
 
-    def use(database: Database) -> None:
+    def use(database: SqliteDatabase) -> None:
         together.wait()
         database.use(lambda connection: connection.execute("SELECT count(*) FROM entries").fetchone())
 
@@ -156,7 +156,7 @@ def test_a_file_that_another_process_moved_aside_is_left_for_the_new_one(path: P
 
 
 def test_closing_a_file_that_was_moved_away_leaves_the_new_ones_log_alone(path: Path) -> None:
-    old, new = Database(str(path)), Database(str(path))
+    old, new = SqliteDatabase(str(path)), SqliteDatabase(str(path))
     old.use(lambda connection: connection.execute("DELETE FROM entries"))
     path.rename(f"{path}.moved")
     Path(f"{path}-wal").unlink()

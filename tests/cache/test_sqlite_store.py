@@ -186,7 +186,7 @@ def test_reading_goes_on_while_another_process_writes(path: Path) -> None:
 
 def test_a_writer_that_is_killed_at_any_moment_leaves_a_sound_file(tmp_path: Path) -> None:
     rounds = os.environ.get("KILL_ROUNDS", "50")
-    command = [sys.executable, "-W", "error", "-m", "tests.cache.killed", str(tmp_path), rounds]
+    command = [sys.executable, "-W", "error", "-m", "tests.cache.crashing_writers", str(tmp_path), rounds]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(f"{rounds} rounds")

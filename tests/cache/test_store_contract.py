@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.cache.stores import Held, Stats, Store, Stored
+from app.cache.stores import EntryTotals, Store, StoredValue, StoreStats
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +68,7 @@ async def compared(store: Store, kept: dict[str, tuple[bytes, str]], step: tuple
             await store.put(key, value, ttl_seconds=60, model=model)
             kept[key] = (value, model)
         case ("get", key):
-            assert await store.get(key) == (Stored(kept[key][0], now) if key in kept else None)
+            assert await store.get(key) == (StoredValue(kept[key][0], now) if key in kept else None)
         case ("delete", key):
             await store.delete(key)
             kept.pop(key, None)
@@ -81,12 +81,12 @@ async def compared(store: Store, kept: dict[str, tuple[bytes, str]], step: tuple
             assert await store.stats() == counted(kept)
 
 
-def counted(kept: dict[str, tuple[bytes, str]]) -> Stats:
-    by_model: dict[str, Held] = {}
+def counted(kept: dict[str, tuple[bytes, str]]) -> StoreStats:
+    by_model: dict[str, EntryTotals] = {}
     for value, model in kept.values():
-        held = by_model.get(model, Held(0, 0))
-        by_model[model] = Held(held.entries + 1, held.bytes + len(value))
-    return Stats(len(kept), sum(len(value) for value, _ in kept.values()), by_model)
+        held = by_model.get(model, EntryTotals(0, 0))
+        by_model[model] = EntryTotals(held.entries + 1, held.bytes + len(value))
+    return StoreStats(len(kept), sum(len(value) for value, _ in kept.values()), by_model)
 
 
 def test_a_long_value_comes_back_as_it_was(rig: Rig) -> None:
@@ -119,9 +119,9 @@ def test_a_value_says_when_it_was_stored(rig: Rig) -> None:
     async def story() -> None:
         await store.put("key", b"1", **TTL)
         rig.clock.now += 30
-        assert await store.get("key") == Stored(b"1", rig.clock.now - 30)
+        assert await store.get("key") == StoredValue(b"1", rig.clock.now - 30)
         await store.put("key", b"2", **TTL)
-        assert await store.get("key") == Stored(b"2", rig.clock.now)
+        assert await store.get("key") == StoredValue(b"2", rig.clock.now)
 
     rig.run(story)
 
@@ -137,7 +137,7 @@ def test_a_value_is_gone_when_its_time_is_over_and_not_before(rig: Rig) -> None:
         assert await store.get("key") is not None
         rig.clock.now += 0.1
         assert await store.get("key") is None
-        assert await store.stats() == Stats(1, 1, {"n": Held(1, 1)})
+        assert await store.stats() == StoreStats(1, 1, {"n": EntryTotals(1, 1)})
         await store.put("key", b"3", ttl_seconds=10, model="m")
         assert await store.get("key") is not None
 
@@ -156,7 +156,7 @@ def test_redis_forgets_by_its_own_clock(rig: Rig) -> None:
             assert time.monotonic() < began + 5
         assert time.monotonic() > began + 0.03
         assert await store.get("other") is not None
-        assert await store.stats() == Stats(1, 1, {"m": Held(1, 1)})
+        assert await store.stats() == StoreStats(1, 1, {"m": EntryTotals(1, 1)})
 
     rig.run(story)
 
@@ -188,10 +188,10 @@ def test_everything_is_purged_and_everything_of_a_model(rig: Rig) -> None:
         for number in range(1200):
             await store.put(f"{number}", b"value", ttl_seconds=60, model=f"m{number % 2}")
         assert await store.purge("m1") == 600
-        assert await store.stats() == Stats(600, 3000, {"m0": Held(600, 3000)})
+        assert await store.stats() == StoreStats(600, 3000, {"m0": EntryTotals(600, 3000)})
         assert await store.purge() == 600
         assert await store.purge() == 0
-        assert await store.stats() == Stats(0, 0, {})
+        assert await store.stats() == StoreStats(0, 0, {})
 
     rig.run(story)
 
@@ -227,7 +227,7 @@ def test_many_at_the_same_time_get_what_they_ask_for(rig: Rig) -> None:
 
 @pytest.mark.parametrize("rig", ["sqlite", "redis"], indirect=True)
 def test_four_processes_write_at_the_same_time_and_every_value_is_whole(rig: Rig) -> None:
-    command = [sys.executable, "-m", "tests.cache.writer", rig.url]
+    command = [sys.executable, "-m", "tests.cache.store_writer", rig.url]
     with contextlib.ExitStack() as stack:
         writers = [
             stack.enter_context(subprocess.Popen([*command, f"{number}", "150"], stdout=subprocess.PIPE))

@@ -4,7 +4,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
-from tests.conformance.compare import Json
+from tests.conformance.cases import Json
 
 TEXT_TOOLS = [
     "hermes",

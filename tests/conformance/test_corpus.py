@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.conformance.compare import CASES, Json, body_chunks, compare, load_cases
+from tests.conformance.cases import CASES, Json, body_chunks, compare, load_cases
 from tests.conformance.schema import VALIDATOR
 
 QUIRKS_IN_RANGES = ((1, 29), (38, 97), (100, 196))

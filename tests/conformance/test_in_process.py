@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.conformance.compare import Json
-from tests.conformance.in_process import CASES, differences
+from tests.conformance.case_runner import CASES, differences
+from tests.conformance.cases import Json
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])

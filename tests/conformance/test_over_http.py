@@ -8,11 +8,11 @@ import httpx
 import pytest
 from app.settings import Settings
 
-from tests.conformance.compare import Json, body_chunks, compare
-from tests.conformance.in_process import CASES
+from tests.conformance.case_runner import CASES
+from tests.conformance.cases import Json, body_chunks, compare
 from tests.cuts import bytewise
-from tests.scripted import Reply
-from tests.serving import ByModel, ask, serving
+from tests.scripted_server import Reply
+from tests.uvicorn_gateway import ByModel, ask, serving
 
 pytestmark = pytest.mark.anyio
 

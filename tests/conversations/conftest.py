@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conversations.reading import MODELS, Gateway
-from tests.inprocess import ModelServer, Running
+from tests.conversations.sample_conversations import MODELS, Gateway
+from tests.in_process_gateway import ModelServer, Running
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.turns import normalize_piece, split_message
 from app.formats import FORMATS
 from app.formats.base import Options
-from app.formats.pieces import bare, pieces
-from app.grouping import groups
+from app.openai_messages.grouping import group_messages
 
-from tests.conversations.reading import media_of
+from tests.conversations.sample_conversations import media_of
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mM4IScHAAK2AQUKW6YGAAAAAElFTkSuQmCC"
 JPEG = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAA=="
@@ -61,7 +61,9 @@ def _senders(found: list[Message]) -> Any:
 
 def _turns(found: list[Message]) -> Any:
     """What a model is sent as one message."""
-    return [[part.text for said in one.texts for part in said if isinstance(part, Text)] for one in groups(found)[0]]
+    return [
+        [part.text for said in one.texts for part in said if isinstance(part, Text)] for one in group_messages(found)[0]
+    ]
 
 
 def _extra(key: str) -> Seen:
@@ -168,10 +170,10 @@ FEATURES = [
 def verdict(feature: Feature, form: str) -> str:
     """`field`, `notes`, `refused` or `lost`, each perhaps `, told`: a translation into this format warns of it."""
     given = [replace(one, path=f"messages[{at}]") for at, one in enumerate(feature.messages)]
-    found = FORMATS[form].encode(given, Options())
+    found = FORMATS[form].write(given, Options())
     items = json.loads(json.dumps(found.messages))
     told = ", told" if found.losses else ""
-    if FORMATS[form].decode(items, Options()).violations:
+    if FORMATS[form].parse(items, Options()).violations:
         return "refused" + told
     wanted = _seen(feature, feature.messages)
     if _again(feature, form, without_notes(items)) == wanted:
@@ -180,11 +182,11 @@ def verdict(feature: Feature, form: str) -> str:
 
 
 def _again(feature: Feature, form: str, items: list[Any]) -> Any:
-    return _seen(feature, FORMATS[form].decode(items, Options()).messages)
+    return _seen(feature, FORMATS[form].parse(items, Options()).messages)
 
 
 def _seen(feature: Feature, messages: Sequence[Message]) -> Any:
-    found = [bare(piece) for message in messages for piece in pieces(message)]
+    found = [normalize_piece(piece) for message in messages for piece in split_message(message)]
     names = {part.id: part.name for one in found for part in one.parts if isinstance(part, ToolCall)}
     return feature.seen([_named(one, names) for one in found])
 

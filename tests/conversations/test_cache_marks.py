@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.conversations.reading import convert
-from tests.inprocess import ModelServer, Running
+from tests.conversations.sample_conversations import convert
+from tests.in_process_gateway import ModelServer, Running
 
 Json = dict[str, Any]
 MARK = {"type": "ephemeral", "ttl": "1h"}

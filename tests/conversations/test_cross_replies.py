@@ -7,9 +7,9 @@ import pytest
 from app.chat.messages import Message, Part, Reasoning, Text, ToolCall
 from app.formats import FORMATS
 
-from tests.conversations.callers import CALLERS, call, frames, more, sse
-from tests.conversations.reading import Json, said
-from tests.inprocess import Answer, ModelServer, Running, streamed
+from tests.conversations.clients import CALLERS, call, frames, more, sse
+from tests.conversations.sample_conversations import Json, said
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 
 SPOKEN = sse(
     {"reasoning_content": "User wants "},

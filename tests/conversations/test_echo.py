@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from app.formats import FORMATS
 
-from tests.conversations.callers import CALLERS, call, frames, more, sse
+from tests.conversations.clients import CALLERS, call, frames, more, sse
 from tests.conversations.openai_rules import broken
-from tests.conversations.reading import MODELS, Gateway, Json
-from tests.inprocess import ModelServer, Running, streamed
+from tests.conversations.sample_conversations import MODELS, Gateway, Json
+from tests.in_process_gateway import ModelServer, Running, streamed
 
 REPLIES: dict[str, tuple[Json, ...]] = {
     "thought, text, two calls": (

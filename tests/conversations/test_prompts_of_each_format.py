@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.inprocess import Answer, ModelServer, Running
+from tests.in_process_gateway import Answer, ModelServer, Running
 
 Json = dict[str, Any]
 

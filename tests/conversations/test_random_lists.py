@@ -14,13 +14,13 @@ import pytest
 from app.errors import Violation
 from app.formats import FORMATS
 from app.formats.base import Options
+from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
-from app.upstream.history import openai_messages
 
-from tests.conversations.lists import WRITERS, damaged, script
 from tests.conversations.openai_rules import broken
-from tests.conversations.reading import MODELS, convert
-from tests.inprocess import ModelServer, Running
+from tests.conversations.random_conversations import WRITERS, damaged, script
+from tests.conversations.sample_conversations import MODELS, convert
+from tests.in_process_gateway import ModelServer, Running
 
 LONG = os.environ.get("FUZZ") == "long"
 LISTS = 8000
@@ -44,10 +44,10 @@ def dice(form: str, what: str) -> Random:
 
 def sent(form: str, messages: list[Any], profile: Profile) -> tuple[list[Any], list[Violation]]:
     """(what a model server is sent, why nothing)."""
-    decoded = FORMATS[form].decode(messages, SOUND)
+    decoded = FORMATS[form].parse(messages, SOUND)
     if decoded.violations:
         return [], list(decoded.violations)
-    return openai_messages(decoded.messages, profile, FORMATS[form].text_joiner)
+    return write_openai_messages(decoded.messages, profile, FORMATS[form].text_joiner)
 
 
 def place(path: str, messages: list[Any]) -> bool:
@@ -84,8 +84,8 @@ def noted(form: str, roll: Random) -> list[Any]:
     """A list as a client writes it, or a translation with the gateway's notes in it."""
     source = roll.choice((form, *FORMATS))
     messages: list[Any] = WRITERS[source](script(roll), roll)
-    read = FORMATS[source].decode(messages, SOUND)
-    there = FORMATS[form].encode(read.messages, SOUND).messages if read.messages else []
+    read = FORMATS[source].parse(messages, SOUND)
+    there = FORMATS[form].write(read.messages, SOUND).messages if read.messages else []
     return json.loads(json.dumps(there)) if there and source != form else messages
 
 

@@ -6,7 +6,7 @@ import pytest
 from app.formats import FORMATS
 from app.formats.detect import detect
 
-from tests.conversations.reading import (
+from tests.conversations.sample_conversations import (
     FOLDER,
     MODELS,
     MOVES_MEDIA,
@@ -21,7 +21,7 @@ from tests.conversations.reading import (
     said,
     without_errors,
 )
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 each = pytest.mark.parametrize("conversation", NAMES)
 each_form = pytest.mark.parametrize("form", FORMATS)

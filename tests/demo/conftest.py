@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import think
 from app.demo.request import read_request
 
@@ -17,7 +17,7 @@ class Reply:
         self.content = "".join(each.text for each in self.deltas if isinstance(each, TextDelta))
         self.finish = self.deltas[-1]
         assert isinstance(self.finish, Finish)
-        called = [each for each in self.deltas if isinstance(each, CallDelta)]
+        called = [each for each in self.deltas if isinstance(each, ToolCallDelta)]
         self.calls = [
             (first.name, "".join(each.arguments for each in called if each.index == first.index))
             for first in called

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from app.chat.events import CallDelta, Finish, ReasoningDelta, TextDelta
+from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import ANSWER, split_tokens
 from app.demo.request import MalformedRequest, read_request
 
@@ -107,7 +107,9 @@ def test_before_a_demanded_call_it_writes_nothing(ask, choice):
 
 
 def test_a_call_comes_as_its_name_first_and_then_fragments_of_its_arguments(ask):
-    called = [each for each in ask("weather in Paris and Rome", tools=[WEATHER]).deltas if isinstance(each, CallDelta)]
+    called = [
+        each for each in ask("weather in Paris and Rome", tools=[WEATHER]).deltas if isinstance(each, ToolCallDelta)
+    ]
     for index in (0, 1):
         first, *rest = [each for each in called if each.index == index]
         assert (first.name, first.arguments) == ("get_weather", "")
@@ -258,7 +260,7 @@ def test_the_json_that_dspy_asks_for_has_its_fields_in_order(ask):
 def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask):
     first, again, other = (ask(text, tools=[WEATHER]) for text in ("in Rome?", "in Rome?", "in Oslo?"))
     assert first.deltas == again.deltas
-    ids = [next(each.id for each in reply.deltas if isinstance(each, CallDelta)) for reply in (first, other)]
+    ids = [next(each.id for each in reply.deltas if isinstance(each, ToolCallDelta)) for reply in (first, other)]
     assert ids[0] != ids[1]
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from app.chat.messages import Tool
-from app.steps.fncall.choice import Choice
-from app.steps.fncall.nous import system_block
+from app.steps.prompted_tools.choice import ToolChoice
+from app.steps.prompted_tools.nous import build_system_block
 
 NAMES = ("get_weather", "get_time")
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -56,14 +56,14 @@ def test_tools_of_the_body_come_before_those_of_the_prompt(converse):
 @pytest.mark.parametrize(
     ("choice", "question", "called"),
     [
-        (Choice("named", "get_time"), "What is the weather in Paris?", ["get_time"]),
-        (Choice("required"), "Hello", ["get_weather"]),
-        (Choice("auto"), "Hello", []),
+        (ToolChoice("named", "get_time"), "What is the weather in Paris?", ["get_time"]),
+        (ToolChoice("required"), "Hello", ["get_weather"]),
+        (ToolChoice("auto"), "Hello", []),
     ],
     ids=lambda value: getattr(value, "word", None),
 )
 def test_a_function_that_the_prompt_demands_is_called(converse, choice, question, called):
     tools = [Tool(name, {"name": name, "parameters": CITY}) for name in NAMES]
-    system = {"role": "system", "content": system_block(tools, choice, code=False)}
+    system = {"role": "system", "content": build_system_block(tools, choice, code=False)}
     said = converse([system, {"role": "user", "content": question}]).content
     assert [name for name in NAMES if f'"name": "{name}"' in said] == called

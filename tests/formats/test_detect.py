@@ -7,7 +7,7 @@ from app.formats import FORMATS
 from app.formats.base import Options
 from app.formats.detect import detect
 
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 Json = dict[str, Any]
 PLAIN = {"role": "user", "content": "Hi"}
@@ -126,7 +126,7 @@ def test_what_says_nothing_of_its_format_is_qwens(messages: list[Any]) -> None:
 )
 def test_a_faint_sign_counts_where_nothing_is_decisive(message: Json, form: str) -> None:
     assert detect([PLAIN, message]) == (form, [])
-    assert not FORMATS[form].decode([message], Options()).violations
+    assert not FORMATS[form].parse([message], Options()).violations
 
 
 @pytest.mark.parametrize("reply", [None, *FORMATS])

@@ -11,11 +11,11 @@ from app.profiles import Profile
 
 from tests.formats.agentscope.cases import sent as sent_for_agentscope
 from tests.formats.agentscope.test_requests import CASES, DEEPSEEK, OPENAI
-from tests.formats.autogen.recorded import read
+from tests.formats.autogen.recorded_cases import read
 from tests.formats.autogen.test_requests import AGENTS, PROFILE, REQUESTS, TRANSCRIPTS
 from tests.formats.autogen.test_requests import PROFILES as AUTOGEN_PROFILES
 from tests.formats.autogen.test_requests import sent as sent_for_autogen
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}
 ROWS: dict[str, Profile] = {"OpenAI": OPENAI, "DeepSeek": DEEPSEEK, "AutoGen": PROFILE, **AUTOGEN_PROFILES}

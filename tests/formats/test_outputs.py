@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta
+from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.formats import FORMATS
-from app.formats.base import Mode, Options, ReplyInfo
+from app.formats.base import Options, ReplyInfo, ReplyMode
 
 Json = dict[str, Any]
 URL = "data:audio/wav;base64,UklGRg=="
@@ -21,7 +21,7 @@ EVENTS: list[Event] = [
     MediaOutput("image", PNG),
     Finish("stop", warnings=("beware",)),
 ]
-WAYS: list[tuple[str, Mode, Json]] = [
+WAYS: list[tuple[str, ReplyMode, Json]] = [
     ("qwen", "delta", {}),
     ("qwen", "snapshot", {}),
     ("openai", "delta", {}),
@@ -41,17 +41,17 @@ CALLED: list[Event] = [
     Extra({"reasoning_details": [{"data": "sealed"}]}),
     TextDelta("Look"),
     Extra({"annotations": CITED}),
-    CallDelta(0, "{}", "c1", "f"),
+    ToolCallDelta(0, "{}", "c1", "f"),
     Extra({"extra_content": SIGNED}, 0),
-    CallDelta(1, "{}", "c2", "g"),
+    ToolCallDelta(1, "{}", "c2", "g"),
     MediaOutput("audio", URL, {"id": "a1"}),
     Finish("tool_calls"),
 ]
 
 
-def told(name: str, mode: Mode, events: Sequence[Event] = EVENTS, **options: Any) -> str:
+def told(name: str, mode: ReplyMode, events: Sequence[Event] = EVENTS, **options: Any) -> str:
     info = ReplyInfo("chat-1", "req-1", "m", 1, warnings=["first"], options=Options(**options))
-    encoder = FORMATS[name].encoder(info, mode)
+    encoder = FORMATS[name].reply_encoder(info, mode)
     return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
 
 
@@ -61,7 +61,7 @@ def frames(text: str) -> list[Json]:
 
 
 @pytest.mark.parametrize(("name", "mode", "options"), WAYS)
-def test_every_format_carries_them(name: str, mode: Mode, options: Json) -> None:
+def test_every_format_carries_them(name: str, mode: ReplyMode, options: Json) -> None:
     text = told(name, mode, **options)
     for carried in ("UklGRg==", "iVBORw0KGgo=", "a1", "first", "beware", "https://example.com", "AbC="):
         assert carried in text, carried
@@ -106,7 +106,7 @@ def test_agentscope_has_them_as_blocks() -> None:
 
 @pytest.mark.parametrize("mode", ["delta", "whole"])
 @pytest.mark.parametrize("stream", ["interleaved", "compat", "model"])
-def test_autogen_carries_the_fields_of_thinking_texts_and_calls(stream: str, mode: Mode) -> None:
+def test_autogen_carries_the_fields_of_thinking_texts_and_calls(stream: str, mode: ReplyMode) -> None:
     text = told("autogen", mode, CALLED, autogen_stream=stream)
     for carried in ("sealed", "https://example.com", "AbC=", "UklGRg=="):
         assert carried in text, carried

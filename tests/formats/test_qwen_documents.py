@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.asking import ENDED, USAGE, event, profiled, saying
+from tests.api.completion_requests import ENDED, USAGE, event, profiled, saying
 from tests.formats.qwen_documents import EXAMPLES, Example
-from tests.inprocess import Running
+from tests.in_process_gateway import Running
 
 each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.document}: {example.name}")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from app.formats import FORMATS
-from app.formats.base import Decoded, Options
+from app.formats.base import Options, ParsedMessages
 
 CASES = json.loads((Path(__file__).parent.parent / "goldens/qwen_agent/unit_schema.json").read_text())
 LOCAL_FILE = "a path or a bare word is a file of the gateway's machine, which is never read"
@@ -50,9 +50,9 @@ REFUSED_AT = {
 """Refused by both, and where."""
 
 
-def decode(*messages: Any) -> Decoded:
+def decode(*messages: Any) -> ParsedMessages:
     """What comes of these messages behind a user's."""
-    return FORMATS["qwen"].decode([{"role": "user", "content": "x"}, *messages], Options())
+    return FORMATS["qwen"].parse([{"role": "user", "content": "x"}, *messages], Options())
 
 
 def places(*messages: Any) -> list[str]:
@@ -206,5 +206,5 @@ def test_a_number_is_taken_for_an_id_and_nothing_else_is() -> None:
 
 def test_a_user_speaks_first_and_there_is_one_system_message() -> None:
     system, user, assistant = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
-    found = FORMATS["qwen"].decode([assistant, system, user, system], Options()).violations
+    found = FORMATS["qwen"].parse([assistant, system, user, system], Options()).violations
     assert [violation.path for violation in found] == ["messages[3].role", "messages[0].role"]

@@ -5,8 +5,8 @@ A case that is not in `EXPECTED` must come out as in the golden, but for what is
 
 from tests.goldens.expectations import Expected, called, said, thought, user
 from tests.goldens.media import MEDIA
-from tests.goldens.native import NATIVE, STOPPED
-from tests.goldens.prompted import PROMPTED
+from tests.goldens.native_tools import NATIVE, STOPPED
+from tests.goldens.prompted_tools import PROMPTED
 
 CONSTANT = (
     "`stream` is always true, also where the caller wants a whole reply: some models think only while they stream.",

@@ -1,10 +1,10 @@
 """docs/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
 
-from tests.goldens.cached import DIFFERENT, load_cached, requests
+from tests.goldens.cached_calls import DIFFERENT, load_cached, requests
 from tests.goldens.differences import CONSTANT, EXPECTED
 from tests.goldens.expectations import Expected, Json
-from tests.goldens.play import load_cases, load_verdicts
-from tests.goldens.units import Unit, units
+from tests.goldens.golden_runner import load_cases, load_verdicts
+from tests.goldens.unit_cases import Unit, units
 
 HEAD = """# Parity with Qwen-Agent
 

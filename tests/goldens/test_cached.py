@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from app.errors import ParleyError
 
-from tests.cache.asking import key
-from tests.goldens.cached import DIFFERENT, KEYS, load_cached, load_keys, requests
+from tests.cache.cache_keys import key
+from tests.goldens.cached_calls import DIFFERENT, KEYS, load_cached, load_keys, requests
 from tests.goldens.expectations import Json
-from tests.goldens.play import load_all_verdicts, of_the_web, play_calls
+from tests.goldens.golden_runner import load_all_verdicts, of_the_web, play_calls
 
 CASES = load_cached()
 

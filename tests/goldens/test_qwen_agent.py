@@ -9,8 +9,8 @@ import pytest
 
 from tests.goldens.differences import EXPECTED
 from tests.goldens.expectations import Expected, Json
+from tests.goldens.golden_runner import FOLDER, Outcome, load_all_verdicts, load_cases, load_verdicts, play, words
 from tests.goldens.parity import document
-from tests.goldens.play import FOLDER, Outcome, load_all_verdicts, load_cases, load_verdicts, play, words
 
 CASES = load_cases()
 VERDICTS = load_verdicts()

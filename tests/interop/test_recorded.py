@@ -9,7 +9,7 @@ import pytest
 from interop.rooms import clients
 from jsonschema import validate
 
-from tests.inprocess import Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.interop.shapes import CHUNK, COMPLETION
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -16,7 +16,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 def later(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the reply is to be had from the store alone when it is asked for again."""
     if request.param == "later":
-        monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+        monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     return bool(request.param == "later")
 
 

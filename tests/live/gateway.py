@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
-from app.api.desk import Desk
+from app.api.context import AppContext
 from app.main import create_app
 from app.server import ParleyServer, config
 from app.settings import Settings
-from app.upstream.transport import PushTransport
+from app.upstream.http.transport import PushTransport
 
-from tests.scripted import ScriptedServer
+from tests.scripted_server import ScriptedServer
 
 DONE = b"data: [DONE]\n\n"
 
@@ -35,7 +35,7 @@ def end(reason: str = "stop") -> bytes:
 class Gateway:
     def __init__(self, app: Any, server: ParleyServer, transport: PushTransport, port: int) -> None:
         self._server = server
-        self.desk: Desk = app.state.desk
+        self.desk: AppContext = app.state.desk
         self.transport = transport
         self.address = ("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{port}"
@@ -49,7 +49,12 @@ class Gateway:
         """Nothing is left of any request but connections that are kept for the next one."""
         desk = self.desk
         idle = sum(len(some) for some in self.transport._pool._idle.values())
-        return not desk.active and not len(desk.pulse) and not desk.busy and idle == self.transport.open_connections
+        return (
+            not desk.active
+            and not len(desk.ticker)
+            and not desk.in_progress
+            and idle == self.transport.open_connections
+        )
 
 
 async def eventually(true: Callable[[], bool], seconds: float = 2.0) -> None:

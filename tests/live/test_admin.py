@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 from app.cache import cache as cache_room
-from app.cache.commons import published
+from app.cache.shared import publisher
 from app.cli import main
 
-from tests.inprocess import restored_logging
-from tests.live.caller import calling
+from tests.in_process_gateway import restored_logging
 from tests.live.gateway import DONE, Gateway, end, eventually, say
-from tests.live.resuming import QUESTION, asked, caching
+from tests.live.raw_client import calling
+from tests.live.resuming_client import QUESTION, asked, caching
 from tests.redis_server import RedisServer, store_url
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ SCRIPT = Reply([say("One"), end(), DONE], chunked=True)
 @pytest.fixture(autouse=True)
 def no_afterglow(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored is had from the store alone."""
-    monkeypatch.setattr(cache_room, "AFTERGLOW_SECONDS", 0.0)
-    monkeypatch.setattr(published, "GLOW_MS", 0)
+    monkeypatch.setattr(cache_room, "LINGER_AFTER_STORE_SECONDS", 0.0)
+    monkeypatch.setattr(publisher, "JOINABLE_AFTER_END_MS", 0)
 
 
 @pytest.fixture(params=["memory:", "sqlite", "redis"])
@@ -102,7 +102,7 @@ async def test_what_is_purged_is_asked_for_anew_and_the_rest_is_kept(url: str) -
 
 
 async def test_what_was_stored_a_moment_ago_is_purged_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_room, "AFTERGLOW_SECONDS", 60.0)
+    monkeypatch.setattr(cache_room, "LINGER_AFTER_STORE_SECONDS", 60.0)
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
         async with calling(gateway.address) as caller:
             await caller.reply(QUESTION)

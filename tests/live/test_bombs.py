@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from app import steps
 from app.settings import Settings
+from app.steps import pipeline
 
-from tests.documents import made
-from tests.live.caller import Caller, calling
+from tests.attachments.documents import sample_documents
 from tests.live.gateway import DONE, Gateway, end, say, serving_with
-from tests.scripted import Reply, ScriptedServer
-from tests.site import Site, drip, endless
+from tests.live.raw_client import Caller, calling
+from tests.scripted_server import Reply, ScriptedServer
+from tests.web_server import Site, drip, endless
 
 pytestmark = pytest.mark.anyio
 
@@ -88,15 +88,15 @@ def nearly_all(seconds: list[float]) -> float:
 
 BOMBS: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "a DOCX of which a part unpacks to 256 MB": (
-        lambda: asking("reader", "file", data(made.zip_bomb("word/document.xml", 256 << 20))),
+        lambda: asking("reader", "file", data(sample_documents.zip_bomb("word/document.xml", 256 << 20))),
         "unpacks to more than",
     ),
     "a PDF with 100,000 pages": (
-        lambda: asking("reader", "file", data(made.long_pdf(100_000), "application/pdf")),
+        lambda: asking("reader", "file", data(sample_documents.long_pdf(100_000), "application/pdf")),
         "has 100000 pages",
     ),
     "a PNG of 50,000 x 50,000": (
-        lambda: asking("eyes", "image", data(made.huge_png(50_000, 50_000), "image/png")),
+        lambda: asking("eyes", "image", data(sample_documents.huge_png(50_000, 50_000), "image/png")),
         "has 50000 x 50000 pixels",
     ),
 }
@@ -127,13 +127,13 @@ async def test_a_bomb_in_the_request_is_refused_while_others_keep_their_pace(nam
 
 async def test_a_huge_conversation_is_cut_while_others_keep_their_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     cutting: list[int] = []
-    truncate = steps.truncate
+    truncate = pipeline.truncate
 
     def noted(*args: Any) -> Any:
         cutting.append(threading.get_ident())
         return truncate(*args)
 
-    monkeypatch.setattr(steps, "truncate", noted)
+    monkeypatch.setattr(pipeline, "truncate", noted)
     said = [{"role": "user", "content": "word " * (2 << 20)}]
     async with served() as gateway, calling(gateway.address) as thrower, calling(gateway.address) as other:
         await other.reply(model="m")

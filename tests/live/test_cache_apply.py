@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.live.caching import Asker, Json, caching
-from tests.live.caller import calling, checked
+from tests.live.caching_gateway import Asker, Json, caching
 from tests.live.gateway import DONE, end, eventually, say
-from tests.live.resuming import resumed
-from tests.live.resuming import told as frames_of
+from tests.live.raw_client import calling, checked
+from tests.live.resuming_client import resumed
+from tests.live.resuming_client import told as frames_of
 from tests.redis_server import store_url
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.live.caching import ByQuestion, Json, caching, question
-from tests.live.caller import calling, checked
+from tests.live.caching_gateway import ByQuestion, Json, caching, question
 from tests.live.gateway import DONE, end, eventually, say
+from tests.live.raw_client import calling, checked
 from tests.live.test_cache_modes import NEW, OLD, told
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from app.cache.stores.memory import MemoryStore
 
-from tests.live.caching import Asker, Json, caching, question
+from tests.live.caching_gateway import Asker, Json, caching, question
 from tests.live.gateway import DONE, end, say
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later:
 
 
 async def test_who_names_an_age_gets_no_older_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     async with ScriptedServer(OLD, NEW) as upstream, caching(upstream) as gateway:
         await told(gateway)
         await gateway.stored()
@@ -85,7 +85,7 @@ async def test_who_names_an_age_gets_no_older_reply(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_kept_reply_expires_when_its_request_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     async with ScriptedServer(OLD, NEW, OLD) as upstream:
         async with caching(upstream, model={"cache_ttl_seconds": 50}) as gateway:
             store = gateway.gateway.desk.cache._store

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from app.cache.stores.memory import MemoryStore
 
-from tests.live.caching import ByQuestion, caching, question
-from tests.live.caller import calling
+from tests.live.caching_gateway import ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, eventually, say
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -131,7 +131,7 @@ async def test_a_reply_that_goes_on_without_its_caller_is_one() -> None:
             await caller.write()
         await eventually(lambda: not gateway.gateway.desk.active)
         gate.set()
-        await eventually(lambda: not gateway.gateway.desk.cache._all)
+        await eventually(lambda: not gateway.gateway.desk.cache._running)
         assert await gateway.entries() == 1
         assert (await gateway.ask()).label == "hit"
 
@@ -146,7 +146,7 @@ async def test_what_ended_at_the_token_limit_is_kept_where_that_is_wanted(later:
 
 
 async def test_a_damaged_entry_is_a_miss_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream) as gateway:
         await gateway.ask()
         await gateway.stored()

@@ -6,9 +6,9 @@ import json
 import pytest
 from app.formats import FORMATS
 
-from tests.live.caller import calling
 from tests.live.gateway import DONE, end, eventually, say
-from tests.live.resuming import (
+from tests.live.raw_client import calling
+from tests.live.resuming_client import (
     QUESTION,
     asked,
     caching,
@@ -23,7 +23,7 @@ from tests.live.resuming import (
     told,
 )
 from tests.redis_server import store_url
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ import socket
 
 import pytest
 
-from tests.live.caller import calling, reply_of
 from tests.live.gateway import DONE, end, eventually, say, serving
+from tests.live.raw_client import calling, reply_of
 from tests.live.test_shutdown import process
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

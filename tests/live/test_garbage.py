@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from app.formats import FORMATS
 
-from tests.live.caller import calling
 from tests.live.gateway import DONE, end, eventually, say, serving_with, settings
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

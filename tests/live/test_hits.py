@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.caching import Asker, ByQuestion, caching, question
+from tests.live.caching_gateway import Asker, ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, say
+from tests.live.reply_variants import WAYS, alike, told
 from tests.live.test_cache_poison import USAGE, call, url_of
-from tests.live.ways import WAYS, alike, told
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ async def test_a_hit_is_told_as_the_reply_itself_was(later: bool, tmp_path: Path
 
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream) as gateway:
         live = {way.name: alike(told(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
         writers = WAYS[list(SCRIPTS).index(name) % 3 :: 3]

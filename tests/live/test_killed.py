@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.caller import calling
 from tests.live.gateway import DONE, end, say
+from tests.live.raw_client import calling
 from tests.live.test_shutdown import Process, process
-from tests.scripted import Reply, ScriptedServer
+from tests.scripted_server import Reply, ScriptedServer
 
 ROUNDS = 4 * int(os.environ.get("SEEDS") or 2)
 SCRIPT = Reply([say("One"), end(), DONE], chunked=True)
 
 
 def test_what_a_killed_gateway_left_is_whole_and_answered_from(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.live.killed", str(tmp_path), str(ROUNDS)]
+    command = [sys.executable, "-m", "tests.live.crashing_process", str(tmp_path), str(ROUNDS)]
     run = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert '"hit after the kill": 0' not in run.stdout

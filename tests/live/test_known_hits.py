@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.cache.kept import case_is_kept, recording_is_kept
-from tests.conformance.compare import body_chunks, load_cases
+from tests.cache.cacheable import case_is_kept, recording_is_kept
+from tests.conformance.cases import body_chunks, load_cases
 from tests.cuts import random_cuts
-from tests.live.caching import Asker, Json, caching
-from tests.live.ways import WAYS, alike, told
-from tests.scripted import Reply
-from tests.serving import ByModel
+from tests.live.caching_gateway import Asker, Json, caching
+from tests.live.reply_variants import WAYS, alike, told
+from tests.scripted_server import Reply
 from tests.streams.agreement import content_type
 from tests.streams.reader import read
 from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
+from tests.uvicorn_gateway import ByModel
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ CASES = [case for case in load_cases() if case["upstream_kind"] != "error"]
 
 @pytest.fixture(autouse=True)
 def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
 
 

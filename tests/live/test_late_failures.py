@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.caller import calling
 from tests.live.gateway import DONE, end, eventually, say
-from tests.live.resuming import QUESTION, caching, starting
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling
+from tests.live.resuming_client import QUESTION, caching, starting
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ async def test_a_reply_that_breaks_when_its_caller_has_left_is_logged(
             await eventually(lambda: not gateway.desk.active)
             assert capsys.readouterr().err == ""
             gate.set()
-            await eventually(lambda: not len(gateway.desk.pulse))
+            await eventually(lambda: not len(gateway.desk.ticker))
         expected = late(upstream, "reply_not_finished", "the reply ended before it was finished")
     assert lines(capsys.readouterr().err) == [expected]
 
@@ -57,7 +57,7 @@ async def test_a_call_that_never_begins_when_its_caller_has_left_is_logged(
                 assert await caller.head() == 200
             await eventually(lambda: not gateway.desk.active)
             gate.set()
-            await eventually(lambda: not len(gateway.desk.pulse), 5)
+            await eventually(lambda: not len(gateway.desk.ticker), 5)
     found = lines(capsys.readouterr().err)
     assert [(line["message"], line["upstream"], line["cause"]) for line in found] == [
         ("a call failed after its caller had left", "local", "error_status")
@@ -74,5 +74,5 @@ async def test_a_call_that_ends_well_without_its_caller_is_not_logged(
             await starting(caller, cancel_on_disconnect=False)
         await eventually(lambda: not gateway.desk.active)
         gate.set()
-        await eventually(lambda: not len(gateway.desk.pulse))
+        await eventually(lambda: not len(gateway.desk.ticker))
     assert capsys.readouterr().err == ""

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from tests.live.caller import Caller, calling
 from tests.live.gateway import Gateway, chunk, eventually, say, serving
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import Caller, calling
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from tests.live.caller import Caller
 from tests.live.gateway import Gateway, eventually
-from tests.live.storms import SEEDS, Call, Model, all_heard, caching, crowd, heads, question, rests, words
+from tests.live.raw_client import Caller
+from tests.live.storm_clients import SEEDS, Call, Model, all_heard, caching, crowd, heads, question, rests, words
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -183,7 +183,7 @@ async def test_who_follows_and_was_told_nothing_yet_does_not_wait_for_redis(own_
         crowd(one.address, other.address) as callers,
     ):
         call = await _ask_first_and_others(model, callers, "Hi")
-        await eventually(lambda: len(other.desk.cache._commons._reader) == 1)  # type: ignore[union-attr]
+        await eventually(lambda: len(other.desk.cache._coordinator._reader) == 1)  # type: ignore[union-attr]
         async with outage(own_redis, how, one, other):
             async with asyncio.timeout(SOON_SECONDS):
                 (told,) = await all_heard(callers[1:])

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from app.cache.entry import Batch, Entry, dump, load
+from app.cache.codec import Batch, StoredEntry, dump, load
 from app.cache.stores.memory import MemoryStore
 
-from tests.live.caching import Asker, caching
-from tests.live.caller import Caller, calling, checked, frames
+from tests.live.caching_gateway import Asker, caching
 from tests.live.gateway import DONE, end, eventually, say
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import Caller, calling, checked, frames
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ EARLY = 0.02
 
 @pytest.fixture(autouse=True)
 def _from_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.AFTERGLOW_SECONDS", 0.0)
+    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
 
 
 async def spaced(gateway: Asker, seconds: float) -> int:
@@ -33,7 +33,7 @@ async def spaced(gateway: Asker, seconds: float) -> int:
     ((key, row),) = store._rows.items()
     entry = load(row.value)
     batches = [Batch(place * seconds, batch.events) for place, batch in enumerate(entry.batches)]
-    store._rows[key] = row._replace(value=dump(Entry(entry.created, batches)))
+    store._rows[key] = row._replace(value=dump(StoredEntry(entry.created, batches)))
     return len(batches)
 
 

@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 
-from tests.live.caller import calling
 from tests.live.gateway import Gateway
-from tests.live.resuming import FIRST, LAST, SECOND, asked, caching, come_back, gated, known, resumed, started, whole
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling
+from tests.live.resuming_client import (
+    FIRST,
+    LAST,
+    SECOND,
+    asked,
+    caching,
+    come_back,
+    gated,
+    known,
+    resumed,
+    started,
+    whole,
+)
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

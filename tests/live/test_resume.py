@@ -10,9 +10,9 @@ import pytest
 from app.formats import FORMATS
 from typing_extensions import override
 
-from tests.live.caller import calling
 from tests.live.gateway import Gateway
-from tests.live.resuming import (
+from tests.live.raw_client import calling
+from tests.live.resuming_client import (
     FIRST,
     LAST,
     QUESTION,
@@ -27,7 +27,7 @@ from tests.live.resuming import (
     told,
 )
 from tests.redis_server import RedisServer
-from tests.scripted import Reply, Request, ScriptedServer
+from tests.scripted_server import Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

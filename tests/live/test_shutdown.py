@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from tests.live.caller import calling, checked, frames, reply_of
 from tests.live.gateway import DONE, end, say
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling, checked, frames, reply_of
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

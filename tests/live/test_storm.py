@@ -8,8 +8,8 @@ import pytest
 from app.formats import FORMATS
 
 from tests.live.gateway import Gateway, eventually, say
-from tests.live.storms import SEEDS, Model, all_heard, caching, common, crowd, kill, listening, question, words
-from tests.scripted import Reply
+from tests.live.storm_clients import SEEDS, Model, all_heard, caching, common, crowd, kill, listening, question, words
+from tests.scripted_server import Reply
 
 pytestmark = pytest.mark.anyio
 

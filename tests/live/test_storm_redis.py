@@ -9,10 +9,10 @@ from itertools import islice
 
 import pytest
 
-from tests.live.caller import Caller
 from tests.live.gateway import eventually
-from tests.live.nursery import Nursery, Process, nursery
-from tests.live.storms import BRIEF, FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
+from tests.live.gateway_processes import Nursery, Process, nursery
+from tests.live.raw_client import Caller
+from tests.live.storm_clients import BRIEF, FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.live.caller import calling, checked, frames, reply_of
 from tests.live.gateway import DONE, chunk, end, say, serving
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling, checked, frames, reply_of
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -257,17 +257,17 @@ async def test_a_connection_serves_one_stream_after_the_other_whatever_their_end
 
 
 async def test_a_defect_of_ours_ends_its_own_reply_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.formats.qwen.encode import DeltaEncoder
+    from app.formats.qwen.stream import QwenDeltaEncoder
 
     gate = asyncio.Event()
-    real = DeltaEncoder.feed
+    real = QwenDeltaEncoder.feed
 
-    def broken(self: DeltaEncoder, events: Any) -> bytes:
+    def broken(self: QwenDeltaEncoder, events: Any) -> bytes:
         if any(getattr(event, "text", "") == "bug" for event in events):
             raise RuntimeError("a defect")
         return real(self, events)
 
-    monkeypatch.setattr(DeltaEncoder, "feed", broken)
+    monkeypatch.setattr(QwenDeltaEncoder, "feed", broken)
     replies = [Reply([say("fine"), gate, end(), DONE]), Reply([say("a"), gate, say("bug")]), Reply([say("bug")])]
     async with ScriptedServer(*replies) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as good, calling(gateway.address) as bad:

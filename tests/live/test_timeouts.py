@@ -6,12 +6,12 @@ import time
 
 import pytest
 from app.settings import Settings
-from app.upstream import reply as reply_room
+from app.upstream.reply import stream as reply_room
 
-from tests.live.caller import calling, checked, frames, reply_of
 from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
-from tests.live.test_leaving import unreachable
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import calling, checked, frames, reply_of
+from tests.live.test_disconnect import unreachable
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -216,7 +216,7 @@ async def test_a_caller_who_reads_late_stops_the_server_and_loses_nothing() -> N
     async with ScriptedServer(Reply([*FLOOD, end(), DONE], chunked=True)) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address, receive_bytes=16384) as caller:
             await caller.ask(completed_bodies=False)
-            await eventually(lambda: any(delivery._out.blocked for delivery in gateway.desk.active))
+            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.desk.active))
             await stands_still(upstream)
             assert upstream.connections[0].sent < len(FLOOD)
             await caller.head()
@@ -242,7 +242,7 @@ async def test_a_caller_who_reads_nothing_is_cut_off(last: list[bytes | asyncio.
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=quick) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask()
-            await eventually(lambda: any(delivery._out.blocked for delivery in gateway.desk.active))
+            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.desk.active))
             await eventually(gateway.quiet)
             await eventually(lambda: gateway.callers == 0)
             await caller.head()
@@ -250,16 +250,16 @@ async def test_a_caller_who_reads_nothing_is_cut_off(last: list[bytes | asyncio.
 
 
 async def test_a_defect_in_one_timer_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.formats.qwen.encode import DeltaEncoder
+    from app.formats.qwen.stream import QwenDeltaEncoder
 
-    real = DeltaEncoder.open
+    real = QwenDeltaEncoder.open
 
-    def broken(self: DeltaEncoder) -> bytes:
+    def broken(self: QwenDeltaEncoder) -> bytes:
         if self._info.request_id == "bad":
             raise RuntimeError("a defect")
         return real(self)
 
-    monkeypatch.setattr(DeltaEncoder, "open", broken)
+    monkeypatch.setattr(QwenDeltaEncoder, "open", broken)
     quick = {"commit_seconds": 0.1, "heartbeat_seconds": 0.1}
     async with ScriptedServer(Reply(hold=asyncio.Event())) as upstream, serving(upstream, server=quick) as gateway:
         async with calling(gateway.address) as good, calling(gateway.address) as bad:

@@ -17,10 +17,10 @@ from app.settings import Settings
 from app.upstream import causes
 from app.upstream.causes import Cause
 
-from tests.live.caller import checked, reply_of
 from tests.live.gateway import DONE, end, say, serving, serving_with
-from tests.live.test_leaving import unreachable
-from tests.scripted import Reply, ScriptedServer
+from tests.live.raw_client import checked, reply_of
+from tests.live.test_disconnect import unreachable
+from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 

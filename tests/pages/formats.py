@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from app.api.convert import Conversion, converted
-from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta
+from app.api.convert import Conversion, convert_conversation
+from app.chat.events import Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
-from app.formats.base import Mode, Options, ReplyInfo
+from app.formats.base import Options, ReplyInfo, ReplyMode
 from app.formats.detect import detect
 from app.profiles import Profile
-from app.upstream import payload
+from app.upstream import request as upstream_request
 
 from tests.conversations.features import FEATURES, verdict
-from tests.conversations.reading import golden, read
+from tests.conversations.sample_conversations import golden, read
 from tests.formats.autogen.test_documents import ACCEPTED, REFUSED
 from tests.formats.qwen_documents import EXAMPLES, PYTHON, Example
-from tests.pages.shown import shown
+from tests.pages.json_layout import shown
 
 PROSE = Path(__file__).with_suffix(".md")
 GOLDENS = Path(__file__).parents[1] / "goldens"
@@ -80,8 +80,8 @@ REPLY: list[Event] = [
     ReasoningDelta("Paris?"),
     TextDelta("I "),
     TextDelta("look."),
-    CallDelta(0, "", "call_1", "get_weather"),
-    CallDelta(0, '{"city": "Paris"}'),
+    ToolCallDelta(0, "", "call_1", "get_weather"),
+    ToolCallDelta(0, '{"city": "Paris"}'),
     Finish("tool_calls", USAGE),
 ]
 SOUND, IMAGE = "data:audio/wav;base64,UklGRgAAAABXQVZF", "data:image/png;base64,iVBORw0KGgo="
@@ -110,8 +110,8 @@ def info(**options: Any) -> ReplyInfo:
     return ReplyInfo("chat-1", "req-1", "qwen3", 1767605400, options=Options(**options))
 
 
-def told(form: str, mode: Mode, events: Iterable[Event] = REPLY, **options: Any) -> str:
-    encoder = FORMATS[form].encoder(info(**options), mode)
+def told(form: str, mode: ReplyMode, events: Iterable[Event] = REPLY, **options: Any) -> str:
+    encoder = FORMATS[form].reply_encoder(info(**options), mode)
     return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
 
 
@@ -127,7 +127,7 @@ def conversation() -> str:
 
 def sent() -> str:
     messages = read("qwen", golden(EXAMPLE, "qwen"))
-    body, _ = payload.build(ChatRequest("m", messages), "m", Profile())
+    body, _ = upstream_request.build(ChatRequest("m", messages), "m", Profile())
     return _code("json", shown(body["messages"]))
 
 
@@ -139,7 +139,7 @@ def kept() -> str:
 def translation() -> str:
     """A request to `POST /v1/convert` and its answer."""
     asked = {"from": "openai", "to": "agentscope", "messages": golden("file", "openai")[:1]}
-    answer = converted(Conversion.model_validate(asked))
+    answer = convert_conversation(Conversion.model_validate(asked))
     return "\n\n".join([_code("json", shown(asked)), "is answered with", _code("json", shown(answer))])
 
 

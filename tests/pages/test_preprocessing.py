@@ -12,7 +12,7 @@ import anyio
 from app.profiles import Profile
 from app.settings import Settings
 
-from tests.serving import serving
+from tests.uvicorn_gateway import serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "preprocessing.md").read_text("utf-8")
 FILES = dict(re.findall(r"^cat >(\S+) <<'END'\n(.*?)^END\n", PAGE, re.DOTALL | re.MULTILINE))

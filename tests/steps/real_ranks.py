@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.chat.counter import Counter
+from app.chat.token_counter import TokenCounter
 from app.errors import ContextTooLong
-from app.steps.truncation import truncate
-from app.tokens import load
+from app.steps.truncation.truncate import truncate
+from app.token_counting import load_counter
 
 from tests.steps.conversations import conversation
 from tests.steps.test_truncation import CASES, DIFFERENT, MEDIA, TOO_LONG, name_of, places
@@ -47,7 +47,7 @@ def at_hand() -> Path | None:
 class Recording:
     """A counter that keeps what it was asked."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
         self.counts: dict[str, int] = {}
         self.cuts: dict[str, str] = {}
@@ -83,12 +83,12 @@ def load_figures() -> dict[str, Any]:
     return figures
 
 
-def survivors_by(counter: Counter) -> dict[str, list[int] | str]:
+def survivors_by(counter: TokenCounter) -> dict[str, list[int] | str]:
     """Which messages of each recorded conversation survive, by the name of the case."""
     return {name_of(case): _kept(case, counter) for case in CASES}
 
 
-def _kept(case: dict[str, Any], counter: Counter) -> list[int] | str:
+def _kept(case: dict[str, Any], counter: TokenCounter) -> list[int] | str:
     try:
         request, _ = truncate(conversation(*case["messages"]), case["max_tokens"], counter, MEDIA)
     except ContextTooLong:
@@ -97,7 +97,7 @@ def _kept(case: dict[str, Any], counter: Counter) -> list[int] | str:
 
 
 def compute(path: Path) -> dict[str, Any]:
-    recording = Recording(load(path))
+    recording = Recording(load_counter(path))
     kept = survivors_by(recording)
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     return {"sha256": checksum, "survivors": kept, "counts": recording.counts, "cuts": recording.cuts}

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
-from app.steps.alternate import alternating
-from app.upstream.history import openai_messages
+from app.steps.alternate import alternate_roles
 from hypothesis import given, settings
 
 from tests.steps.conversations import conversations, texts
@@ -26,11 +26,11 @@ def user(*parts: Part, name: str | None = None) -> Message:
 
 def test_neighbours_of_one_role_are_one_message() -> None:
     given = request(user(Text("a")), user(Text("b")), Message("assistant", (Text("c"),)), user(Text("d")))
-    assert texts(alternating(given, STRICT)) == [("user", "a\n\nb"), ("assistant", "c"), ("user", "d")]
+    assert texts(alternate_roles(given, STRICT)) == [("user", "a\n\nb"), ("assistant", "c"), ("user", "d")]
 
 
 def test_parts_are_put_one_behind_the_other() -> None:
-    merged = alternating(request(user(Text("a"), IMAGE), user(Text("b"))), STRICT)
+    merged = alternate_roles(request(user(Text("a"), IMAGE), user(Text("b"))), STRICT)
     assert merged.messages == (user(Text("a"), IMAGE, Text("b")),)
 
 
@@ -38,27 +38,27 @@ def test_parts_are_put_one_behind_the_other() -> None:
     ("first", "second", "name"), [("bob", "bob", "bob"), ("bob", "eve", None), ("bob", None, None)]
 )
 def test_a_name_stays_where_both_have_it(first: str | None, second: str | None, name: str | None) -> None:
-    merged = alternating(request(user(Text("a"), name=first), user(Text("b"), name=second)), STRICT)
+    merged = alternate_roles(request(user(Text("a"), name=first), user(Text("b"), name=second)), STRICT)
     assert merged.messages[0].name == name
 
 
 def test_opaque_reasoning_of_both_is_kept() -> None:
     first = Message("assistant", (Text("a"),), extra={"reasoning_details": [1], "x": 1})
     second = Message("assistant", (Text("b"),), extra={"reasoning_details": [2]})
-    merged = alternating(request(user(Text("q")), first, second), STRICT)
+    merged = alternate_roles(request(user(Text("q")), first, second), STRICT)
     assert merged.messages[1].extra == {"reasoning_details": [1, 2], "x": 1}
 
 
 def test_an_assistant_who_says_nothing_is_left_out() -> None:
     given = request(user(Text("a")), Message("assistant", ()), user(Text("b")))
-    assert texts(alternating(given, STRICT)) == [("user", "a\n\nb")]
+    assert texts(alternate_roles(given, STRICT)) == [("user", "a\n\nb")]
 
 
 def test_results_stay_apart_and_a_user_behind_them_waits_for_the_assistant() -> None:
     calls = Message("assistant", (ToolCall("f", "{}", "1"), ToolCall("g", "{}", "2")))
     results = [Message("tool", (ToolResult((Text("r"),), name, id_),)) for name, id_ in (("f", "1"), ("g", "2"))]
     given = request(user(Text("a")), calls, *results, user(Text("b")))
-    roles = [one.role for one in alternating(given, STRICT).messages]
+    roles = [one.role for one in alternate_roles(given, STRICT).messages]
     assert roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
 
 
@@ -66,23 +66,23 @@ def test_a_user_who_speaks_before_the_result_is_heard_after_it() -> None:
     call = Message("assistant", (ToolCall("f", "{}", "1"),))
     result = Message("tool", (ToolResult((Text("r"),), "f", "1"),))
     given = request(user(Text("a")), call, user(Text("b")), result, user(Text("c")))
-    assert texts(alternating(given, Profile(alternate=True)))[2:] == [("tool", "r"), ("user", "b\n\nc")]
+    assert texts(alternate_roles(given, Profile(alternate=True)))[2:] == [("tool", "r"), ("user", "b\n\nc")]
 
 
 def test_messages_of_two_replies_belong_to_neither() -> None:
     first, second = Message("assistant", (Text("a"),), turn="1"), Message("assistant", (Text("b"),), turn="2")
-    assert alternating(request(first, second), STRICT).messages[0].turn is None
-    assert alternating(request(first, first), STRICT).messages[0].turn == "1"
+    assert alternate_roles(request(first, second), STRICT).messages[0].turn is None
+    assert alternate_roles(request(first, first), STRICT).messages[0].turn == "1"
 
 
 def test_the_bridge_alone_merges_nothing() -> None:
     given = request(user(Text("a")), user(Text("b")))
-    assert alternating(given, Profile(assistant_after_tool=True)) == given
+    assert alternate_roles(given, Profile(assistant_after_tool=True)) == given
 
 
 def test_other_models_get_the_conversation_as_it_is() -> None:
     given = request(user(Text("a")), user(Text("b")), Message("assistant", ()))
-    assert alternating(given, Profile()) is given
+    assert alternate_roles(given, Profile()) is given
 
 
 def test_mistral_is_strict() -> None:
@@ -96,7 +96,7 @@ def test_mistral_is_strict() -> None:
 def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> None:
     """User and assistant alternate; only results follow results; none is followed by a user."""
     strict = STRICT.model_copy(update={"replay_reasoning": replay})
-    messages, _ = openai_messages(alternating(given, strict).messages, strict, "\n")
+    messages, _ = write_openai_messages(alternate_roles(given, strict).messages, strict, "\n")
     roles = [one["role"] for one in messages if one["role"] != "system"]
     assert all(second == "tool" or first != second for first, second in pairwise(roles))
     assert ("tool", "user") not in set(pairwise(roles))
@@ -105,7 +105,7 @@ def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> N
 @settings(max_examples=100, deadline=None)
 @given(conversations())
 def test_nothing_that_was_said_is_lost(given: ChatRequest) -> None:
-    after = alternating(given, STRICT)
+    after = alternate_roles(given, STRICT)
     for kind in (ToolCall, ToolResult, Reasoning, Media):
         assert parts(after, kind) == parts(given, kind)
     assert words(given) <= words(after)

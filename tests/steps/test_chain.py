@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
-from app.steps import reply_stages
-from app.steps.text_tools import FAMILIES
+from app.steps.pipeline import reply_stages
+from app.steps.tool_parsers import FAMILIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.steps.replies import STOP, Reply
-from tests.steps.text_tools.test_cuts import CUTS, PIECES, TEXTS, TOOLS
-from tests.steps.written import WRITTEN
+from tests.steps.sample_calls import WRITTEN
+from tests.steps.stage_runner import STOP, Reply
+from tests.steps.tool_parsers.test_cuts import CUTS, PIECES, TEXTS, TOOLS
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ PARAMS = st.fixed_dictionaries(
         "repair_arguments": st.booleans(),
     },
 )
-NATIVE = [CallDelta(0, '{"a": ', "id-0", "f"), CallDelta(0, "1}"), CallDelta(1, "{'a': 1,", "id-1", "g")]
+NATIVE = [ToolCallDelta(0, '{"a": ', "id-0", "f"), ToolCallDelta(0, "1}"), ToolCallDelta(1, "{'a': 1,", "id-1", "g")]
 BESIDES = [ReasoningDelta("why"), ReasoningDelta("<think>"), TextDelta("no", refusal=True), Extra({"a": 1})]
 ENDS: list[Event] = [STOP, Finish("length"), Finish("tool_calls"), Failed(Fault("timeout", "", True))]
 
@@ -71,7 +71,7 @@ def replies(draw: st.DrawFn) -> list[Event]:
 def sorted_calls(events: Sequence[Event]) -> list[Event]:
     """The same, with the fragments of calls in their order."""
     calls = iter([event for event in NATIVE if any(event is one for one in events)])
-    return [next(calls) if type(event) is CallDelta else event for event in events]
+    return [next(calls) if type(event) is ToolCallDelta else event for event in events]
 
 
 @st.composite

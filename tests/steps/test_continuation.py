@@ -9,8 +9,8 @@ from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text
 from app.errors import BadRequest
 from app.formats.qwen import QWEN_AGENT
 from app.profiles import KINDS, Profile
-from app.steps.continuation import continued
-from app.upstream import payload
+from app.steps.continuation import fold_continuation
+from app.upstream import request as upstream_request
 
 from tests.steps.conversations import conversation, texts
 
@@ -25,7 +25,7 @@ def profile(continuation: str) -> Profile:
 
 
 def body(request: ChatRequest, row: Profile) -> dict[str, Any]:
-    return payload.build(continued(request, row)[0], "m", row)[0]
+    return upstream_request.build(fold_continuation(request, row)[0], "m", row)[0]
 
 
 def golden(name: str) -> dict[str, Any]:
@@ -38,13 +38,15 @@ def golden(name: str) -> dict[str, Any]:
 )
 def test_what_qwen_agent_refuses_to_fold_is_folded(name: str, expected: str) -> None:
     """Its own fold, where a thought stands before the text, and in delta streams too."""
-    request, _ = continued(conversation(*golden(name)["messages"]), profile("fold"))
+    request, _ = fold_continuation(conversation(*golden(name)["messages"]), profile("fold"))
     assert texts(request) == [("user", expected)]
     assert not request.continue_last
 
 
 def test_a_thought_that_cannot_be_folded_is_named() -> None:
-    _, warnings = continued(conversation(*golden("03_continue_assistant_reasoning")["messages"]), profile("fold"))
+    _, warnings = fold_continuation(
+        conversation(*golden("03_continue_assistant_reasoning")["messages"]), profile("fold")
+    )
     assert warnings == ("messages[1]: its reasoning was not sent, this model cannot continue it",)
 
 
@@ -89,7 +91,7 @@ def test_every_known_server_has_its_way(kind: str, continuation: str) -> None:
 
 def test_a_model_that_cannot_refuses() -> None:
     with pytest.raises(BadRequest) as error:
-        continued(conversation(*ASKED), profile("refuse"))
+        fold_continuation(conversation(*ASKED), profile("refuse"))
     assert (error.value.status, error.value.param) == (400, "messages[1]")
 
 
@@ -100,47 +102,47 @@ WAYS = ["fold", "prefix", "partial", "continue_final_message", "send", "refuse"]
 @pytest.mark.parametrize("wire", [(), ASKED[:1], (ASKED[0], CALL, RESULT), (*ASKED, ASKED[0])])
 def test_a_conversation_that_ends_otherwise_is_left_alone(way: str, wire: tuple[dict[str, Any], ...]) -> None:
     request = conversation(*wire)
-    assert continued(request, profile(way)) == (request, ())
+    assert fold_continuation(request, profile(way)) == (request, ())
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_call_is_not_continued(way: str) -> None:
     request = conversation(ASKED[0], CALL)
-    assert continued(request, profile(way)) == (request, ())
+    assert fold_continuation(request, profile(way)) == (request, ())
 
 
 def test_a_text_behind_a_result_is_not_folded_into_it() -> None:
     request = conversation(ASKED[0], CALL, RESULT, {"role": "assistant", "content": "It"})
-    folded, warnings = continued(request, profile("fold"))
+    folded, warnings = fold_continuation(request, profile("fold"))
     assert folded == request
     assert warnings[0].startswith("messages[3] was sent as it is")
-    marked, _ = continued(request, profile("prefix"))
+    marked, _ = fold_continuation(request, profile("prefix"))
     assert marked.continue_last
 
 
 @pytest.mark.parametrize("way", ["prefix", "continue_final_message"])
 def test_a_thought_alone_is_not_continued(way: str) -> None:
     thought = {"role": "assistant", "content": "", "reasoning_content": "r"}
-    request, _ = continued(conversation(ASKED[0], thought), profile(way))
+    request, _ = fold_continuation(conversation(ASKED[0], thought), profile(way))
     assert not request.continue_last
 
 
 def test_what_the_assistant_said_in_several_messages_is_one() -> None:
     thought = {"role": "assistant", "content": "", "reasoning_content": "r"}
     more = {"role": "assistant", "content": "four"}
-    request, _ = continued(conversation(ASKED[0], thought, ASKED[1], more), profile("prefix"))
+    request, _ = fold_continuation(conversation(ASKED[0], thought, ASKED[1], more), profile("prefix"))
     assert request.messages[-1].parts == (Reasoning("r"), Text("It is\n\nfour"))
 
 
 def test_a_text_is_folded_behind_the_users_image() -> None:
     image = Media("image", ("http://x/y.png",))
     messages = (Message("user", (Text("q"), image)), Message("assistant", (Text("It is"),)))
-    folded, _ = continued(ChatRequest("m", messages, policy=QWEN_AGENT), profile("fold"))
+    folded, _ = fold_continuation(ChatRequest("m", messages, policy=QWEN_AGENT), profile("fold"))
     assert folded.messages == (Message("user", (Text("q"), image, Text("It is"))),)
 
 
 def test_only_an_assistants_message_is_marked() -> None:
     """Reasoning that this server is not sent may have been all there was."""
     request = ChatRequest("m", (Message("user", (Text("q"),)),), continue_last=True)
-    sent = payload.build(request, "m", profile("prefix"))[0]
+    sent = upstream_request.build(request, "m", profile("prefix"))[0]
     assert sent["messages"] == [{"role": "user", "content": "q"}]

@@ -10,9 +10,9 @@ from app.chat.messages import ChatRequest, Media, Message, Part, Role, Text, Too
 from app.formats.base import Options
 from app.formats.qwen import QWEN, QWEN_AGENT
 from app.profiles import KINDS, Profile
-from app.steps.language import language
-from app.steps.media import ImageLimits, apply, basename, wanted
-from app.upstream import payload
+from app.steps.media import ImageLimits, basename, media_requests, rewrite_media
+from app.steps.prompt_language import detect_language
+from app.upstream import request as upstream_request
 
 GOLDENS = Path(__file__).parent.parent / "goldens" / "qwen_agent"
 TEXT = Profile(media=(), file_text=False)
@@ -69,8 +69,8 @@ def flat(content: Any) -> Any:
 
 
 def sent(case: Any, profile: Profile, lang: Any = "en") -> list[Any]:
-    request, _ = apply(asked(*case["messages"]), profile, {}, lang)
-    body, _ = payload.build(request, "m", profile)
+    request, _ = rewrite_media(asked(*case["messages"]), profile, {}, lang)
+    body, _ = upstream_request.build(request, "m", profile)
     return [(one["role"], flat(one["content"])) for one in body["messages"]]
 
 
@@ -83,7 +83,7 @@ def reference(case: Any) -> list[Any]:
 )
 @pytest.mark.parametrize("kind", ["image", "file", "audio", "video"])
 def test_what_is_no_url_of_the_web_is_refused_with_its_place(path: str, kind: str) -> None:
-    violations = QWEN.decode([{"role": "user", "content": [{"text": "x"}, {kind: path}]}], Options()).violations
+    violations = QWEN.parse([{"role": "user", "content": [{"text": "x"}, {kind: path}]}], Options()).violations
     assert [item.path for item in violations] == [f"messages[0].content[1].{kind}"]
 
 
@@ -126,7 +126,7 @@ def test_a_name_is_that_of_qwen_agent(row: Any) -> None:
 
 @pytest.mark.parametrize("row", alike("has_chinese_messages"))
 def test_a_conversation_is_chinese_where_qwen_agent_says_so(row: Any) -> None:
-    assert (language(asked(*row["input"])) == "zh") == row["result"]
+    assert (detect_language(asked(*row["input"])) == "zh") == row["result"]
 
 
 @pytest.mark.parametrize(
@@ -148,32 +148,35 @@ def test_a_name_is_the_last_one_of_the_path(url: str, name: str) -> None:
 @pytest.mark.parametrize("row", alike("format_as_multimodal_message"))
 def test_a_message_is_that_of_qwen_agent(row: Any) -> None:
     request = asked(row["input"], tools=(TOOL,) if row["add_multimodel_upload_info"] else ())
-    result, _ = apply(request, OMNI, {}, "zh" if row["lang"] == "zh" else "en")
+    result, _ = rewrite_media(request, OMNI, {}, "zh" if row["lang"] == "zh" else "en")
     assert result.messages[0].parts == message(row["result"]).parts
 
 
 @pytest.mark.parametrize("row", [row for row in UNITS if why_different(row) == NO_URL])
 def test_what_is_neither_a_url_nor_base64_is_refused(row: Any) -> None:
-    assert QWEN.decode([row["input"]], Options()).violations
+    assert QWEN.parse([row["input"]], Options()).violations
 
 
 def test_a_data_uri_has_no_name_and_nothing_has_none() -> None:
     [nothing] = [row["input"] for row in UNITS if why_different(row).endswith("no crash")]
     assert basename(nothing) == ""
     image = one(Text("look"), Media("image", (PNG,)))
-    assert apply(image, TEXT, {}, "en")[0].messages[0].parts == (Text("(Uploaded ![image](image.png)) "), Text("look"))
+    assert rewrite_media(image, TEXT, {}, "en")[0].messages[0].parts == (
+        Text("(Uploaded ![image](image.png)) "),
+        Text("look"),
+    )
 
 
 def test_a_file_in_a_result_is_named_and_not_dropped_in_silence() -> None:
     request = asked({"role": "function", "name": "f", "content": [{"file": "f.pdf"}, {"image": "i.png"}]})
-    [result] = apply(request, VISION, {}, "en")[0].messages[0].parts
+    [result] = rewrite_media(request, VISION, {}, "en")[0].messages[0].parts
     assert isinstance(result, ToolResult)
     assert result.content == (Text("[file](f.pdf)"), Media("image", ("https://x.com/i.png",)))
 
 
 def test_an_image_in_a_result_is_named_to_a_model_that_takes_none() -> None:
     request = asked({"role": "function", "name": "f", "content": [{"text": "see"}, {"image": "i.png"}]})
-    [result] = apply(request, TEXT, {}, "zh")[0].messages[0].parts
+    [result] = rewrite_media(request, TEXT, {}, "zh")[0].messages[0].parts
     assert isinstance(result, ToolResult) and result.content == (Text("see"), Text("![图片](i.png)"))
 
 
@@ -181,19 +184,23 @@ def test_an_assistants_image_that_is_not_taken_is_told_to_the_caller() -> None:
     request = one(
         Text("see"), Media("image", ("https://h/x.png",), path="messages[1].content[1].image"), role="assistant"
     )
-    result, warnings = apply(request, TEXT, {}, "en")
+    result, warnings = rewrite_media(request, TEXT, {}, "en")
     assert result.messages[0].parts == (Text("see"),)
     assert warnings == ["messages[1].content[1].image was not sent: this model takes no image"]
 
 
 def test_a_description_that_the_caller_wrote_is_not_repeated() -> None:
     request = one(Text("(Uploaded ![image](a.png)) what is it?"), Media("image", ("https://h/a.png",)))
-    assert apply(request, TEXT, {}, "en")[0].messages[0].parts == (Text("(Uploaded ![image](a.png)) what is it?"),)
+    assert rewrite_media(request, TEXT, {}, "en")[0].messages[0].parts == (
+        Text("(Uploaded ![image](a.png)) what is it?"),
+    )
 
 
 def test_a_request_without_media_is_not_touched() -> None:
     request = one(Text("hello"), tools=(TOOL,))
-    assert apply(request, TEXT, {}, "en") == (request, []) and apply(request, TEXT, {}, "en")[0] is request
+    assert (
+        rewrite_media(request, TEXT, {}, "en") == (request, []) and rewrite_media(request, TEXT, {}, "en")[0] is request
+    )
 
 
 def test_data_uris_of_one_type_have_names_of_their_own_that_do_not_depend_on_what_follows() -> None:
@@ -201,7 +208,7 @@ def test_data_uris_of_one_type_have_names_of_their_own_that_do_not_depend_on_wha
     frames = Media("video", ("data:image/jpeg;base64,AA", "data:image/jpeg;base64,AB"), frames=True)
     sound = Media("audio", ("UklGRg==UklGRg==UklGRg==",), format="wav")
     request = one(picture, Media("image", (PNG + "=",)), frames, sound, Media("file", ("data:,x",), name="notes.txt"))
-    [prefix] = apply(request, TEXT, {}, "en")[0].messages[0].parts
+    [prefix] = rewrite_media(request, TEXT, {}, "en")[0].messages[0].parts
     names = "![image](image.png) ![image](image-2.png) ![video](video.jpg) ![video](video-2.jpg) ![audio](audio.wav)"
     assert prefix == Text(f"(Uploaded {names} [file](notes.txt)) ")
 
@@ -209,8 +216,8 @@ def test_data_uris_of_one_type_have_names_of_their_own_that_do_not_depend_on_wha
 def test_where_there_are_tools_a_model_may_be_told_only_what_it_does_not_take() -> None:
     request = one(Media("image", ("https://h/a.png",)), tools=(TOOL,))
     quiet = VISION.model_copy(update={"name_media": "untaken"})
-    assert apply(request, quiet, {}, "en")[0].messages == request.messages
-    assert apply(request, VISION, {}, "en")[0].messages[0].parts[0] == Text("(Uploaded ![image](a.png)) ")
+    assert rewrite_media(request, quiet, {}, "en")[0].messages == request.messages
+    assert rewrite_media(request, VISION, {}, "en")[0].messages[0].parts[0] == Text("(Uploaded ![image](a.png)) ")
 
 
 FILE = FileText((Section("one\n", 1), Section("two", 2)), "page", left_out=3, cut=True)
@@ -219,8 +226,8 @@ FILE = FileText((Section("one\n", 1), Section("two", 2)), "page", left_out=3, cu
 def test_a_files_text_stands_where_the_file_stood_with_its_pages_marked() -> None:
     request = one(Text("Sum"), Media("file", ("https://h/a.pdf",), path="p"), Text("up"))
     profile = Profile(media=())
-    results = {need: FILE for need in wanted(request, profile)}
-    parts = apply(request, profile, results, "en")[0].messages[0].parts
+    results = {need: FILE for need in media_requests(request, profile)}
+    parts = rewrite_media(request, profile, results, "en")[0].messages[0].parts
     text = (
         '\n<file name="a.pdf">\n[Page 1]\none\n[Page 2]\ntwo\n[the text was cut here: it is too long]\n'
         "[3 more pages were left out]\n</file>\n"
@@ -239,8 +246,8 @@ def test_a_files_text_stands_where_the_file_stood_with_its_pages_marked() -> Non
 )
 def test_a_files_parts_are_marked_in_the_callers_language(file: FileText, said: str) -> None:
     request = one(Media("file", ("https://h/a",)))
-    [need] = wanted(request, TEXT.model_copy(update={"file_text": True}))
-    result, _ = apply(request, TEXT.model_copy(update={"file_text": True}), {need: file}, "zh")
+    [need] = media_requests(request, TEXT.model_copy(update={"file_text": True}))
+    result, _ = rewrite_media(request, TEXT.model_copy(update={"file_text": True}), {need: file}, "zh")
     assert result.messages[0].parts[1] == Text(f'\n<file name="a">\n{said}\n</file>\n')
 
 
@@ -269,17 +276,17 @@ WEB = "https://h/a"
     ],
 )
 def test_bytes_are_wanted_only_where_the_model_needs_them(media: Media, profile: Profile, purposes: list[str]) -> None:
-    assert [need.purpose for need in wanted(one(media), profile)] == purposes
+    assert [need.purpose for need in media_requests(one(media), profile)] == purposes
 
 
 def test_what_an_assistant_said_is_not_fetched_to_be_described() -> None:
-    assert wanted(one(Media("file", (WEB,)), role="assistant"), Profile(media=())) == []
+    assert media_requests(one(Media("file", (WEB,)), role="assistant"), Profile(media=())) == []
 
 
 def test_equal_media_are_wanted_once_and_placed_where_they_stood_first() -> None:
     profile = KINDS["ollama"].model_copy(update={"max_media_bytes": 9})
     frames = Media("image", (WEB,), path="messages[1].content[0].image")
-    [need] = wanted(one(Media("image", (WEB,), path="messages[0].content[0].image"), frames), profile)
+    [need] = media_requests(one(Media("image", (WEB,), path="messages[0].content[0].image"), frames), profile)
     assert (need.path, need.limits) == ("messages[0].content[0].image", ImageLimits(max_bytes=9))
 
 
@@ -288,11 +295,11 @@ def test_what_was_gathered_is_what_is_sent() -> None:
     request = one(frames, Media("audio", (WEB,)), Media("file", ("https://h/x.pdf",)))
     profile = Profile(inline_media=("video", "file"), audio="base64")
     urls = iter([Inlined("data:a"), Inlined("data:b"), Inlined("UklG", "wav"), Inlined("data:c")])
-    results = {need: next(urls) for need in wanted(request, profile)}
-    parts = apply(request, profile, results, "en")[0].messages[0].parts
+    results = {need: next(urls) for need in media_requests(request, profile)}
+    parts = rewrite_media(request, profile, results, "en")[0].messages[0].parts
     assert parts == (
         Media("video", ("data:a", "data:b"), frames=True, path="p"),
         Media("audio", ("UklG",), format="wav"),
         Media("file", ("data:c",), name="x.pdf"),
     )
-    assert [need.path for need in wanted(request, profile)] == ["p[0]", "p[1]", "", ""]
+    assert [need.path for need in media_requests(request, profile)] == ["p[0]", "p[1]", "", ""]

@@ -1,15 +1,15 @@
 """Broken arguments are repaired at the end of the reply, and only those."""
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Failed, Fault, TextDelta
+from app.chat.events import Event, Extra, Failed, Fault, TextDelta, ToolCallDelta
 from app.steps.repair import RepairStage
 
-from tests.steps.replies import STOP, joined, run
+from tests.steps.stage_runner import STOP, joined, run
 
 
 def call(*arguments: str, index: int = 0) -> list[list[Event]]:
-    first: list[Event] = [CallDelta(index, arguments[0], f"c{index}", "f")]
-    return [first, *([CallDelta(index, piece)] for piece in arguments[1:])]
+    first: list[Event] = [ToolCallDelta(index, arguments[0], f"c{index}", "f")]
+    return [first, *([ToolCallDelta(index, piece)] for piece in arguments[1:])]
 
 
 @pytest.mark.parametrize(
@@ -36,19 +36,19 @@ def test_what_is_whole_or_hopeless_stays_as_it_is(raw: str) -> None:
 
 def test_a_name_is_told_at_once_and_arguments_at_the_end() -> None:
     stage = RepairStage()
-    assert stage.feed(call('{"a"')[0]) == [CallDelta(0, "", "c0", "f")]
-    assert stage.feed([CallDelta(0, ": 1"), TextDelta("x")]) == [TextDelta("x")]
-    told = [CallDelta(0, '{"a": 1}'), Extra({"repaired": True, "raw_arguments": '{"a": 1'}, 0), STOP]
+    assert stage.feed(call('{"a"')[0]) == [ToolCallDelta(0, "", "c0", "f")]
+    assert stage.feed([ToolCallDelta(0, ": 1"), TextDelta("x")]) == [TextDelta("x")]
+    told = [ToolCallDelta(0, '{"a": 1}'), Extra({"repaired": True, "raw_arguments": '{"a": 1'}, 0), STOP]
     assert stage.feed([STOP]) == told
 
 
 def test_a_reply_that_failed_is_told_as_it_came() -> None:
     failed = Failed(Fault("timeout", "", True))
     found = [event for part in [*call('{"a"'), [failed]] for event in RepairStage().feed(part)]
-    assert joined(found)[:1] == [CallDelta(0, "", "c0", "f")]
+    assert joined(found)[:1] == [ToolCallDelta(0, "", "c0", "f")]
     stage = RepairStage()
     stage.feed(call('{"a"')[0])
-    assert stage.feed([failed]) == [CallDelta(0, '{"a"'), failed]
+    assert stage.feed([failed]) == [ToolCallDelta(0, '{"a"'), failed]
 
 
 def test_calls_keep_their_own_arguments() -> None:

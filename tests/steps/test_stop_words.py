@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
-from app.params import merged
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.params import merge_params
 from app.profiles import KINDS, Profile
-from app.steps.stop_words import MAX_STOP_CHARACTERS, StopStage, stop_violations, stop_words
+from app.steps.stop_words import MAX_STOP_CHARACTERS, StopWordStage, stop_violations, stop_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +42,7 @@ def test_text_is_cut_where_qwen_agent_cuts_it(case: dict[str, Any]) -> None:
     events: list[Event] = []
     for text in case["texts"]:
         events += [TextDelta(text), ReasoningDelta("…")]
-    out = StopStage(case["stop"]).feed([*events[:-1], END])
+    out = StopWordStage(case["stop"]).feed([*events[:-1], END])
     whole = "".join(message["content"][0]["text"] for message in case["result"])
     assert texts(out) == CUT_OTHERWISE.get("+".join(case["texts"]), (whole,))[0]
 
@@ -66,7 +66,7 @@ def test_a_recorded_stream_ends_before_its_stop_word(case: str) -> None:
     golden = json.loads((GOLDENS / f"{case}.json").read_text())
     chunks = golden["upstream"][0]["response"]["chunks"]
     said = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
-    stage = StopStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
+    stage = StopWordStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
     out = [event for text in said if text for event in stage.feed([TextDelta(text)])]
     assert out == [TextDelta("abc" if case == "09_stop_string" else "Tho"), Finish("stop")]
 
@@ -79,12 +79,12 @@ def test_stop_words_of_model_and_caller_are_joined() -> None:
         expected = dict(case["result"])
         if json.dumps(case["new"]) in MERGED_OTHERWISE:
             expected["stop"], _ = MERGED_OTHERWISE[json.dumps(case["new"])]
-        assert merged(case["base"] or {}, case["new"] or {}) == expected
+        assert merge_params(case["base"] or {}, case["new"] or {}) == expected
 
 
 def test_recorded_configurations_are_merged_into_what_was_sent() -> None:
     golden = json.loads((GOLDENS / "09_gen_merge.json").read_text())
-    params = merged(golden["llm_cfg"]["generate_cfg"], golden["extra_generate_cfg"])
+    params = merge_params(golden["llm_cfg"]["generate_cfg"], golden["extra_generate_cfg"])
     body = golden["upstream"][0]["request"]["body"]
     assert {key: params[key] for key in ("stop", "seed", "temperature")} == {
         key: body[key] for key in ("stop", "seed", "temperature")
@@ -92,79 +92,80 @@ def test_recorded_configurations_are_merged_into_what_was_sent() -> None:
 
 
 def test_after_a_cut_nothing_follows() -> None:
-    stage = StopStage(["STOP"])
-    assert stage.feed([TextDelta("a STOP b"), CallDelta(0, "{}", "id", "f")]) == [TextDelta("a "), Finish("stop")]
+    stage = StopWordStage(["STOP"])
+    assert stage.feed([TextDelta("a STOP b"), ToolCallDelta(0, "{}", "id", "f")]) == [TextDelta("a "), Finish("stop")]
     assert stage.feed([TextDelta("c"), END]) == []
 
 
 def test_the_usage_of_a_reply_that_came_whole_is_kept() -> None:
-    assert StopStage(["STOP"]).feed([TextDelta("aSTOP"), END])[-1] == END
+    assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), END])[-1] == END
 
 
 def test_a_failure_behind_the_cut_is_no_failure() -> None:
     failed = Failed(Fault("upstream_incomplete", "cut", True))
-    assert StopStage(["STOP"]).feed([TextDelta("aSTOP"), failed]) == [TextDelta("a"), Finish("stop")]
+    assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), failed]) == [TextDelta("a"), Finish("stop")]
 
 
 def test_a_beginning_is_held_until_it_is_none() -> None:
-    stage = StopStage(["STOP"])
+    stage = StopWordStage(["STOP"])
     assert stage.feed([TextDelta("an ST")]) == [TextDelta("an ")]
     assert stage.feed([TextDelta("ST")]) == [TextDelta("ST")]
     assert stage.feed([TextDelta("O")]) == []
     assert stage.feed([TextDelta("N")]) == [TextDelta("STON")]
 
 
-@pytest.mark.parametrize("event", [ReasoningDelta("r"), CallDelta(0, "{}", "id", "f"), TextDelta("no", True), END])
+@pytest.mark.parametrize("event", [ReasoningDelta("r"), ToolCallDelta(0, "{}", "id", "f"), TextDelta("no", True), END])
 def test_a_word_does_not_reach_over_anything_but_text(event: Event) -> None:
-    stage = StopStage(["STOP"])
+    stage = StopWordStage(["STOP"])
     assert stage.feed([TextDelta("ST"), event, TextDelta("OP")])[:2] == [TextDelta("ST"), event]
 
 
 def test_opaque_fields_do_not_break_a_word() -> None:
-    stage = StopStage(["STOP"])
+    stage = StopWordStage(["STOP"])
     extra = Extra({"a": 1})
     assert stage.feed([TextDelta("xST"), extra, TextDelta("OP")]) == [TextDelta("x"), extra, Finish("stop")]
 
 
 def test_thoughts_calls_and_refusals_may_have_the_word() -> None:
-    events: list[Event] = [ReasoningDelta("STOP"), CallDelta(0, '"STOP"', "id", "f"), TextDelta("STOP", True), END]
-    assert StopStage(["STOP"]).feed(events) == events
+    events: list[Event] = [ReasoningDelta("STOP"), ToolCallDelta(0, '"STOP"', "id", "f"), TextDelta("STOP", True), END]
+    assert StopWordStage(["STOP"]).feed(events) == events
 
 
 def test_a_word_that_waited_for_a_longer_one_cuts_when_the_text_ends() -> None:
-    stage = StopStage(["abcd", "bc"])
+    stage = StopWordStage(["abcd", "bc"])
     assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
-    assert stage.feed([CallDelta(0, "{}", "id", "f"), END]) == [TextDelta("a"), END]
+    assert stage.feed([ToolCallDelta(0, "{}", "id", "f"), END]) == [TextDelta("a"), END]
 
 
 def test_a_word_that_begins_a_longer_one_cuts_at_once() -> None:
-    assert StopStage(["ab", "abc"]).feed([TextDelta("xab")]) == [TextDelta("x"), Finish("stop")]
+    assert StopWordStage(["ab", "abc"]).feed([TextDelta("xab")]) == [TextDelta("x"), Finish("stop")]
 
 
 def test_what_is_held_at_the_end_comes_out() -> None:
-    stage = StopStage(["abcd", "bc"])
+    stage = StopWordStage(["abcd", "bc"])
     stage.feed([TextDelta("xab")])
     assert stage.feed([END]) == [TextDelta("ab"), END]
-    stage = StopStage(["abcd", "bc"])
+    stage = StopWordStage(["abcd", "bc"])
     assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
     assert stage.feed([END]) == [TextDelta("a"), END]
 
 
 def test_a_text_without_any_beginning_passes_as_it_is() -> None:
     event = TextDelta("plain")
-    assert StopStage(["STOP"]).feed([event])[0] is event
+    assert StopWordStage(["STOP"]).feed([event])[0] is event
 
 
 _TEXTS = st.text("abc✿", max_size=6).filter(bool)
 _EVENTS = st.lists(
-    st.one_of(_TEXTS.map(TextDelta), st.just(ReasoningDelta("r")), st.just(CallDelta(0, "{}", "id", "f"))), max_size=8
+    st.one_of(_TEXTS.map(TextDelta), st.just(ReasoningDelta("r")), st.just(ToolCallDelta(0, "{}", "id", "f"))),
+    max_size=8,
 )
 
 
 @settings(max_examples=400, deadline=None)
 @given(_EVENTS, st.lists(_TEXTS, min_size=1, max_size=3), st.data())
 def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], data: st.DataObject) -> None:
-    expected = StopStage(words).feed([*events, END])
+    expected = StopWordStage(words).feed([*events, END])
     pieces: list[Event] = []
     for event in events:
         if isinstance(event, TextDelta):
@@ -172,7 +173,7 @@ def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], dat
             pieces += [TextDelta(text) for text in (event.text[:place], *event.text[place:])]
         else:
             pieces.append(event)
-    stage = StopStage(words)
+    stage = StopWordStage(words)
     out: list[Event] = []
     for event in [*pieces, END]:
         if isinstance(event, TextDelta) and not event.text:
@@ -184,7 +185,7 @@ def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], dat
 @settings(max_examples=400, deadline=None)
 @given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_exactly_what_stands_before_the_first_word_is_said(text: str, words: list[str]) -> None:
-    stage = StopStage(words)
+    stage = StopWordStage(words)
     out = [event for letter in text for event in stage.feed([TextDelta(letter)])]
     out += stage.feed([END])
     first = min((text.find(word) for word in words if word in text), default=len(text))
@@ -221,13 +222,13 @@ def test_many_words_at_any_cut_do_what_a_simple_search_does(
             run = run[size:]
         events.append(ReasoningDelta("r"))
     events.append(END)
-    stage = StopStage(words)
+    stage = StopWordStage(words)
     out = [said for event in events for said in stage.feed([event])]
     assert whole(out) == reference(events, words)
 
 
 def seconds(words: list[str], pieces: list[str]) -> float:
-    stage = StopStage(words)
+    stage = StopWordStage(words)
     begin = time.process_time()
     for piece in pieces:
         stage.feed([TextDelta(piece)])

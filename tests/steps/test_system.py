@@ -6,10 +6,10 @@ import pytest
 from app.chat.attachments import FileText, Section
 from app.chat.messages import ChatRequest, Media, Message, Text, Tool
 from app.profiles import KINDS, Profile
-from app.steps import prepare, wanted
-from app.steps.language import language
-from app.steps.system import with_default_system, with_placed_system
-from app.tokens import Counters
+from app.steps.pipeline import media_requests, prepare_request
+from app.steps.prompt_language import detect_language
+from app.steps.system import add_default_system, place_system
+from app.token_counting import TokenCounters
 
 from tests.steps.conversations import conversation, texts
 
@@ -33,18 +33,18 @@ def said(*turns: tuple[str, str]) -> ChatRequest:
     ],
 )
 def test_a_chinese_character_of_system_or_user_makes_it_chinese(turns: list[tuple[str, str]], expected: str) -> None:
-    assert language(said(*turns)) == expected
+    assert detect_language(said(*turns)) == expected
 
 
 @pytest.mark.parametrize(("given", "text"), [("en", "你好"), ("zh", "hello")])
 def test_the_callers_word_on_the_language_wins(given: str, text: str) -> None:
-    assert language(conversation({"role": "user", "content": text}, params={"lang": given})) == given
+    assert detect_language(conversation({"role": "user", "content": text}, params={"lang": given})) == given
 
 
 @pytest.mark.parametrize(("url", "expected"), [("http://x/报告.pdf", "zh"), ("data:text/plain,报告", "en")])
 def test_names_of_files_count_and_their_content_does_not(url: str, expected: str) -> None:
     request = ChatRequest("m", (Message("user", (Media("file", (url,)),)),))
-    assert language(request) == expected
+    assert detect_language(request) == expected
 
 
 @pytest.mark.parametrize("prompt", ["nous", "qwen"])
@@ -52,9 +52,9 @@ def test_the_text_of_a_file_does_not_change_the_language(prompt: Any) -> None:
     reader = Profile(native_tools=False, fncall_prompt_type=prompt, media=())
     file = Media("file", ("data:text/plain,x",))
     request = ChatRequest("m", (Message("user", (Text("hello"), file)),), (Tool("f", {"name": "f"}),))
-    [want] = wanted(request, reader)
+    [want] = media_requests(request, reader)
     read = FileText((Section("报告"),))
-    seen, _ = prepare(request, reader, Counters(()).of(None), {want: read})
+    seen, _ = prepare_request(request, reader, TokenCounters(()).get(None), {want: read})
     assert seen.params["lang"] == "en"
     assert "报告" in texts(seen)[-1][1]
     assert texts(seen)[0][1].startswith("# Tools")
@@ -64,20 +64,20 @@ BOTH = Profile(default_system={"en": "Help.", "zh": "帮忙。"})
 
 
 def test_the_default_system_message_is_the_models_in_the_conversations_language() -> None:
-    assert texts(with_default_system(said(("user", "q")), BOTH, "en")) == [("system", "Help."), ("user", "q")]
-    assert texts(with_default_system(said(("user", "q")), BOTH, "zh")) == [("system", "帮忙。"), ("user", "q")]
+    assert texts(add_default_system(said(("user", "q")), BOTH, "en")) == [("system", "Help."), ("user", "q")]
+    assert texts(add_default_system(said(("user", "q")), BOTH, "zh")) == [("system", "帮忙。"), ("user", "q")]
 
 
 def test_one_language_serves_for_both() -> None:
     one = Profile(default_system={"en": "Help."})
-    assert texts(with_default_system(said(("user", "q")), one, "zh"))[0] == ("system", "Help.")
+    assert texts(add_default_system(said(("user", "q")), one, "zh"))[0] == ("system", "Help.")
 
 
 @pytest.mark.parametrize("profile", [BOTH, Profile()])
 def test_a_conversation_with_a_system_message_needs_no_default(profile: Profile) -> None:
     request = said(("user", "a"), ("system", "s"), ("user", "q"))
-    assert with_default_system(request, profile, "en") is request
-    assert with_default_system(said(("user", "q")), Profile(), "en") == said(("user", "q"))
+    assert add_default_system(request, profile, "en") is request
+    assert add_default_system(said(("user", "q")), Profile(), "en") == said(("user", "q"))
 
 
 MIXED = (("user", "a"), ("system", "s"), ("assistant", "b"), ("system", "t"), ("user", "c"))
@@ -95,23 +95,23 @@ MIXED = (("user", "a"), ("system", "s"), ("assistant", "b"), ("system", "t"), ("
 def test_system_messages_stand_where_the_model_takes_them(place: str, expected: list[tuple[str, str]]) -> None:
     profile = Profile.model_validate({"system": place})
     request = said(*MIXED)
-    assert texts(with_placed_system(request, profile)) == expected
+    assert texts(place_system(request, profile)) == expected
     assert request == said(*MIXED)
 
 
 def test_the_first_user_hears_it_wherever_that_one_stands() -> None:
     request = said(("system", "s"), ("assistant", "a"), ("user", "q"))
-    assert texts(with_placed_system(request, Profile(system="none"))) == [("assistant", "a"), ("user", "s\n\nq")]
+    assert texts(place_system(request, Profile(system="none"))) == [("assistant", "a"), ("user", "s\n\nq")]
 
 
 def test_without_a_user_the_system_message_is_said_by_one() -> None:
-    assert texts(with_placed_system(said(("system", "s")), Profile(system="none"))) == [("user", "s")]
+    assert texts(place_system(said(("system", "s")), Profile(system="none"))) == [("user", "s")]
 
 
 def test_media_of_the_first_user_stay_behind_the_system_text() -> None:
     image = Media("image", ("http://x/y.png",))
     request = ChatRequest("m", (Message("system", (Text("s"),)), Message("user", (image, Text("q")))))
-    assert with_placed_system(request, Profile(system="none")).messages[0].parts == (Text("s"), image, Text("q"))
+    assert place_system(request, Profile(system="none")).messages[0].parts == (Text("s"), image, Text("q"))
 
 
 @pytest.mark.parametrize("kind", ["mistral", "minimax", "vllm", "sglang", "llamacpp"])

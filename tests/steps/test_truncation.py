@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.chat.counter import Counter
 from app.chat.messages import (
     ChatRequest,
     Media,
@@ -18,17 +17,18 @@ from app.chat.messages import (
     ToolCall,
     ToolResult,
 )
+from app.chat.token_counter import TokenCounter
 from app.errors import ContextTooLong
 from app.profiles import Profile
-from app.steps import prepare
-from app.steps.truncation import input_limit, truncate
-from app.steps.truncation.measure import Measure
-from app.tokens import Estimate
+from app.steps.pipeline import prepare_request
+from app.steps.truncation.measure import TokenMeasure
+from app.steps.truncation.truncate import input_limit, truncate
+from app.token_counting import EstimatingCounter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.steps.conversations import conversation, conversations, texts
-from tests.steps.words import Words
+from tests.steps.word_counter import Words
 
 RECORDED = Path(__file__).parents[1] / "goldens" / "qwen_agent" / "unit_truncation.json"
 CASES: list[dict[str, Any]] = json.loads(RECORDED.read_text())
@@ -180,11 +180,11 @@ def test_tools_that_are_not_explained_to_the_model_do_not_count(choice: str, fit
     request = conversation({"role": "user", "content": "q " * 30}, tools=tools, params=params)
     profile = Profile(native_tools=False)
     if fits:
-        seen, warnings = prepare(request, profile, Words(), {})
+        seen, warnings = prepare_request(request, profile, Words(), {})
         assert (texts(seen), warnings) == (texts(request), [])
     else:
         with pytest.raises(ContextTooLong):
-            prepare(request, profile, Words(), {})
+            prepare_request(request, profile, Words(), {})
 
 
 def test_the_image_of_the_last_question_is_kept_or_the_request_refused() -> None:
@@ -251,7 +251,7 @@ def test_what_cannot_be_too_long_is_not_counted() -> None:
     ],
 )
 def test_everything_that_is_sent_counts(part: Part, tokens: int) -> None:
-    assert Measure(Words(), MEDIA).part(part) == tokens
+    assert TokenMeasure(Words(), MEDIA).count_part(part) == tokens
 
 
 def test_a_turn_that_is_just_what_is_too_much_goes_whole() -> None:
@@ -327,9 +327,9 @@ def test_the_callers_limit_wins_and_none_above_zero_means_no_limit(
     assert input_limit({"max_input_tokens": given}, Profile(max_input_tokens=own)) == limit
 
 
-def size(request: ChatRequest, counter: Counter) -> int:
-    measure = Measure(counter, MEDIA)
-    return sum(map(measure.message, request.messages)) + sum(map(measure.tool, request.tools))
+def size(request: ChatRequest, counter: TokenCounter) -> int:
+    measure = TokenMeasure(counter, MEDIA)
+    return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
 
 
 def ids(request: ChatRequest, kind: type[ToolCall] | type[ToolResult]) -> list[str | None]:
@@ -337,8 +337,10 @@ def ids(request: ChatRequest, kind: type[ToolCall] | type[ToolResult]) -> list[s
 
 
 @settings(max_examples=300, deadline=None)
-@given(conversations(), st.integers(1, 120), st.sampled_from([Words(), Estimate()]))
-def test_any_conversation_is_cut_to_the_limit_or_refused(request: ChatRequest, limit: int, counter: Counter) -> None:
+@given(conversations(), st.integers(1, 120), st.sampled_from([Words(), EstimatingCounter()]))
+def test_any_conversation_is_cut_to_the_limit_or_refused(
+    request: ChatRequest, limit: int, counter: TokenCounter
+) -> None:
     try:
         cut, warnings = truncate(request, limit, counter, MEDIA)
     except ContextTooLong:
@@ -378,6 +380,6 @@ def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatReq
         assert listed == f"{named} {done}"
 
 
-@given(conversations(), st.sampled_from([Words(), Estimate()]))
-def test_the_limit_from_above_is_one(request: ChatRequest, counter: Counter) -> None:
-    assert size(request, counter) <= Measure(counter, MEDIA).at_most(request)
+@given(conversations(), st.sampled_from([Words(), EstimatingCounter()]))
+def test_the_limit_from_above_is_one(request: ChatRequest, counter: TokenCounter) -> None:
+    assert size(request, counter) <= TokenMeasure(counter, MEDIA).upper_bound(request)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.replay import Recorded
+from tests.frame_reader import Json, Told
+from tests.reply_pipeline import Recorded
 from tests.streams.reader import Expected
 from tests.streams.recordings import status_of
-from tests.told import Json, Told
 
 
 def recorded(path: Path, parts: list[bytes]) -> Recorded:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.compare import Json, body_chunks, load_cases
+from tests.conformance.cases import Json, body_chunks, load_cases
 from tests.streams.reader import Expected, read, read_body
 from tests.streams.recordings import RECORDINGS, needs_recordings
 

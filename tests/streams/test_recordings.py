@@ -10,13 +10,13 @@ import pytest
 from app.settings import Settings
 
 from tests.cuts import finely, random_cuts, whole
-from tests.replay import replay, told
-from tests.scripted import Reply
-from tests.serving import ByModel, ask, serving
+from tests.frame_reader import Told
+from tests.reply_pipeline import replay, told
+from tests.scripted_server import Reply
 from tests.streams.agreement import content_type, disagreements, recorded
 from tests.streams.reader import Expected, read, read_body
 from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
-from tests.told import Told
+from tests.uvicorn_gateway import ByModel, ask, serving
 
 OVER_SOCKETS = 200
 

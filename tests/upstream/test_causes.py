@@ -8,7 +8,7 @@ import httpx
 import pytest
 from app.chat.events import Fault
 from app.upstream import causes
-from app.upstream.connection import ClosedEarly, TlsAnswered
+from app.upstream.http.connection import ClosedEarly, TlsAnswered
 
 
 def refused_certificate(code: int) -> ssl.SSLCertVerificationError:
@@ -54,7 +54,7 @@ def tls(reason: str) -> ssl.SSLError:
 def test_each_failure_to_connect_has_its_word(error: Exception, word: str) -> None:
     outer = httpx.ConnectError("no")
     outer.__cause__ = error
-    assert causes.connecting(outer, tls=True).word == word
+    assert causes.connect_cause(outer, tls=True).word == word
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_each_failure_to_connect_has_its_word(error: Exception, word: str) -> No
     ],
 )
 def test_each_broken_exchange_has_its_word(error: Exception, answered: bool, word: str) -> None:
-    assert causes.breaking(error, answered=answered).word == word
+    assert causes.exchange_cause(error, answered=answered).word == word
 
 
 def test_a_reset_is_a_reset() -> None:
     outer = httpx.ReadError("no")
     outer.__cause__ = ConnectionResetError(errno.ECONNRESET, "reset")
-    assert causes.breaking(outer, answered=True).word == "connection_reset"
+    assert causes.exchange_cause(outer, answered=True).word == "connection_reset"
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_reset_is_a_reset() -> None:
 )
 def test_the_servers_own_words_are_not_the_causes(status: int, words: str) -> None:
     fault = Fault("server_error", "a prompt, quoted", True, status, cause="error_status")
-    assert causes.in_words(fault).startswith(words)
+    assert causes.describe_fault(fault).startswith(words)

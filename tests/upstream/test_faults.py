@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from app.chat.events import Fault
 from app.upstream import faults
-from app.upstream.kinds import TRANSIENT
-from app.upstream.nesting import MAX_NESTING, too_deep
+from app.upstream.fault_kinds import TRANSIENT
+from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
-from tests.linear import linear
+from tests.linear_time import linear
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 SAID = "the adapter is broken"
@@ -225,13 +225,13 @@ def test_a_web_pages_words_do_not_decide() -> None:
 
 
 def test_a_reply_of_200_that_is_a_web_page_asks_for_the_address() -> None:
-    found = faults.protocol(b"<html><title>Hello</title>")
+    found = faults.protocol_fault(b"<html><title>Hello</title>")
     assert (found.code, found.status) == ("upstream_protocol", 200)
     assert found.message == "the model server sent a web page (Hello); is its base_url right?"
 
 
 def test_garbage_in_a_reply_is_not_shown() -> None:
-    assert "xyz" not in faults.protocol(b"xyz").message
+    assert "xyz" not in faults.protocol_fault(b"xyz").message
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_of_a_very_long_message_the_beginning_and_the_end_decide(text: str, kind
     "work",
     [
         lambda n: fault(b"<html>" + b"<title" * n),
-        lambda n: too_deep(b"[]" * 300 + b'"' + b'\\"' * n),
+        lambda n: is_too_deep(b"[]" * 300 + b'"' + b'\\"' * n),
     ],
     ids=["titles", "quotes"],
 )
@@ -309,7 +309,7 @@ def test_retry_after_is_read_as_milliseconds_seconds_or_a_date(headers: dict[str
     ],
 )
 def test_nesting_counts_what_is_open_outside_of_strings(text: str, deep: bool) -> None:
-    assert too_deep(text.encode()) is deep
+    assert is_too_deep(text.encode()) is deep
 
 
 def test_an_error_that_is_nested_too_deeply_is_taken_for_text() -> None:

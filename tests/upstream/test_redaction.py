@@ -36,7 +36,7 @@ KNOWN = Redactor(
 )
 def test_a_secret_is_replaced_however_it_is_quoted(form: str, secret: str) -> None:
     assert secret in form
-    shown = KNOWN.fault(from_body(f"no such key {form} here".encode(), 401)).message
+    shown = KNOWN.redact_fault(from_body(f"no such key {form} here".encode(), 401)).message
     assert ("[redacted]" in shown, secret in shown) == (True, False)
     assert shown.startswith("no such key ")
 
@@ -44,11 +44,11 @@ def test_a_secret_is_replaced_however_it_is_quoted(form: str, secret: str) -> No
 def test_a_secret_that_is_cut_off_with_the_text_leaves_nothing() -> None:
     for before in range(MAX_MESSAGE - len(KEY) - 3, MAX_MESSAGE):
         fault = from_body(b"." * before + KEY.encode() + b" and more" * 900, 400)
-        assert KEY[:6] not in KNOWN.fault(fault).message
+        assert KEY[:6] not in KNOWN.redact_fault(fault).message
 
 
 def test_a_word_that_happens_to_be_a_key_is_replaced_only_where_it_stands_alone() -> None:
-    assert KNOWN.text("nonexistent x is none") == "nonexistent x is [redacted]"
+    assert KNOWN.redact_text("nonexistent x is none") == "nonexistent x is [redacted]"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_word_that_happens_to_be_a_key_is_replaced_only_where_it_stands_alone(
     ],
 )
 def test_file_paths_and_inside_addresses_are_replaced(text: str, shown: str) -> None:
-    assert KNOWN.text(text) == shown
+    assert KNOWN.redact_text(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_file_paths_and_inside_addresses_are_replaced(text: str, shown: str) -> 
     ],
 )
 def test_what_a_caller_needs_stays(text: str) -> None:
-    assert KNOWN.text(text) == text
+    assert KNOWN.redact_text(text) == text
 
 
 def test_what_the_server_added_is_searched_too() -> None:
     fault = Fault("tool_use_failed", "no", True, 400, None, {"failed_generation": [f"<{KEY}>"]})
-    assert KNOWN.fault(fault).detail == {"failed_generation": ["<[redacted]>"]}
+    assert KNOWN.redact_fault(fault).detail == {"failed_generation": ["<[redacted]>"]}
 
 
 @pytest.mark.parametrize("unit", ["a.", "/a", "-", "1.", "://", "[", "a-", "~/", "key=", f"{KEY[:7]}", "basic "])
 def test_no_text_takes_long(unit: str) -> None:
     many = Redactor((f"key-{at}-{'x' * 30}" for at in range(150)), (f"http://h{at}.example/v1" for at in range(50)))
     began = time.process_time()
-    many.text((unit * 2000)[:2000])
+    many.redact_text((unit * 2000)[:2000])
     assert time.process_time() - began < 0.2

@@ -1,27 +1,27 @@
 """Stores, chosen by URL. None knows what it keeps."""
 
-from app.cache.addresses import InMemory, Nowhere, RedisAt, SqliteFile, parse_address
-from app.cache.stores.base import Held, Limits, Stats, Store, Stored, StoreError
+from app.cache.stores.base import EntryTotals, Store, StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 
-__all__ = ["Held", "Limits", "Stats", "Store", "StoreError", "Stored", "open_store"]
+__all__ = ["EntryTotals", "StoreLimits", "StoreStats", "Store", "StoreError", "StoredValue", "open_store"]
 
 
-def open_store(url: str | None, limits: Limits | None = None) -> Store:
+def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
     """Without a URL, in memory. Neither disk nor network is touched yet. Raises ValueError in words for people."""
-    match parse_address(url or "memory:"):
-        case Nowhere():
+    match parse_cache_url(url or "memory:"):
+        case NullUrl():
             from app.cache.stores.null import NullStore
 
             return NullStore()
-        case InMemory():
+        case MemoryUrl():
             from app.cache.stores.memory import MemoryStore
 
             return MemoryStore(limits)
-        case SqliteFile(path):
+        case SqliteUrl(path):
             from app.cache.stores.sqlite import SqliteStore
 
             return SqliteStore(path, limits)
-        case RedisAt() as address:
+        case RedisUrl() as address:
             from app.cache.stores.redis import RedisStore
 
             return RedisStore(address, limits)

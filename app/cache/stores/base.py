@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
-class Stored(NamedTuple):
+class StoredValue(NamedTuple):
     value: bytes
     stored_at: float
     """Unix seconds."""
 
 
-class Held(NamedTuple):
+class EntryTotals(NamedTuple):
     entries: int
     bytes: int
     """Of the values alone."""
 
 
-class Stats(NamedTuple):
+class StoreStats(NamedTuple):
     entries: int
     bytes: int
-    by_model: dict[str, Held]
+    by_model: dict[str, EntryTotals]
 
 
 class StoreError(Exception):
@@ -29,7 +29,7 @@ class StoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StoreLimits:
     max_bytes: int = 1024 * 1024 * 1024
     max_entries: int = 1_000_000
     """Of a store in memory."""
@@ -39,7 +39,7 @@ class Limits:
 
 
 class Store(Protocol):
-    async def get(self, key: str) -> Stored | None:
+    async def get(self, key: str) -> StoredValue | None:
         """Never raises for trouble of the store: that is a miss and a log line."""
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
@@ -51,13 +51,13 @@ class Store(Protocol):
     async def purge(self, model: str | None = None) -> int:
         """Deletes everything, or everything of a model; how many entries went. Raises StoreError."""
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> StoreStats:
         """Of what has not expired. Raises StoreError."""
 
     async def aclose(self) -> None:
         """May be called twice. A closed store misses everything and keeps nothing."""
 
 
-def summed(by_model: dict[str, Held]) -> Stats:
+def sum_stats(by_model: dict[str, EntryTotals]) -> StoreStats:
     rows = by_model.values()
-    return Stats(sum(row.entries for row in rows), sum(row.bytes for row in rows), dict(sorted(by_model.items())))
+    return StoreStats(sum(row.entries for row in rows), sum(row.bytes for row in rows), dict(sorted(by_model.items())))

@@ -3,13 +3,13 @@
 from collections import OrderedDict
 from typing import NamedTuple
 
-from app.cache.stores.base import Held, Limits, Stats, Stored, summed
+from app.cache.stores.base import EntryTotals, StoredValue, StoreLimits, StoreStats, sum_stats
 
 _OVERHEAD_BYTES = 512
 """About what an entry takes beside its value."""
 
 
-class _Row(NamedTuple):
+class _MemoryRow(NamedTuple):
     value: bytes
     model: str
     stored_at: float
@@ -17,14 +17,14 @@ class _Row(NamedTuple):
 
 
 class MemoryStore:
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
-        self._rows: OrderedDict[str, _Row] = OrderedDict()
+    def __init__(self, limits: StoreLimits | None = None) -> None:
+        self._limits = limits or StoreLimits()
+        self._rows: OrderedDict[str, _MemoryRow] = OrderedDict()
         """Longest unused first."""
         self._bytes = 0
         self._closed = False
 
-    async def get(self, key: str) -> Stored | None:
+    async def get(self, key: str) -> StoredValue | None:
         row = self._rows.get(key)
         if row is None:
             return None
@@ -32,14 +32,14 @@ class MemoryStore:
             self._drop(key)
             return None
         self._rows.move_to_end(key)
-        return Stored(row.value, row.stored_at)
+        return StoredValue(row.value, row.stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         self._drop(key)
         limits, now = self._limits, self._limits.clock()
         if self._closed or len(value) > limits.max_entry_bytes or _weight(value) > limits.max_bytes:
             return
-        self._rows[key] = _Row(value, model, now, now + ttl_seconds)
+        self._rows[key] = _MemoryRow(value, model, now, now + ttl_seconds)
         self._bytes += _weight(value)
         while self._bytes > limits.max_bytes or len(self._rows) > limits.max_entries:
             self._drop(next(iter(self._rows)))
@@ -53,13 +53,13 @@ class MemoryStore:
             self._drop(key)
         return len(gone)
 
-    async def stats(self) -> Stats:
-        now, by_model = self._limits.clock(), dict[str, Held]()
+    async def stats(self) -> StoreStats:
+        now, by_model = self._limits.clock(), dict[str, EntryTotals]()
         for row in self._rows.values():
             if row.expires_at > now:
-                held = by_model.get(row.model, Held(0, 0))
-                by_model[row.model] = Held(held.entries + 1, held.bytes + len(row.value))
-        return summed(by_model)
+                held = by_model.get(row.model, EntryTotals(0, 0))
+                by_model[row.model] = EntryTotals(held.entries + 1, held.bytes + len(row.value))
+        return sum_stats(by_model)
 
     async def aclose(self) -> None:
         self._closed = True

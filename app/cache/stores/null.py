@@ -1,10 +1,10 @@
 """A store that keeps nothing."""
 
-from app.cache.stores.base import Stats, Stored
+from app.cache.stores.base import StoredValue, StoreStats
 
 
 class NullStore:
-    async def get(self, key: str) -> Stored | None:
+    async def get(self, key: str) -> StoredValue | None:
         return None
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
@@ -16,8 +16,8 @@ class NullStore:
     async def purge(self, model: str | None = None) -> int:
         return 0
 
-    async def stats(self) -> Stats:
-        return Stats(0, 0, {})
+    async def stats(self) -> StoreStats:
+        return StoreStats(0, 0, {})
 
     async def aclose(self) -> None:
         pass

@@ -9,10 +9,10 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-from app.cache.addresses import RedisAt
-from app.cache.complaints import Complaints
-from app.cache.redis_link import Away, Client, RedisLink
-from app.cache.stores.base import Held, Limits, Stats, Stored, StoreError, summed
+from app.cache.redis.breaker import Client, RedisCircuitBreaker, RedisUnavailable
+from app.cache.stores.base import EntryTotals, StoredValue, StoreError, StoreLimits, StoreStats, sum_stats
+from app.cache.throttled_log import ThrottledLog
+from app.cache.urls import RedisUrl
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ _BATCH_SECONDS = 5.0
 _LOG = logging.getLogger("parley.cache")
 
 
-class _Row(NamedTuple):
+class _RedisRow(NamedTuple):
     key: bytes
     model: str
     bytes: int
@@ -34,22 +34,24 @@ class _Row(NamedTuple):
 class RedisStore:
     """Eviction is the server's (`maxmemory`): of the limits, it keeps `max_entry_bytes`."""
 
-    def __init__(self, link: RedisLink | RedisAt, limits: Limits | None = None) -> None:
+    def __init__(self, link: RedisCircuitBreaker | RedisUrl, limits: StoreLimits | None = None) -> None:
         """The store closes the link."""
-        self._link = RedisLink(link) if isinstance(link, RedisAt) else link
-        self._limits = limits or Limits()
-        self._complaints = Complaints(_LOG)
+        self._breaker = RedisCircuitBreaker(link) if isinstance(link, RedisUrl) else link
+        self._limits = limits or StoreLimits()
+        self._throttled_log = ThrottledLog(_LOG)
 
-    async def get(self, key: str) -> Stored | None:
-        found: bytes | None = await self._tried("a cached reply was not read", lambda redis: redis.get(PREFIX + key))
+    async def get(self, key: str) -> StoredValue | None:
+        found: bytes | None = await self._call_or_log(
+            "a cached reply was not read", lambda redis: redis.get(PREFIX + key)
+        )
         if found is None:
             return None
         try:
             stored_at, name_bytes = _HEAD.unpack_from(found)
         except struct.error as error:
-            self._complaints.say("a cached reply is damaged", error)
+            self._throttled_log.warn("a cached reply is damaged", error)
             return None
-        return Stored(found[_HEAD.size + name_bytes :], stored_at)
+        return StoredValue(found[_HEAD.size + name_bytes :], stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         if len(value) > self._limits.max_entry_bytes:
@@ -57,38 +59,38 @@ class RedisStore:
         name = _name(model)
         entry = b"".join((_HEAD.pack(self._limits.clock(), len(name)), name, value))
         px = max(1, round(ttl_seconds * 1000))
-        await self._tried("a reply was not cached", lambda redis: redis.set(PREFIX + key, entry, px=px))
+        await self._call_or_log("a reply was not cached", lambda redis: redis.set(PREFIX + key, entry, px=px))
 
     async def delete(self, key: str) -> None:
-        await self._tried("a cached reply was not deleted", lambda redis: redis.unlink(PREFIX + key))
+        await self._call_or_log("a cached reply was not deleted", lambda redis: redis.unlink(PREFIX + key))
 
     async def purge(self, model: str | None = None) -> int:
         gone, wanted = 0, None if model is None else _name(model).decode("utf-8", "replace")
         async for rows in self._rows():
             keys = [row.key for row in rows if wanted in (None, row.model)]
-            gone += sum(await self._all([("UNLINK", key) for key in keys]))
+            gone += sum(await self._execute_all([("UNLINK", key) for key in keys]))
         return gone
 
-    async def stats(self) -> Stats:
-        by_model: dict[str, Held] = {}
+    async def stats(self) -> StoreStats:
+        by_model: dict[str, EntryTotals] = {}
         async for rows in self._rows():
             for row in rows:
-                held = by_model.get(row.model, Held(0, 0))
-                by_model[row.model] = Held(held.entries + 1, held.bytes + row.bytes)
-        return summed(by_model)
+                held = by_model.get(row.model, EntryTotals(0, 0))
+                by_model[row.model] = EntryTotals(held.entries + 1, held.bytes + row.bytes)
+        return sum_stats(by_model)
 
     async def aclose(self) -> None:
-        await self._link.aclose()
+        await self._breaker.aclose()
 
-    async def _tried(self, trouble: str, op: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def _call_or_log(self, trouble: str, op: Callable[[Client], Awaitable[Any]]) -> Any:
         """None for trouble."""
         try:
-            return await self._link.call(op)
-        except Away as error:
-            self._complaints.say(trouble, error)
+            return await self._breaker.call(op)
+        except RedisUnavailable as error:
+            self._throttled_log.warn(trouble, error)
             return None
 
-    async def _rows(self) -> AsyncIterator[list[_Row]]:
+    async def _rows(self) -> AsyncIterator[list[_RedisRow]]:
         """In batches; what comes and goes meanwhile may be missed or met twice."""
         keys: AsyncIterator[bytes] | None = None
 
@@ -97,13 +99,13 @@ class RedisStore:
             keys = keys or redis.scan_iter(match=PREFIX + "*", count=_BATCH)
             return await _first(keys, _BATCH)
 
-        while batch := await self._patiently(some):
-            heads = await self._all([("GETRANGE", key, 0, _HEAD.size + _MAX_NAME_BYTES - 1) for key in batch])
-            sizes = await self._all([("STRLEN", key) for key in batch])
+        while batch := await self._call_slow(some):
+            heads = await self._execute_all([("GETRANGE", key, 0, _HEAD.size + _MAX_NAME_BYTES - 1) for key in batch])
+            sizes = await self._execute_all([("STRLEN", key) for key in batch])
             # Of one that is gone already, both are empty.
             yield [_row(*found) for found in zip(batch, heads, sizes, strict=True) if len(found[1]) >= _HEAD.size]
 
-    async def _all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+    async def _execute_all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """What each of the commands answers, of one round trip."""
 
         async def op(redis: Client) -> list[Any]:
@@ -113,12 +115,12 @@ class RedisStore:
                 answers: list[Any] = await pipe.execute()
                 return answers
 
-        return await self._patiently(op) if commands else []
+        return await self._call_slow(op) if commands else []
 
-    async def _patiently(self, op: Callable[[Client], Awaitable[T]]) -> T:
+    async def _call_slow(self, op: Callable[[Client], Awaitable[T]]) -> T:
         try:
-            return await self._link.call(op, timeout=_BATCH_SECONDS)
-        except Away as error:
+            return await self._breaker.call(op, timeout=_BATCH_SECONDS)
+        except RedisUnavailable as error:
             raise StoreError(f"redis: {error}") from error
 
 
@@ -126,10 +128,10 @@ def _name(model: str) -> bytes:
     return model.encode("utf-8", "replace")[:_MAX_NAME_BYTES]
 
 
-def _row(key: bytes, head: bytes, size: int) -> _Row:
+def _row(key: bytes, head: bytes, size: int) -> _RedisRow:
     _, name_bytes = _HEAD.unpack_from(head)
     name = head[_HEAD.size : _HEAD.size + name_bytes].decode("utf-8", "replace")
-    return _Row(key, name, max(0, size - _HEAD.size - name_bytes))
+    return _RedisRow(key, name, max(0, size - _HEAD.size - name_bytes))
 
 
 async def _first(keys: AsyncIterator[bytes], count: int) -> list[bytes]:

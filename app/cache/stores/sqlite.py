@@ -12,11 +12,11 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from app.cache.complaints import Complaints
-from app.cache.stores import table
-from app.cache.stores.base import Limits, Stats, Stored, StoreError
-from app.cache.stores.database import Database
-from app.cache.stores.worker import Worker
+from app.cache.stores import sqlite_schema
+from app.cache.stores.base import StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.sqlite_file import SqliteDatabase
+from app.cache.stores.worker import SqliteWorker
+from app.cache.throttled_log import ThrottledLog
 
 T = TypeVar("T")
 _Op: TypeAlias = Callable[[sqlite3.Connection], Any]
@@ -32,27 +32,27 @@ _LOG = logging.getLogger("parley.cache")
 
 
 class SqliteStore:
-    def __init__(self, path: str, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
-        reading, writing = Database(path), Database(path)
-        self._reader: Worker[_Op] = Worker("cache-reader", functools.partial(_run, reading), reading.close)
-        self._writer: Worker[_Op] = Worker("cache-writer", self._transaction(writing), writing.close)
+    def __init__(self, path: str, limits: StoreLimits | None = None) -> None:
+        self._limits = limits or StoreLimits()
+        reading, writing = SqliteDatabase(path), SqliteDatabase(path)
+        self._reader: SqliteWorker[_Op] = SqliteWorker("cache-reader", functools.partial(_run, reading), reading.close)
+        self._writer: SqliteWorker[_Op] = SqliteWorker("cache-writer", self._transaction(writing), writing.close)
         self._waiting_bytes = 0
         self._touched: dict[int, float] = {}
         self._touching: asyncio.TimerHandle | None = None
         self._closed = False
-        self._complaints = Complaints(_LOG)
+        self._throttled_log = ThrottledLog(_LOG)
 
-    async def get(self, key: str) -> Stored | None:
+    async def get(self, key: str) -> StoredValue | None:
         if self._closed or self._reader.waiting > _MAX_WAITING:
             return None
         now = self._limits.clock()
-        look_up = functools.partial(table.read, key=_key(key), now=now)
-        found = await self._tried("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
+        look_up = functools.partial(sqlite_schema.read, key=_key(key), now=now)
+        found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
         if found is None:
             return None
         self._note_use(found.id, now)
-        stored: Stored = found.stored
+        stored: StoredValue = found.stored
         return stored
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
@@ -60,34 +60,36 @@ class SqliteStore:
         if self._closed or len(value) > min(limits.max_entry_bytes, limits.max_bytes // 2):
             return
         if self._writer.waiting > _MAX_WAITING or self._waiting_bytes + len(value) > _MAX_WAITING_BYTES:
-            self._complaints.say("a reply was not cached", "too many wait to be written")
+            self._throttled_log.warn("a reply was not cached", "too many wait to be written")
             return
         self._flush_uses()
         now = limits.clock()
-        row = table.Row(_key(key), _name(model), value, now, now + ttl_seconds)
+        row = sqlite_schema.StoredRow(_key(key), _name(model), value, now, now + ttl_seconds)
         self._waiting_bytes += len(value)
         try:
             await self._write(
-                "a reply was not cached", functools.partial(table.write, row=row, max_bytes=limits.max_bytes)
+                "a reply was not cached", functools.partial(sqlite_schema.write, row=row, max_bytes=limits.max_bytes)
             )
         finally:
             self._waiting_bytes -= len(value)
 
     async def delete(self, key: str) -> None:
         if not self._closed:
-            await self._write("a cached reply was not deleted", functools.partial(table.delete, key=_key(key)))
+            await self._write("a cached reply was not deleted", functools.partial(sqlite_schema.delete, key=_key(key)))
 
     async def purge(self, model: str | None = None) -> int:
-        gone, until_id = 0, await self._sure(self._writer, table.last_id)
-        some = functools.partial(table.purge_some, model=None if model is None else _name(model), until_id=until_id)
-        while went := await self._sure(self._writer, some):
+        gone, until_id = 0, await self._run_or_raise(self._writer, sqlite_schema.last_id)
+        some = functools.partial(
+            sqlite_schema.purge_some, model=None if model is None else _name(model), until_id=until_id
+        )
+        while went := await self._run_or_raise(self._writer, some):
             gone += went
-        while await self._sure(self._writer, table.shrink_some):
+        while await self._run_or_raise(self._writer, sqlite_schema.shrink_some):
             pass
         return gone
 
-    async def stats(self) -> Stats:
-        return await self._sure(self._reader, functools.partial(table.count, now=self._limits.clock()))
+    async def stats(self) -> StoreStats:
+        return await self._run_or_raise(self._reader, functools.partial(sqlite_schema.count, now=self._limits.clock()))
 
     async def aclose(self) -> None:
         if self._closed:
@@ -98,23 +100,23 @@ class SqliteStore:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(self._reader.aclose(), self._writer.aclose())
         except TimeoutError:
-            self._complaints.say("the cache did not close", f"not within {_CLOSE_SECONDS} s")
+            self._throttled_log.warn("the cache did not close", f"not within {_CLOSE_SECONDS} s")
 
     async def _write(self, trouble: str, op: _Op) -> None:
-        await self._tried(trouble, self._writer.submit(op), _WRITE_SECONDS)
+        await self._wait_or_log(trouble, self._writer.submit(op), _WRITE_SECONDS)
 
-    async def _tried(self, trouble: str, answer: Awaitable[Any], seconds: float) -> Any:
+    async def _wait_or_log(self, trouble: str, answer: Awaitable[Any], seconds: float) -> Any:
         """None for trouble."""
         try:
             async with asyncio.timeout(seconds):
                 return await answer
         except StoreError as error:
-            self._complaints.say(trouble, error)
+            self._throttled_log.warn(trouble, error)
         except TimeoutError:
-            self._complaints.say(trouble, f"not within {seconds} s")
+            self._throttled_log.warn(trouble, f"not within {seconds} s")
         return None
 
-    async def _sure(self, worker: Worker[_Op], op: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run_or_raise(self, worker: SqliteWorker[_Op], op: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
             raise StoreError("the cache is closed")
         result: T = await worker.submit(op)
@@ -134,13 +136,13 @@ class SqliteStore:
             uses = [(now, entry) for entry, now in self._touched.items()]
             self._touched = {}
             # What becomes of it nobody waits for; a failure is heard so that it is not reported as unheard.
-            self._writer.submit(functools.partial(table.touch, uses=uses)).add_done_callback(_heard)
+            self._writer.submit(functools.partial(sqlite_schema.touch, uses=uses)).add_done_callback(_ignore_error)
 
-    def _transaction(self, database: Database) -> Callable[[Sequence[_Op]], list[Any]]:
+    def _transaction(self, database: SqliteDatabase) -> Callable[[Sequence[_Op]], list[Any]]:
         def together(ops: Sequence[_Op], connection: sqlite3.Connection) -> list[Any]:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                table.forget_expired(connection, self._limits.clock())
+                sqlite_schema.forget_expired(connection, self._limits.clock())
                 results = [op(connection) for op in ops]
                 connection.execute("COMMIT")
             finally:
@@ -152,11 +154,11 @@ class SqliteStore:
         return lambda ops: database.use(functools.partial(together, ops))
 
 
-def _run(database: Database, ops: Sequence[_Op]) -> list[Any]:
+def _run(database: SqliteDatabase, ops: Sequence[_Op]) -> list[Any]:
     return database.use(lambda connection: [op(connection) for op in ops])
 
 
-def _heard(answer: "asyncio.Future[Any]") -> None:
+def _ignore_error(answer: "asyncio.Future[Any]") -> None:
     if not answer.cancelled():
         answer.exception()
 

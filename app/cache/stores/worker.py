@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 Op = TypeVar("Op")
 _Job: TypeAlias = tuple[Op, asyncio.Future[Any], asyncio.AbstractEventLoop]
-_Settled: TypeAlias = tuple[asyncio.Future[Any], Any]
+_Result: TypeAlias = tuple[asyncio.Future[Any], Any]
 
 _LARGEST_BATCH = 256
 
 
-class Worker(Generic[Op]):
+class SqliteWorker(Generic[Op]):
     """Starts its thread with the first operation."""
 
     def __init__(self, name: str, run: Callable[[Sequence[Op]], Sequence[Any]], close: Callable[[], None]) -> None:
@@ -49,9 +49,9 @@ class Worker(Generic[Op]):
         while more:
             batch, more = self._next()
             if batch:
-                self._answer(batch)
+                self._run_batch(batch)
         self._close()
-        _tell(loop, [(ended, None)])
+        _settle_in_loop(loop, [(ended, None)])
 
     def _next(self) -> tuple[list[_Job[Op]], bool]:
         """What waits, and whether more may come."""
@@ -67,25 +67,25 @@ class Worker(Generic[Op]):
                 return batch, True
         return batch, False
 
-    def _answer(self, batch: list[_Job[Op]]) -> None:
+    def _run_batch(self, batch: list[_Job[Op]]) -> None:
         try:
             results: Sequence[Any] = self._run([op for op, _, _ in batch])
         except Exception as error:
             results = [error] * len(batch)
-        settled: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
+        settled: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
         for (_, future, loop), result in zip(batch, results, strict=True):
             settled.setdefault(loop, []).append((future, result))
         for loop, futures in settled.items():
-            _tell(loop, futures)
+            _settle_in_loop(loop, futures)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, settled: list[_Settled]) -> None:
+def _settle_in_loop(loop: asyncio.AbstractEventLoop, settled: list[_Result]) -> None:
     # The loop may be closed already: then nobody waits.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(_settle, settled)
 
 
-def _settle(settled: list[_Settled]) -> None:
+def _settle(settled: list[_Result]) -> None:
     for future, result in settled:
         if future.done():
             continue

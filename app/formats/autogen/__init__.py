@@ -6,34 +6,38 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.chat.messages import Message
-from app.formats.autogen.compat import Compat, ModelView
-from app.formats.autogen.decode import decode
-from app.formats.autogen.encode import Interleaved, Stream, Whole
-from app.formats.autogen.history import history
-from app.formats.autogen.reply import error_item
+from app.formats.autogen.parse import parse_items
+from app.formats.autogen.reply_items import error_item
 from app.formats.autogen.schema import AutogenMessages, all_items
-from app.formats.base import Decoded, Encoded, Encoder, Format, Mode, Options, ReplyInfo
-from app.formats.violations import violations
+from app.formats.autogen.stream import AgentEventEncoder, AutogenWholeEncoder, InterleavedEncoder
+from app.formats.autogen.stream_compat import CompatEncoder, ModelViewEncoder
+from app.formats.autogen.write import write_items
+from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
+from app.validation import to_violations
 
-_STREAMS: dict[str, type[Stream]] = {"interleaved": Interleaved, "compat": Compat, "model": ModelView}
+_STREAMS: dict[str, type[AgentEventEncoder]] = {
+    "interleaved": InterleavedEncoder,
+    "compat": CompatEncoder,
+    "model": ModelViewEncoder,
+}
 
 
-def _decode(messages: list[Any], options: Options) -> Decoded:
+def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     try:
         items = all_items.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, messages, "messages", AutogenMessages))
-    return Decoded(*decode(items, messages, options.agent))
+        return ParsedMessages((), to_violations(error, messages, "messages", AutogenMessages))
+    return ParsedMessages(*parse_items(items, messages, options.agent))
 
 
-def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
+def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     """Snapshots are not AutoGen's: asked for, they are told as deltas."""
     stream = _STREAMS[info.options.autogen_stream](info)
-    return Whole(stream) if mode == "whole" else stream
+    return AutogenWholeEncoder(stream) if mode == "whole" else stream
 
 
-def _encode(messages: Sequence[Message], options: Options) -> Encoded:
-    return Encoded(*history(messages, options.agent, options.agent_name))
+def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
+    return WrittenMessages(*write_items(messages, options.agent, options.agent_name))
 
 
-AUTOGEN = Format("autogen", _decode, _encode, _encoder, AutogenMessages, error=error_item)
+AUTOGEN = Format("autogen", _parse, _write, _reply_encoder, AutogenMessages, error=error_item)

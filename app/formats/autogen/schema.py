@@ -5,20 +5,20 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, WithJsonSchema
 
-from app.formats.autogen.core import (
+from app.formats.autogen.core_schema import (
     AssistantMessage,
+    BaseItem,
     ContextMessage,
     CoreMessage,
     FunctionExecutionResultMessage,
-    Item,
     SystemMessage,
     UnknownTag,
     UserMessage,
 )
-from app.formats.autogen.leaves import (
+from app.formats.autogen.value_types import (
+    AutogenFunctionCall,
     CodeBlock,
     CodeResult,
-    FunctionCall,
     FunctionExecutionResult,
     MemoryContent,
     Piece,
@@ -26,16 +26,18 @@ from app.formats.autogen.leaves import (
 )
 
 
-def _given(value: datetime | None) -> datetime:
+def _check_time(value: datetime | None) -> datetime:
     if value is None:
         raise ValueError("must be a time")
     return value
 
 
-Time = Annotated[datetime | None, AfterValidator(_given), WithJsonSchema({"type": "string", "format": "date-time"})]
+Time = Annotated[
+    datetime | None, AfterValidator(_check_time), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 
 
-class Spoken(Item):
+class AgentItem(BaseItem):
     """What every message and event of AgentChat has; older versions write only some of it."""
 
     id: str | None = None
@@ -44,105 +46,105 @@ class Spoken(Item):
     created_at: Time = None
 
 
-class TextMessage(Spoken):
+class TextMessage(AgentItem):
     content: str
     type: Literal["TextMessage"]
 
 
-class StopMessage(Spoken):
+class StopMessage(AgentItem):
     content: str
     type: Literal["StopMessage"]
 
 
-class MultiModalMessage(Spoken):
+class MultiModalMessage(AgentItem):
     content: list[Piece]
     type: Literal["MultiModalMessage"]
 
 
-class ToolCallSummaryMessage(Spoken):
+class ToolCallSummaryMessage(AgentItem):
     content: str
     type: Literal["ToolCallSummaryMessage"]
-    tool_calls: list[FunctionCall] = []
+    tool_calls: list[AutogenFunctionCall] = []
     results: list[FunctionExecutionResult] = []
 
 
-class HandoffMessage(Spoken):
+class HandoffMessage(AgentItem):
     content: str
     target: str
     context: list[ContextMessage] = []
     type: Literal["HandoffMessage"]
 
 
-class StructuredMessage(Spoken):
+class StructuredMessage(AgentItem):
     content: dict[str, Any]
     format_string: str | None = None
     type: Annotated[str, Field(pattern=r"^StructuredMessage\[.+\]$")]
 
 
-class ToolCallRequestEvent(Spoken):
-    content: list[FunctionCall]
+class ToolCallRequestEvent(AgentItem):
+    content: list[AutogenFunctionCall]
     type: Literal["ToolCallRequestEvent"]
 
 
-class ToolCallExecutionEvent(Spoken):
+class ToolCallExecutionEvent(AgentItem):
     content: list[FunctionExecutionResult]
     type: Literal["ToolCallExecutionEvent"]
 
 
-class ThoughtEvent(Spoken):
+class ThoughtEvent(AgentItem):
     content: str
     type: Literal["ThoughtEvent"]
 
 
-class CodeGenerationEvent(Spoken):
+class CodeGenerationEvent(AgentItem):
     retry_attempt: int = 0
     content: str
     code_blocks: list[CodeBlock] = []
     type: Literal["CodeGenerationEvent"]
 
 
-class CodeExecutionEvent(Spoken):
+class CodeExecutionEvent(AgentItem):
     retry_attempt: int = 0
     result: CodeResult
     type: Literal["CodeExecutionEvent"]
 
 
-class ModelClientStreamingChunkEvent(Spoken):
+class ModelClientStreamingChunkEvent(AgentItem):
     content: str
     full_message_id: str | None = None
     type: Literal["ModelClientStreamingChunkEvent"]
 
 
-class UserInputRequestedEvent(Spoken):
+class UserInputRequestedEvent(AgentItem):
     request_id: str
     content: Literal[""] = ""
     type: Literal["UserInputRequestedEvent"]
 
 
-class MemoryQueryEvent(Spoken):
+class MemoryQueryEvent(AgentItem):
     content: list[MemoryContent]
     type: Literal["MemoryQueryEvent"]
 
 
-class SelectSpeakerEvent(Spoken):
+class SelectSpeakerEvent(AgentItem):
     content: list[str]
     type: Literal["SelectSpeakerEvent"]
 
 
-class SelectorEvent(Spoken):
+class SelectorEvent(AgentItem):
     content: str
     type: Literal["SelectorEvent"]
 
 
-Saying: TypeAlias = TextMessage | StopMessage | MultiModalMessage | StructuredMessage | CodeGenerationEvent
-Aside: TypeAlias = (
+TextItem: TypeAlias = TextMessage | StopMessage | MultiModalMessage | StructuredMessage | CodeGenerationEvent
+AsideItem: TypeAlias = (
     ModelClientStreamingChunkEvent | UserInputRequestedEvent | MemoryQueryEvent | SelectSpeakerEvent | SelectorEvent
 )
 """What nobody says to a model."""
-Acting: TypeAlias = ToolCallRequestEvent | ToolCallExecutionEvent | ToolCallSummaryMessage | HandoffMessage
-AutogenItem: TypeAlias = CoreMessage | Saying | Aside | Acting | ThoughtEvent | CodeExecutionEvent
+ActionItem: TypeAlias = ToolCallRequestEvent | ToolCallExecutionEvent | ToolCallSummaryMessage | HandoffMessage
+AutogenItem: TypeAlias = CoreMessage | TextItem | AsideItem | ActionItem | ThoughtEvent | CodeExecutionEvent
 
-_CLASSES: tuple[type[Item], ...] = (
+_CLASSES: tuple[type[BaseItem], ...] = (
     SystemMessage,
     UserMessage,
     AssistantMessage,

@@ -6,31 +6,31 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message
-from app.formats.base import Decoded, Encoded, Encoder, Format, Mode, Options, ReplyInfo
-from app.formats.openai.decode import decode
-from app.formats.openai.encode import ChunkEncoder, CompletionEncoder, error_body
-from app.formats.openai.history import history
+from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
+from app.formats.openai.parse import parse_messages
 from app.formats.openai.schema import OpenAIMessages
-from app.formats.violations import violations
+from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
+from app.formats.openai.write import write_messages
+from app.validation import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessages)
 
 
-def _decode(messages: list[Any], options: Options) -> Decoded:
+def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        return Decoded((), violations(error, messages, "messages", OpenAIMessages))
-    return Decoded(*decode(wire))
+        return ParsedMessages((), to_violations(error, messages, "messages", OpenAIMessages))
+    return ParsedMessages(*parse_messages(wire))
 
 
-def _encode(messages: Sequence[Message], options: Options) -> Encoded:
-    return Encoded(*history(messages))
+def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
+    return WrittenMessages(*write_messages(messages))
 
 
-def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
+def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     """Chunks are what is new by nature: a snapshot is asked for in vain."""
     return CompletionEncoder(info) if mode == "whole" else ChunkEncoder(info)
 
 
-OPENAI = Format("openai", _decode, _encode, _encoder, OpenAIMessages, error=error_body, keeps_marks=True)
+OPENAI = Format("openai", _parse, _write, _reply_encoder, OpenAIMessages, error=error_body, keeps_marks=True)

@@ -80,14 +80,14 @@ class FramesPart(_Part):
     video: list[Url] = Field(min_length=1)
 
 
-def _sound(value: str) -> str:
+def _check_audio(value: str) -> str:
     if not _REMOTE.match(value) and not may_be_base64(value):
         raise ValueError("must be base64, an http(s) URL or a data URI")
     return value
 
 
 class InputAudio(_Wire):
-    data: Annotated[str, AfterValidator(_sound)] = Field(min_length=1)
+    data: Annotated[str, AfterValidator(_check_audio)] = Field(min_length=1)
     format: str | None = None
 
 
@@ -102,7 +102,7 @@ class FileBody(_Wire):
     file_id: str | None = None
 
     @model_validator(mode="after")
-    def _with_data(self) -> "FileBody":
+    def _check_file_data(self) -> "FileBody":
         if self.file_data is None:
             raise ValueError("must have its content in file_data: files stored at a provider are not known here")
         return self
@@ -195,7 +195,7 @@ class OpenAIMessage(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _call_named_by_id(cls, value: Any) -> Any:
+    def _use_id_as_call_id(cls, value: Any) -> Any:
         """Qwen-Agent 0.0.34 (`use_raw_api`) says in `id` which call a result is of."""
         if not isinstance(value, dict) or value.get("role") != "tool" or value.get("tool_call_id"):
             return value
@@ -203,23 +203,23 @@ class OpenAIMessage(BaseModel):
         return {**value, "id": None, "tool_call_id": named} if isinstance(named, str) and named else value
 
     @model_validator(mode="after")
-    def _each_role_its_own(self) -> "OpenAIMessage":
+    def _check_role_fields(self) -> "OpenAIMessage":
         wrong: list[InitErrorDetails] = []
         if self.role != "assistant":
             calls = [field for field in ("tool_calls", "function_call") if getattr(self, field)]
-            wrong += (_wrong(field, "only an assistant message can have it") for field in calls)
+            wrong += (_field_error(field, "only an assistant message can have it") for field in calls)
         if self.role == "tool" and not self.tool_call_id:
-            wrong.append(_wrong("tool_call_id"))
+            wrong.append(_field_error("tool_call_id"))
         if self.role == "function" and not self.name:
-            wrong.append(_wrong("name"))
+            wrong.append(_field_error("name"))
         if self.role in ("system", "developer", "user") and self.content is None:
-            wrong.append(_wrong("content"))
+            wrong.append(_field_error("content"))
         if wrong:
             raise ValidationError.from_exception_data("message", wrong)
         return self
 
 
-def _wrong(field: str, text: str | None = None) -> InitErrorDetails:
+def _field_error(field: str, text: str | None = None) -> InitErrorDetails:
     """Without a text, the field is missing."""
     kind = PydanticCustomError("not_of_role", "{text}", {"text": text}) if text else "missing"
     return InitErrorDetails(type=kind, loc=(field,), input=None)

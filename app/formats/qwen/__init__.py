@@ -6,46 +6,46 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message, PromptPolicy
-from app.formats.base import Decoded, Encoded, Encoder, Format, Mode, Options, ReplyInfo
-from app.formats.qwen.decode import decode
-from app.formats.qwen.encode import DeltaEncoder, SnapshotEncoder, WholeEncoder
-from app.formats.qwen.history import history
+from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
+from app.formats.qwen.parse import parse_messages
 from app.formats.qwen.schema import QwenMessage, QwenMessages
-from app.formats.violations import violations
+from app.formats.qwen.stream import QwenDeltaEncoder, QwenSnapshotEncoder, QwenWholeEncoder
+from app.formats.qwen.write import write_messages
+from app.validation import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
-_ENCODERS: dict[Mode, Callable[[ReplyInfo], Encoder]] = {
-    "delta": DeltaEncoder,
-    "snapshot": SnapshotEncoder,
-    "whole": WholeEncoder,
+_ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {
+    "delta": QwenDeltaEncoder,
+    "snapshot": QwenSnapshotEncoder,
+    "whole": QwenWholeEncoder,
 }
 
 
-def _decode(messages: list[Any], options: Options) -> Decoded:
+def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
-        found = violations(error, messages, "messages", QwenMessages)
-        _, more, warnings = decode([_sound(message) for message in messages])
-        return Decoded((), [*found, *more], warnings)
-    return Decoded(*decode(wire))
+        found = to_violations(error, messages, "messages", QwenMessages)
+        _, more, warnings = parse_messages([_validate_message(message) for message in messages])
+        return ParsedMessages((), [*found, *more], warnings)
+    return ParsedMessages(*parse_messages(wire))
 
 
-def _sound(message: Any) -> QwenMessage | None:
+def _validate_message(message: Any) -> QwenMessage | None:
     try:
         return QwenMessage.model_validate(message)
     except ValidationError:
         return None
 
 
-def _encoder(info: ReplyInfo, mode: Mode) -> Encoder:
+def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     return _ENCODERS[mode](info)
 
 
-def _encode(messages: Sequence[Message], options: Options) -> Encoded:
-    return Encoded(*history(messages))
+def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
+    return WrittenMessages(*write_messages(messages))
 
 
 QWEN_AGENT = PromptPolicy(name_media="with_tools", localized=True, folds_last=True, separates_users=True)
 """Of Qwen-Agent's model layer (docs/qwen-agent-parity.md)."""
-QWEN = Format("qwen", _decode, _encode, _encoder, QwenMessages, text_joiner="", policy=QWEN_AGENT)
+QWEN = Format("qwen", _parse, _write, _reply_encoder, QwenMessages, text_joiner="", policy=QWEN_AGENT)

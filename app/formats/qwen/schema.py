@@ -60,7 +60,7 @@ _AUDIO = {"anyOf": [{"type": "string"}, {"type": "object", "required": ["data"]}
 Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema(_AUDIO)]
 
 
-def _branch(value: Any) -> str | None:
+def _content_tag(value: Any) -> str | None:
     """Which branch of a union: text, a list, or nothing."""
     if isinstance(value, str):
         return "<text>"
@@ -69,13 +69,13 @@ def _branch(value: Any) -> str | None:
     return "<null>" if value is None else None
 
 
-Frame = Annotated[str, AfterValidator(_url)]
+FrameUrl = Annotated[str, AfterValidator(_url)]
 Video = Annotated[
-    Annotated[Frame, Tag("<text>")]
-    | Annotated[list[Frame], Field(min_length=1), Tag("<items>")]
+    Annotated[FrameUrl, Tag("<text>")]
+    | Annotated[list[FrameUrl], Field(min_length=1), Tag("<items>")]
     | Annotated[None, Tag("<null>")],
     Discriminator(
-        _branch, custom_error_type="video_type", custom_error_message="must be a string or a list of strings"
+        _content_tag, custom_error_type="video_type", custom_error_message="must be a string or a list of strings"
     ),
 ]
 """A URL, or a list of frames."""
@@ -94,13 +94,13 @@ class ContentItem(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _not_openai(cls, value: Any) -> Any:
+    def _refuse_openai_part(cls, value: Any) -> Any:
         if isinstance(value, dict) and "type" in value:
             raise ValueError(OPENAI_PART)
         return value
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> "ContentItem":
+    def _check_one_key(self) -> "ContentItem":
         given = [name for name in ("text", "image", "file", "audio", "video") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("must have exactly one of text, image, file, audio, video")
@@ -117,7 +117,7 @@ class FunctionCall(BaseModel):
 Content = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[list[ContentItem], Tag("<items>")] | Annotated[None, Tag("<null>")],
     Discriminator(
-        _branch,
+        _content_tag,
         custom_error_type="content_type",
         custom_error_message="must be a string, a list of content items or null",
     ),

@@ -5,7 +5,7 @@ them. A wanted medium without a result stays as the caller gave it, a file's tex
 """
 
 from app.steps.media.names import basename
-from app.steps.media.rewrite import apply
-from app.steps.media.wants import ImageLimits, Wanted, passed_urls, wanted
+from app.steps.media.requests import ImageLimits, MediaRequest, find_passed_urls, media_requests
+from app.steps.media.rewrite import rewrite_media
 
-__all__ = ["ImageLimits", "Wanted", "apply", "basename", "passed_urls", "wanted"]
+__all__ = ["ImageLimits", "MediaRequest", "rewrite_media", "basename", "find_passed_urls", "media_requests"]

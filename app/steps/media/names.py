@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from app.chat import datauri
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, ToolResult
-from app.steps.language import Language
+from app.steps.prompt_language import Language
 
 _LABELS: dict[Language, dict[MediaKind, str]] = {
     "en": {"file": "[file]", "image": "![image]", "video": "![video]", "audio": "![audio]"},
@@ -30,15 +30,15 @@ def basename(url: str) -> str:
     return _CONTROL.sub(" ", last)[:_MAX_NAME]
 
 
-def described(label: MediaKind, name: str, lang: Language) -> str:
+def describe_medium(label: MediaKind, name: str, lang: Language) -> str:
     return f"{_LABELS[lang][label]}({name})"
 
 
-def sentence(descriptions: Iterable[str], lang: Language) -> str:
+def write_upload_sentence(descriptions: Iterable[str], lang: Language) -> str:
     return _SENTENCES[lang].format(" ".join(descriptions))
 
 
-class Names:
+class MediaNames:
     """The names of all media of a request, each URL of a frame list its own.
 
     What came without a name is called after its type: `image.png`, the next of the same name `image-2.png`. Names
@@ -50,19 +50,19 @@ class Names:
         self._given: dict[str, int] = {}
         for message in request.messages:
             for part in media_of(message):
-                self._names[id(part)] = [self._name(part, url) for url in part.urls]
+                self._names[id(part)] = [self._make_name(part, url) for url in part.urls]
 
-    def of(self, part: Media) -> list[str]:
+    def get(self, part: Media) -> list[str]:
         return self._names[id(part)]
 
-    def _name(self, part: Media, url: str) -> str:
+    def _make_name(self, part: Media, url: str) -> str:
         if part.name:
             return basename(part.name) or part.media
         if url[:8].lower().startswith(("http://", "https://")):
             return basename(url) or part.media
-        return self._numbered(part.media, _extension(part, url))
+        return self._make_unique(part.media, _extension(part, url))
 
-    def _numbered(self, stem: str, extension: str) -> str:
+    def _make_unique(self, stem: str, extension: str) -> str:
         name = f"{stem}.{extension}" if extension else stem
         count = self._given[name] = self._given.get(name, 0) + 1
         if count == 1:
@@ -81,8 +81,8 @@ def _extension(part: Media, url: str) -> str:
 
 
 def media_of(message: Message) -> list[Media]:
-    return [one for part in message.parts for one in _inside(part) if isinstance(one, Media)]
+    return [one for part in message.parts for one in _iter_parts(part) if isinstance(one, Media)]
 
 
-def _inside(part: Part) -> Iterable[Part]:
+def _iter_parts(part: Part) -> Iterable[Part]:
     return part.content if isinstance(part, ToolResult) else (part,)

@@ -1,7 +1,7 @@
 """A file's text as a model reads it, between marks that say what it is."""
 
 from app.chat.attachments import FileText, Section, Unit
-from app.steps.language import Language
+from app.steps.prompt_language import Language
 
 _MARKS: dict[Language, dict[Unit, str]] = {
     "en": {"page": "[Page {}]", "slide": "[Slide {}]", "sheet": "[Sheet {}: {}]", "none": ""},
@@ -28,7 +28,7 @@ _SCANNED: dict[Language, str] = {
 }
 
 
-def rendered(name: str, file: FileText, lang: Language) -> str:
+def render_file_text(name: str, file: FileText, lang: Language) -> str:
     lines = [f'\n<file name="{name.replace(chr(34), chr(39))}">']
     lines += (_section(one, file.unit, lang) for one in file.sections)
     if file.scanned:

@@ -5,36 +5,36 @@ from typing import assert_never
 
 import msgspec
 
-from app.chat.counter import Counter
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.chat.token_counter import TokenCounter
 
 _LONG = 10_000
 
 
-class Measure:
-    def __init__(self, counter: Counter, media_tokens: Mapping[MediaKind, int]) -> None:
+class TokenMeasure:
+    def __init__(self, counter: TokenCounter, media_tokens: Mapping[MediaKind, int]) -> None:
         self._counter = counter
         self._media_tokens = media_tokens
-        self._counted: dict[str, int] = {}
+        self._long_text_counts: dict[str, int] = {}
         """Long texts, which are asked for again and again."""
 
-    def message(self, message: Message) -> int:
-        return sum(self.part(part) for part in message.parts)
+    def count_message(self, message: Message) -> int:
+        return sum(self.count_part(part) for part in message.parts)
 
-    def part(self, part: Part) -> int:
+    def count_part(self, part: Part) -> int:
         return sum(map(self._count, _texts(part))) + self._media(part)
 
     def _count(self, text: str) -> int:
         if len(text) < _LONG:
             return self._counter.count(text)
-        if text not in self._counted:
-            self._counted[text] = self._counter.count(text)
-        return self._counted[text]
+        if text not in self._long_text_counts:
+            self._long_text_counts[text] = self._counter.count(text)
+        return self._long_text_counts[text]
 
-    def tool(self, tool: Tool) -> int:
+    def count_tool(self, tool: Tool) -> int:
         return self._counter.count(_schema(tool))
 
-    def at_most(self, request: ChatRequest) -> int:
+    def upper_bound(self, request: ChatRequest) -> int:
         """A limit from above that costs nothing: no token is smaller than a byte."""
         texts = [text for message in request.messages for part in message.parts for text in _texts(part)]
         texts += map(_schema, request.tools)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from app.chat.messages import Message
-from app.formats.agentscope import AGENTSCOPE
-from app.formats.agentscope2 import AGENTSCOPE2
+from app.formats.agentscope.v1 import AGENTSCOPE
+from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format, Options
+from app.openai_messages.messages import write_openai_messages
 from app.profiles import Profile
-from app.upstream.history import openai_messages
 
 FOLDER = Path(__file__).parents[2] / "goldens"
 BOTH = {"1": AGENTSCOPE, "2": AGENTSCOPE2}
@@ -22,27 +22,27 @@ def load(folder: str) -> dict[str, Json]:
 
 
 def decoded(form: Format, *messages: Any) -> tuple[Message, ...]:
-    found = form.decode(list(messages), Options())
+    found = form.parse(list(messages), Options())
     assert not found.violations, found.violations
     return found.messages
 
 
 def encoded(form: Format, messages: Sequence[Message]) -> list[Json]:
-    return form.encode(messages, Options()).messages
+    return form.write(messages, Options()).messages
 
 
 def refused(form: Format, *messages: Any) -> list[tuple[str, str]]:
     """Places and messages of the violations."""
-    return [(found.path, found.message) for found in form.decode(list(messages), Options()).violations]
+    return [(found.path, found.message) for found in form.parse(list(messages), Options()).violations]
 
 
 def warned(form: Format, *messages: Any) -> list[str]:
-    return list(form.decode(list(messages), Options()).warnings)
+    return list(form.parse(list(messages), Options()).warnings)
 
 
 def sent(form: Format, messages: Sequence[Json], profile: Profile) -> list[Json] | str:
     """What a server of this profile gets, or why it gets nothing."""
-    out, violations = openai_messages(decoded(form, *messages), profile, form.text_joiner)
+    out, violations = write_openai_messages(decoded(form, *messages), profile, form.text_joiner)
     return violations[0].message if violations else out
 
 

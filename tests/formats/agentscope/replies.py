@@ -7,10 +7,10 @@ from typing import Any
 import anyio
 from app.chat.events import Event, Failed
 from app.errors import UpstreamFailed
-from app.formats.base import Format, Mode, Options, ReplyInfo
+from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 
 from tests.formats.agentscope.cases import Json
-from tests.replay import INFO, Recorded, replay
+from tests.reply_pipeline import INFO, Recorded, replay
 
 FRIDAY = replace(INFO, options=Options(agent_name="Friday"))
 IDS = ("id", "reply_id", "session_id", "block_id")
@@ -28,13 +28,13 @@ def batches_of(parts: list[bytes]) -> list[list[Event]]:
     return anyio.run(replay, Recorded(parts))
 
 
-def stream(form: Format, batches: list[list[Event]], mode: Mode = "delta", info: ReplyInfo = FRIDAY) -> list[Json]:
-    encoder = form.encoder(info, mode)
+def stream(form: Format, batches: list[list[Event]], mode: ReplyMode = "delta", info: ReplyInfo = FRIDAY) -> list[Json]:
+    encoder = form.reply_encoder(info, mode)
     return frames(encoder.open() + b"".join(encoder.feed(events) for events in batches))
 
 
 def whole(form: Format, batches: list[list[Event]], info: ReplyInfo = FRIDAY) -> Json:
-    encoder = form.encoder(info, "whole")
+    encoder = form.reply_encoder(info, "whole")
     data = encoder.open() + b"".join(encoder.feed(events) for events in batches)
     last = batches[-1][-1]
     if isinstance(last, Failed):

@@ -3,7 +3,7 @@
 import pytest
 from app.formats import FORMATS
 
-from tests.conversations.reading import convert
+from tests.conversations.sample_conversations import convert
 from tests.formats.agentscope.cases import Json, load, sent
 from tests.formats.agentscope.test_requests import OPENAI
 

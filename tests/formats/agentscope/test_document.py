@@ -1,7 +1,7 @@
 """The message module as AgentScope's documents describe it: each block with its required keys."""
 
 import pytest
-from app.formats.agentscope import AGENTSCOPE
+from app.formats.agentscope.v1 import AGENTSCOPE
 
 from tests.formats.agentscope.cases import Json, decoded, msg, refused
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from app.formats.agentscope import AGENTSCOPE
-from app.formats.agentscope2 import AGENTSCOPE2
+from app.formats.agentscope.v1 import AGENTSCOPE
+from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 
 from tests.cuts import bytewise, random_cuts

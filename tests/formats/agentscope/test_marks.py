@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from app.chat.messages import Media, Message, Reasoning, Text
-from app.formats.agentscope import AGENTSCOPE
-from app.formats.agentscope2 import AGENTSCOPE2
-from app.formats.agentscope_media import guessed_type, media_type
+from app.formats.agentscope.media import choose_media_type, guess_type
+from app.formats.agentscope.v1 import AGENTSCOPE
+from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 
 from tests.formats.agentscope.cases import Json, decoded, encoded, msg
@@ -129,11 +129,11 @@ def test_links_of_01_stand_behind_what_is_said() -> None:
     ],
 )
 def test_a_media_type_is_guessed_from_the_path_alone(url: str, found: str | None) -> None:
-    assert guessed_type(url) == found
+    assert guess_type(url) == found
 
 
 def test_a_media_type_is_always_of_its_kind() -> None:
-    assert media_type("image", "https://h/a.mp4") == "image/png"
-    assert media_type("audio", "https://h/a") == "audio/wav"
-    assert media_type("video", "https://h/a.webm") == "video/webm"
-    assert media_type("file", "https://h/a.png") == "application/octet-stream"
+    assert choose_media_type("image", "https://h/a.mp4") == "image/png"
+    assert choose_media_type("audio", "https://h/a") == "audio/wav"
+    assert choose_media_type("video", "https://h/a.webm") == "video/webm"
+    assert choose_media_type("file", "https://h/a.png") == "application/octet-stream"

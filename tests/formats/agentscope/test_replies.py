@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
-from app.chat.reply import Origin
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.stream import Origin
 from app.errors import FAULT_STATUS, UpstreamFailed
-from app.formats.agentscope import AGENTSCOPE
-from app.formats.agentscope2 import AGENTSCOPE2
+from app.formats.agentscope.v1 import AGENTSCOPE
+from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.profiles import Profile
 
@@ -17,7 +17,7 @@ from tests.formats.agentscope.replies import FRIDAY, batches_of, body_of, frames
 
 USAGE = {"prompt_tokens": 30, "completion_tokens": 25, "total_tokens": 55}
 DETAILED = {**USAGE, "prompt_tokens_details": {"cached_tokens": 7}}
-CALL = CallDelta(0, '{"a":1}', "c1", "f")
+CALL = ToolCallDelta(0, '{"a":1}', "c1", "f")
 REPLY: list[Event] = [ReasoningDelta("r"), TextDelta("t"), CALL, Finish("tool_calls", USAGE)]
 either = pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 
@@ -129,7 +129,7 @@ def test_extra_fields_without_a_message_are_told() -> None:
 
 @either
 def test_separators_that_break_lines_are_escaped(form: Format) -> None:
-    encoder = form.encoder(FRIDAY, "delta")
+    encoder = form.reply_encoder(FRIDAY, "delta")
     data = encoder.feed([TextDelta("a\u2028b\u2029c\u0085d\u00e9")])
     assert b"a\\u2028b\\u2029c\\u0085d\xc3\xa9" in data
     assert frames(data)
@@ -163,7 +163,7 @@ def test_a_failed_stream_of_1x_ends_with_an_error_frame() -> None:
 
 def test_a_failed_stream_of_2x_closes_what_is_open() -> None:
     failed = Failed(Fault("timeout", "silence", transient=True))
-    events = stream(AGENTSCOPE2, [[TextDelta("t"), CALL], [CallDelta(1, "{", "c2", "g"), failed]])
+    events = stream(AGENTSCOPE2, [[TextDelta("t"), CALL], [ToolCallDelta(1, "{", "c2", "g"), failed]])
     assert [event["type"] for event in events[-3:]] == ["TOOL_CALL_END", "TOOL_CALL_END", "REPLY_END"]
     assert events[-1]["error"] == {"type": "connection", "message": "silence"}
     assert events[-1]["finished_reason"] == "error"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from app.chat.messages import Message
-from app.formats.agentscope import AGENTSCOPE
-from app.formats.agentscope2 import AGENTSCOPE2
+from app.chat.turns import normalize_piece, split_message
+from app.formats.agentscope.v1 import AGENTSCOPE
+from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format, Options
-from app.formats.pieces import bare, pieces
 from app.formats.qwen import QWEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def other(form: Format) -> Format:
 
 def cut(messages: Any) -> list[Message]:
     """Pieces without the mark that they were read from AgentScope's messages."""
-    found = [bare(piece) for message in messages for piece in pieces(message)]
+    found = [normalize_piece(piece) for message in messages for piece in split_message(message)]
     marks = {AGENTSCOPE.name, AGENTSCOPE2.name}
     return [replace(one, extra={key: one.extra[key] for key in one.extra if key not in marks}) for one in found]
 
@@ -53,7 +53,7 @@ def test_a_list_comes_back_from_the_other_version(form: Format, messages: list[J
 @each
 def test_a_list_comes_back_from_qwen(form: Format, messages: list[Json]) -> None:
     there = encoded(QWEN, decoded(form, *messages))
-    back = QWEN.decode(json.loads(json.dumps(there)), Options())
+    back = QWEN.parse(json.loads(json.dumps(there)), Options())
     if back.violations:
         assert back.violations[0].message.startswith("the first message that is not system")
     else:
@@ -71,7 +71,7 @@ def test_a_model_is_sent_the_same_whichever_version_says_it(form: Format, messag
 def test_a_conversation_comes_back_equal(form: Format, messages: list[Message]) -> None:
     said = json.loads(json.dumps(encoded(form, messages)))
     back = cut(decoded(form, *said))
-    if not form.encode(messages, Options()).losses or form is AGENTSCOPE:
+    if not form.write(messages, Options()).losses or form is AGENTSCOPE:
         assert back == cut(messages)
     else:
         assert sorted(map(repr, back)) == sorted(map(repr, cut(messages)))
@@ -95,11 +95,11 @@ def test_ids_of_messages_are_unique_and_follow_from_the_conversation(form: Forma
 @given(either, MESSAGES)
 @settings(deadline=None, max_examples=400)
 def test_random_json_is_refused_or_comes_back_equal(form: Format, messages: list[Any]) -> None:
-    found = form.decode(messages, Options())
+    found = form.parse(messages, Options())
     if not found.violations:
         assert encoded(form, found.messages) == messages
         for item in encoded(other(form), found.messages):
-            assert not other(form).decode([item], Options()).violations
+            assert not other(form).parse([item], Options()).violations
 
 
 USERS_WORD = {"role": "user", "content": "hi"}
@@ -116,7 +116,7 @@ CALL = {
 def test_what_agentscope_cannot_say_comes_back_to_qwen(form: Format) -> None:
     file = {"role": "user", "content": [{"file": "https://h/a.pdf"}, {"text": "t"}], "extra": {"k": 1}}
     history = [USERS_WORD, CALL, FAILED, file]
-    messages = QWEN.decode(history, Options()).messages
+    messages = QWEN.parse(history, Options()).messages
     assert encoded(QWEN, decoded(form, *encoded(form, messages))) == encoded(QWEN, messages)
 
 
@@ -131,7 +131,7 @@ def test_an_edited_message_is_read_as_it_stands() -> None:
 @pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 def test_notes_do_not_count_for_a_message_that_was_edited(form: Format) -> None:
     (item,) = encoded(
-        form, QWEN.decode([{"role": "user", "content": [{"file": "https://h/a.pdf"}]}], Options()).messages
+        form, QWEN.parse([{"role": "user", "content": [{"file": "https://h/a.pdf"}]}], Options()).messages
     )
     assert decoded(form, item)[0].name is None
     assert decoded(form, {**item, "name": "Bob"})[0].name == "Bob"
@@ -144,7 +144,7 @@ def test_notes_do_not_count_for_a_message_that_was_edited(form: Format) -> None:
 
 def test_notes_bring_in_no_path_of_this_machine() -> None:
     (item,) = encoded(
-        AGENTSCOPE, QWEN.decode([{"role": "user", "content": [{"file": "https://h/a"}]}], Options()).messages
+        AGENTSCOPE, QWEN.parse([{"role": "user", "content": [{"file": "https://h/a"}]}], Options()).messages
     )
     text = json.dumps(item).replace("https://h/a", "/etc/passwd")
     assert "/etc/passwd" in text
@@ -152,15 +152,15 @@ def test_notes_bring_in_no_path_of_this_machine() -> None:
 
 
 def test_a_file_that_is_only_named_is_told_as_a_loss() -> None:
-    messages = QWEN.decode([{"role": "user", "content": [{"file": "https://h/a.pdf"}]}], Options()).messages
-    (loss,) = AGENTSCOPE.encode(messages, Options()).losses
+    messages = QWEN.parse([{"role": "user", "content": [{"file": "https://h/a.pdf"}]}], Options()).messages
+    (loss,) = AGENTSCOPE.write(messages, Options()).losses
     assert loss.path == "messages[0].content[0].file"
-    assert not AGENTSCOPE2.encode(messages, Options()).losses
+    assert not AGENTSCOPE2.write(messages, Options()).losses
 
 
 def test_a_result_moves_to_its_call_in_2x_and_the_move_is_told() -> None:
     done = {"role": "function", "name": "f", "content": "ok", "extra": {"function_id": "c"}}
-    found = AGENTSCOPE2.encode(QWEN.decode([USERS_WORD, CALL, USERS_WORD, done], Options()).messages, Options())
+    found = AGENTSCOPE2.write(QWEN.parse([USERS_WORD, CALL, USERS_WORD, done], Options()).messages, Options())
     assert [item["role"] for item in found.messages] == ["user", "assistant", "user"]
     assert [block["type"] for block in found.messages[1]["content"]] == ["tool_call", "tool_result"]
     assert found.messages[1]["content"][0]["state"] == "finished"
@@ -171,7 +171,7 @@ def test_a_2x_message_holds_all_that_its_assistant_does() -> None:
     said = {"role": "assistant", "content": "done"}
     done = {"role": "function", "name": "f", "content": "ok", "extra": {"function_id": "c"}}
     history = [USERS_WORD, CALL, done, said, USERS_WORD, CALL]
-    found = encoded(AGENTSCOPE2, QWEN.decode(history, Options()).messages)
+    found = encoded(AGENTSCOPE2, QWEN.parse(history, Options()).messages)
     assert [[block["type"] for block in item["content"]] for item in found] == [
         ["text"],
         ["tool_call", "tool_result", "text"],

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.formats.autogen.recorded import GOLDENS, read, refused, text, written
+from tests.formats.autogen.recorded_cases import GOLDENS, read, refused, text, written
 
 DUMPS = json.loads((GOLDENS / "autogen" / "classes.json").read_text("utf-8"))
 HELLO = text("user", "hello")

@@ -7,8 +7,8 @@ from app.chat.messages import Text
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Options
 
-from tests.formats.autogen.documented import CLASSES, SCHEMAS, accepts, instance, near
-from tests.formats.autogen.recorded import read, refused, text, written
+from tests.formats.autogen.documented_schemas import CLASSES, SCHEMAS, accepts, instance, near
+from tests.formats.autogen.recorded_cases import read, refused, text, written
 
 HELLO = text("user", "hello")
 
@@ -49,7 +49,7 @@ def test_an_item_with_all_that_its_class_has_comes_back_equal(version: str, name
 @pytest.mark.parametrize(("version", "name"), CLASSES)
 def test_near_misses_are_judged_as_the_documents_judge_them(version: str, name: str) -> None:
     for change, item in near(instance(version, name)):
-        taken = not AUTOGEN.decode([HELLO, item], Options()).violations
+        taken = not AUTOGEN.parse([HELLO, item], Options()).violations
         if taken != accepts(version, name, item):
             reasons = ACCEPTED if taken else REFUSED
             assert any(re.fullmatch(pattern, change) for pattern in reasons), change
@@ -62,7 +62,7 @@ def test_no_difference_is_named_that_does_not_exist(reasons: dict[str, str]) -> 
         for version, name in CLASSES
         for change, item in near(instance(version, name))
         if accepts(version, name, item) is (reasons is REFUSED)
-        and bool(AUTOGEN.decode([HELLO, item], Options()).violations) is (reasons is REFUSED)
+        and bool(AUTOGEN.parse([HELLO, item], Options()).violations) is (reasons is REFUSED)
     }
     assert all(any(re.fullmatch(pattern, change) for change in changes) for pattern in reasons)
 

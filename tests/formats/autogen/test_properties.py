@@ -6,12 +6,12 @@ import pytest
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import InvalidInput
 from app.formats.autogen import AUTOGEN
-from app.formats.autogen.bag import bare
-from app.formats.autogen.history import split
+from app.formats.autogen.sidecar import normalize_message
+from app.formats.autogen.write import split
 from app.formats.base import Options
 from app.formats.qwen import QWEN
+from app.openai_messages.messages import write_openai_messages
 from app.profiles import Profile
-from app.upstream.history import openai_messages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,7 +101,7 @@ agents = st.sampled_from([None, "a", "user"])
 )
 def test_random_json_is_read_or_refused(value: Any, agent: str | None) -> None:
     messages = value if isinstance(value, list) else [value]
-    decoded = AUTOGEN.decode(messages, Options(agent=agent))
+    decoded = AUTOGEN.parse(messages, Options(agent=agent))
     assert bool(decoded.violations) is not bool(decoded.messages)
     assert all(one.path.startswith("messages") for one in decoded.violations)
 
@@ -110,28 +110,28 @@ def test_random_json_is_read_or_refused(value: Any, agent: str | None) -> None:
 @given(items, agents)
 def test_items_come_back_equal(given_items: list[Any], agent: str | None) -> None:
     options = Options(agent=agent)
-    decoded = AUTOGEN.decode(given_items, options)
+    decoded = AUTOGEN.parse(given_items, options)
     if not decoded.violations:
-        assert AUTOGEN.encode(decoded.messages, options).messages == given_items
+        assert AUTOGEN.write(decoded.messages, options).messages == given_items
         assert all(len(split(one)) == 1 for one in decoded.messages)
 
 
 @QUICK
 @given(items)
 def test_items_come_back_equal_through_another_format(given_items: list[Any]) -> None:
-    decoded = AUTOGEN.decode([{"type": "TextMessage", "source": "user", "content": "q"}, *given_items], Options())
-    there = QWEN.encode(decoded.messages, Options()).messages
-    back = QWEN.decode(there, Options())
+    decoded = AUTOGEN.parse([{"type": "TextMessage", "source": "user", "content": "q"}, *given_items], Options())
+    there = QWEN.write(decoded.messages, Options()).messages
+    back = QWEN.parse(there, Options())
     if not back.violations:
-        assert AUTOGEN.encode(back.messages, Options()).messages[1:] == given_items
+        assert AUTOGEN.write(back.messages, Options()).messages[1:] == given_items
 
 
 @QUICK
 @given(items, agents)
 def test_what_is_read_is_sent_or_refused(given_items: list[Any], agent: str | None) -> None:
-    decoded = AUTOGEN.decode(given_items, Options(agent=agent))
+    decoded = AUTOGEN.parse(given_items, Options(agent=agent))
     try:
-        openai_messages(decoded.messages, Profile(), "\n")
+        write_openai_messages(decoded.messages, Profile(), "\n")
     except InvalidInput as refused:
         assert refused.violations
 
@@ -179,11 +179,11 @@ messages = st.lists(
 @given(messages, agents)
 def test_messages_of_any_format_come_back_equal(given_messages: list[Message], agent: str | None) -> None:
     options = Options(agent=agent)
-    encoded = AUTOGEN.encode(given_messages, options)
-    decoded = AUTOGEN.decode(encoded.messages, options)
+    encoded = AUTOGEN.write(given_messages, options)
+    decoded = AUTOGEN.parse(encoded.messages, options)
     assert not decoded.violations
-    assert [bare(one) for one in decoded.messages] == [bare(one) for one in given_messages]
-    assert AUTOGEN.encode(decoded.messages, options).messages == encoded.messages
+    assert [normalize_message(one) for one in decoded.messages] == [normalize_message(one) for one in given_messages]
+    assert AUTOGEN.write(decoded.messages, options).messages == encoded.messages
 
 
 @QUICK
@@ -199,12 +199,12 @@ def test_a_bag_of_nonsense_is_not_trusted(bags: list[Any], beside: Any) -> None:
     given_messages = [
         Message("user", (Text("x"),), "user", extra={"autogen": bag, "autogen_before": beside}) for bag in bags
     ]
-    written = AUTOGEN.encode(given_messages, Options()).messages
+    written = AUTOGEN.write(given_messages, Options()).messages
     assert [one["content"] for one in written] == ["x"] * len(bags)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"seal":1}', '{"seal":"x","messages":[{"parts":[{"kind":"no"}]}]}'])
 def test_metadata_of_nonsense_are_not_trusted(text: str) -> None:
     item = {"type": "TextMessage", "source": "user", "content": "x", "metadata": {"parley": text}}
-    (message,) = AUTOGEN.decode([item], Options()).messages
+    (message,) = AUTOGEN.parse([item], Options()).messages
     assert (message.role, message.parts) == ("user", (Text("x"),))

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Failed, Finish, ReasoningDelta, TextDelta
-from app.chat.reply import Origin
+from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.stream import Origin
 from app.errors import UpstreamFailed
 from app.formats.autogen import AUTOGEN
-from app.formats.base import Mode, Options, ReplyInfo
+from app.formats.base import Options, ReplyInfo, ReplyMode
 
-from tests.formats.autogen.recorded import cases, read, text
-from tests.replay import Recorded, replay
+from tests.formats.autogen.recorded_cases import cases, read, text
+from tests.reply_pipeline import Recorded, replay
 
 STREAMS = cases("autogen/streams")
 EMITTED = cases("emit/autogen")
@@ -32,13 +32,13 @@ def frames(data: bytes) -> list[Any]:
     return [json.loads(block.removeprefix("data: ")) for block in blocks]
 
 
-def told(batches: Iterable[list[Event]], form: str = "interleaved", mode: Mode = "delta") -> list[Any]:
-    encoder = AUTOGEN.encoder(info(form), mode)
+def told(batches: Iterable[list[Event]], form: str = "interleaved", mode: ReplyMode = "delta") -> list[Any]:
+    encoder = AUTOGEN.reply_encoder(info(form), mode)
     return frames(encoder.open() + b"".join(encoder.feed(events) for events in batches))
 
 
 def whole(events: list[Event], form: str = "interleaved", **fields: Any) -> Json:
-    body: Json = json.loads(AUTOGEN.encoder(info(form, **fields), "whole").feed(events))
+    body: Json = json.loads(AUTOGEN.reply_encoder(info(form, **fields), "whole").feed(events))
     return body
 
 
@@ -110,7 +110,7 @@ def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> 
     events = [event for batch in batches for event in batch]
     last = events[-1]
     if isinstance(last, Failed):
-        assert AUTOGEN.encoder(info(form), "whole").feed(events[:-1]) == b""
+        assert AUTOGEN.reply_encoder(info(form), "whole").feed(events[:-1]) == b""
         return
     streamed = told(batches, form)[-1]
     streamed.pop("type", None)
@@ -120,7 +120,7 @@ def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> 
 @pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_messages_told_can_be_posted_back_as_history(name: str) -> None:
     messages = told(upstream(name))[-1]["messages"]
-    assert AUTOGEN.encode(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]
+    assert AUTOGEN.write(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]
 
 
 def chunks_by_id(items: list[Any]) -> dict[str, str]:
@@ -137,9 +137,9 @@ MIXED: list[Event] = [
     ReasoningDelta("r2"),
     ReasoningDelta("!"),
     TextDelta("t2"),
-    CallDelta(0, "{}", "c1", "f"),
+    ToolCallDelta(0, "{}", "c1", "f"),
     TextDelta("t3"),
-    CallDelta(1, "", "c2", "g"),
+    ToolCallDelta(1, "", "c2", "g"),
     Finish("tool_calls", {"prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 1}),
 ]
 
@@ -154,7 +154,7 @@ def test_the_chunks_of_an_id_add_up_to_its_message() -> None:
 
 
 def test_text_behind_the_last_call_is_told_before_the_calls() -> None:
-    items = told([[CallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
+    items = told([[ToolCallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
     assert chunks_by_id(items) == {items[1]["id"]: "late"}
     assert [one["type"] for one in items[1:-1]] == ["ThoughtEvent", "ToolCallRequestEvent"]
 
@@ -186,7 +186,7 @@ def test_ids_and_times_follow_from_the_reply() -> None:
 
 
 def test_line_separators_are_escaped_and_other_letters_are_not() -> None:
-    encoder = AUTOGEN.encoder(info(), "delta")
+    encoder = AUTOGEN.reply_encoder(info(), "delta")
     data = encoder.feed([TextDelta("é\u2028\u2029\x85"), Finish("stop")])
     assert "é\\u2028\\u2029\\u0085".encode() in data
     assert len(data.decode().splitlines()) == data.count(b"\n")
@@ -194,7 +194,7 @@ def test_line_separators_are_escaped_and_other_letters_are_not() -> None:
 
 @pytest.mark.parametrize("form", ["interleaved", "compat", "model"])
 def test_no_chunk_is_too_long_for_a_line_reader(form: str) -> None:
-    encoder = AUTOGEN.encoder(info(form), "delta")
+    encoder = AUTOGEN.reply_encoder(info(form), "delta")
     data = encoder.feed([TextDelta("x" + "\u2028" * 50_000)])
     assert max(map(len, data.split(b"\n\n"))) < 60_000
     said = [one if isinstance(one, str) else one["content"] for one in frames(data)]
@@ -218,11 +218,11 @@ def test_an_http_error_has_the_body_of_the_error_frame() -> None:
     failed = upstream("s20_error_mid_stream")[-1][-1]
     assert isinstance(failed, Failed)
     error = UpstreamFailed(failed.fault).to_dict("req-1")
-    assert AUTOGEN.error(error) == frames(AUTOGEN.encoder(info(), "delta").fail(error))[0]
+    assert AUTOGEN.error(error) == frames(AUTOGEN.reply_encoder(info(), "delta").fail(error))[0]
 
 
 def test_a_whole_reply_that_fails_says_what_was_complete() -> None:
-    encoder = AUTOGEN.encoder(info(), "whole")
+    encoder = AUTOGEN.reply_encoder(info(), "whole")
     assert "messages" not in json.loads(encoder.fail({"message": "no"}))
     assert encoder.open() == encoder.feed([]) == encoder.feed([ReasoningDelta("r"), TextDelta("t")]) == b""
     body = json.loads(encoder.fail({"message": "no", "code": "x"}))
@@ -241,8 +241,8 @@ def test_opaque_fields_come_back_with_the_history() -> None:
         Extra({"reasoning_details": [{"a": 1}]}),
         ReasoningDelta("r"),
         TextDelta("no", refusal=True),
-        CallDelta(0, "{}", "c", "f"),
-        CallDelta(1, "{}", "d", "g"),
+        ToolCallDelta(0, "{}", "c", "f"),
+        ToolCallDelta(1, "{}", "d", "g"),
         Extra({"extra_content": {"s": "x"}}, 0),
         Finish("tool_calls"),
     ]
@@ -254,5 +254,5 @@ def test_opaque_fields_come_back_with_the_history() -> None:
 
 
 def test_opaque_fields_behind_the_last_message_stand_on_it() -> None:
-    events: list[Event] = [CallDelta(0, "{}", "d", "g"), Extra({"reasoning_details": [1]}), Finish("tool_calls")]
+    events: list[Event] = [ToolCallDelta(0, "{}", "d", "g"), Extra({"reasoning_details": [1]}), Finish("tool_calls")]
     assert read(whole(events)["messages"])[0].extra["reasoning_details"] == [1]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from app.chat.messages import Message
 from app.errors import InvalidInput
+from app.openai_messages.messages import write_openai_messages
 from app.profiles import Profile
-from app.upstream.history import openai_messages
 
-from tests.formats.autogen.recorded import calls, cases, read, results, text, thought, written
+from tests.formats.autogen.recorded_cases import calls, cases, read, results, text, thought, written
 
 REQUESTS = cases("autogen/requests")
 AGENTS = cases("autogen/agent")
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
 
 
 def sent(messages: tuple[Message, ...], profile: Profile = PROFILE) -> list[Any]:
-    out, violations = openai_messages(messages, profile, "\n")
+    out, violations = write_openai_messages(messages, profile, "\n")
     if violations:
         raise InvalidInput(violations)
     return out

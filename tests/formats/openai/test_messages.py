@@ -12,17 +12,17 @@ USER = {"role": "user", "content": "Hi"}
 
 
 def read(*messages: Any) -> tuple[Message, ...]:
-    decoded = OPENAI.decode(list(messages), Options())
+    decoded = OPENAI.parse(list(messages), Options())
     assert not decoded.violations
     return decoded.messages
 
 
 def refused(*messages: Any) -> list[str]:
-    return [one.path for one in OPENAI.decode(list(messages), Options()).violations]
+    return [one.path for one in OPENAI.parse(list(messages), Options()).violations]
 
 
 def lost(*messages: Message) -> list[str]:
-    return [f"{one.path}: {one.message}" for one in OPENAI.encode(messages, Options()).losses]
+    return [f"{one.path}: {one.message}" for one in OPENAI.write(messages, Options()).losses]
 
 
 PARTS: list[tuple[Any, Text | Media]] = [
@@ -105,7 +105,7 @@ def test_messages_of_one_assistant_in_a_row_stay_apart() -> None:
     messages = read(*history)
     assert messages[1].turn != messages[2].turn
     assert messages[4].turn is None
-    assert OPENAI.encode(messages, Options()).messages == history
+    assert OPENAI.write(messages, Options()).messages == history
 
 
 def test_what_a_provider_hung_on_a_message_comes_back() -> None:
@@ -118,17 +118,17 @@ def test_what_a_provider_hung_on_a_message_comes_back() -> None:
         "tool_calls": [call],
     }
     history = [USER, said, {"role": "tool", "tool_call_id": "c", "content": "ok"}]
-    assert OPENAI.encode(read(*history), Options()).messages == history
+    assert OPENAI.write(read(*history), Options()).messages == history
 
 
 def test_sound_is_written_as_openai_wants_it() -> None:
-    written = OPENAI.encode((Message("user", (Media("audio", ("data:audio/mpeg;base64,AAAA",)),)),), Options()).messages
+    written = OPENAI.write((Message("user", (Media("audio", ("data:audio/mpeg;base64,AAAA",)),)),), Options()).messages
     assert written[0]["content"] == [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}]
 
 
 @pytest.mark.parametrize("url", ["https://h/a.wav", "data:audio/strange;base64,AAAA", "data:audio/wav,x", "AAAA"])
 def test_sound_that_openai_cannot_say_is_written_as_it_is(url: str) -> None:
-    written = OPENAI.encode((Message("user", (Media("audio", (url,)),)),), Options()).messages
+    written = OPENAI.write((Message("user", (Media("audio", (url,)),)),), Options()).messages
     assert written[0]["content"] == [{"type": "input_audio", "input_audio": {"data": url}}]
 
 
@@ -154,12 +154,12 @@ def test_what_only_a_kept_item_says_is_a_loss() -> None:
 
 
 def test_a_thought_of_a_user_is_left_out_with_a_warning() -> None:
-    decoded = OPENAI.decode([{**USER, "reasoning_content": "hm"}, {**USER, "mood": "good"}], Options())
+    decoded = OPENAI.parse([{**USER, "reasoning_content": "hm"}, {**USER, "mood": "good"}], Options())
     assert [one.parts for one in decoded.messages] == [(Text("Hi"),), (Text("Hi"),)]
     assert [one.partition(" ")[0] for one in decoded.warnings] == ["messages[0].reasoning_content", "messages[1].mood"]
 
 
 def test_a_reasoning_alone_is_written() -> None:
-    assert OPENAI.encode((Message("assistant", (Reasoning("r"),)),), Options()).messages == [
+    assert OPENAI.write((Message("assistant", (Reasoning("r"),)),), Options()).messages == [
         {"role": "assistant", "content": "", "reasoning_content": "r"}
     ]

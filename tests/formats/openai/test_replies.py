@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from app.chat.events import CallDelta, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
-from app.formats.base import Mode
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.formats.base import ReplyMode
 from app.formats.openai import OPENAI
 
-from tests.conversations.callers import OPENAI as CLIENT
-from tests.replay import INFO
+from tests.conversations.clients import OPENAI as CLIENT
+from tests.reply_pipeline import INFO
 
 Json = dict[str, Any]
 DETAILS = [{"type": "reasoning.encrypted", "data": "c2ln"}]
@@ -21,9 +21,9 @@ REPLIES: dict[str, list[Event]] = {
     "thought, text, calls": [
         ReasoningDelta("r"),
         TextDelta("t"),
-        CallDelta(0, '{"a"', "c", "f"),
-        CallDelta(1, "{}", "d", "g"),
-        CallDelta(0, ":1}"),
+        ToolCallDelta(0, '{"a"', "c", "f"),
+        ToolCallDelta(1, "{}", "d", "g"),
+        ToolCallDelta(0, ":1}"),
         Finish("tool_calls"),
     ],
     "details of a thought": [
@@ -34,14 +34,14 @@ REPLIES: dict[str, list[Event]] = {
     ],
     "details of nothing": [TextDelta("t"), Finish("stop")],
     "details alone": [Extra({"reasoning_details": DETAILS}), Finish("stop")],
-    "a call signed at once": [Extra(SIGNED), CallDelta(0, "{}", "c", "f"), Finish("tool_calls")],
-    "a call signed late": [CallDelta(0, "{}", "c", "f"), Extra(SIGNED, 0), Finish("tool_calls")],
+    "a call signed at once": [Extra(SIGNED), ToolCallDelta(0, "{}", "c", "f"), Finish("tool_calls")],
+    "a call signed late": [ToolCallDelta(0, "{}", "c", "f"), Extra(SIGNED, 0), Finish("tool_calls")],
     "nothing": [Finish("stop")],
 }
 
 
-def told(events: list[Event], mode: Mode = "delta") -> list[Any]:
-    encoder = OPENAI.encoder(INFO, mode)
+def told(events: list[Event], mode: ReplyMode = "delta") -> list[Any]:
+    encoder = OPENAI.reply_encoder(INFO, mode)
     data = encoder.open() + b"".join(encoder.feed([event]) for event in events)
     return [line.removeprefix("data: ") for line in data.decode().split("\n\n") if line]
 
@@ -69,4 +69,4 @@ def test_an_error_within_a_stream_is_the_last_frame() -> None:
     last = json.loads(told([TextDelta("a"), FAULT])[-1])
     assert (last["error"]["type"], last["error"]["message"]) == ("rate_limit_error", "slow down")
     assert told([TextDelta("a"), FAULT], "whole") == []
-    assert b"rate_limit_error" in OPENAI.encoder(INFO, "whole").fail({"code": "rate_limit", "status": 429})
+    assert b"rate_limit_error" in OPENAI.reply_encoder(INFO, "whole").fail({"code": "rate_limit", "status": 429})

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.conversations.reading import MODELS
+from tests.conversations.sample_conversations import MODELS
 from tests.formats.agentscope.cases import FOLDER
-from tests.inprocess import ModelServer, Running
+from tests.in_process_gateway import ModelServer, Running
 
 BODIES = json.loads((FOLDER / "autogen" / "client" / "r90_tools_and_options.json").read_text("utf-8"))["bodies"]
 OPTIONS = ("tools", "tool_choice", "response_format")

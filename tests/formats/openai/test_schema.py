@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
-from app.formats.base import Decoded, Options
+from app.formats.base import Options, ParsedMessages
 from app.formats.openai import OPENAI
 
 Json = dict[str, Any]
@@ -15,8 +15,8 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 PIXEL = "data:image/png;base64,AAAA"
 
 
-def decode(*messages: Any) -> Decoded:
-    return OPENAI.decode(list(messages), Options())
+def decode(*messages: Any) -> ParsedMessages:
+    return OPENAI.parse(list(messages), Options())
 
 
 def only(message: Json) -> Message:
@@ -230,7 +230,7 @@ TALKS: dict[str, list[Json]] = {
 @pytest.mark.parametrize("talk", TALKS.values(), ids=TALKS)
 def test_a_list_comes_back_as_it_was(talk: list[Json]) -> None:
     decoded = decode(*talk)
-    encoded = OPENAI.encode(decoded.messages, Options())
+    encoded = OPENAI.write(decoded.messages, Options())
     assert not decoded.violations
     assert encoded.messages == talk
     assert not encoded.losses
@@ -255,12 +255,12 @@ SAME = {
 
 @pytest.mark.parametrize(("written", "expected"), SAME.values(), ids=SAME)
 def test_what_can_be_written_in_two_ways_comes_back_in_one(written: Json, expected: Json) -> None:
-    assert OPENAI.encode(decode(written).messages, Options()).messages == [expected]
+    assert OPENAI.write(decode(written).messages, Options()).messages == [expected]
 
 
 def test_a_call_of_old_comes_back_as_a_tool_call() -> None:
     old = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     history = decode(USER, old, {"role": "function", "name": "f", "content": "ok"}).messages
-    _, called, result = OPENAI.encode(history, Options()).messages
+    _, called, result = OPENAI.write(history, Options()).messages
     assert called["tool_calls"][0]["function"] == {"name": "f", "arguments": "{}"}
     assert result == {"role": "tool", "tool_call_id": called["tool_calls"][0]["id"], "content": "ok"}

@@ -1,0 +1,158 @@
+"""The body of a caller's request, within limits of size and time.
+
+Coroutines stepped by hand: what can be done at once needs no task, no timer and no turn of the loop.
+
+Errors as HTTP responses: one shape everywhere.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from app.chat.json_size import count_values
+from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge
+from app.memory_budget import UNCOUNTED_BYTES, Lease
+
+T = TypeVar("T")
+
+
+class SuspendedCoroutine(Generic[T]):
+    """What is left of a coroutine that wants to wait. Awaited, it is what the coroutine returns."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waiting: Any) -> None:
+        self._coroutine = coroutine
+        self._waiting = waiting
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        waiting = self._waiting
+        while True:
+            try:
+                value = yield waiting
+            except BaseException as error:
+                thrown: BaseException | None = error
+            else:
+                thrown = None
+            try:
+                waiting = self._coroutine.throw(thrown) if thrown is not None else self._coroutine.send(value)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+
+
+Scope: TypeAlias = dict[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
+
+
+LARGE_BYTES = 256 * 1024
+"""Bodies above it are read and prepared in another thread: others are answered meanwhile."""
+PARSE_WAIT_SECONDS = 10.0
+"""How long a large body waits until there is memory to parse it in."""
+BYTES_PER_BYTE = 3
+"""What is made of a body takes about so many times its size, for its texts, …"""
+BYTES_PER_VALUE = 600
+"""… and so many bytes for each of its values."""
+
+
+class ClientDisconnected(Exception):
+    """The caller left while it was being read."""
+
+
+async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
+    """The body; `lease` holds its bytes as they come. Raises BodyTimeout, Busy, and TooLarge before reading what is
+    announced as too long."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
+            raise TooLarge(f"the body has more than {max_bytes} bytes")
+        if name == b"content-encoding" and value.lower() != b"identity":
+            raise BadRequest("a body must not be compressed")
+    reading = _receive_body(receive, max_bytes, lease)
+    try:
+        waiting = reading.send(None)
+    except StopIteration as done:
+        body: bytes | bytearray = done.value
+        return body
+    try:
+        async with asyncio.timeout(seconds):
+            return await SuspendedCoroutine(reading, waiting)
+    except TimeoutError:
+        raise BodyTimeout(f"the body did not come within {seconds:g} s") from None
+
+
+async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
+    """What the function returns. The thread lets go of the arguments when the function has returned: what is large is
+    not held while the caller of this goes on."""
+    held = list(arguments)
+
+    def call() -> T:
+        given = held[:]
+        held.clear()
+        return function(*given)
+
+    return await asyncio.to_thread(call)
+
+
+async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int) -> None:
+    """Waits until there is memory to parse the body in. Raises Busy, and TooLarge for more values than may be.
+
+    What a body becomes depends on its values more than on its size: each number of a list takes an object.
+    """
+    if len(raw) <= LARGE_BYTES:
+        values = count_values(raw, max_values) if len(raw) > max_values else 0
+    else:
+        values = await call_in_thread(count_values, raw, max_values)
+    if values > max_values:
+        raise TooLarge(f"the body has more than {max_values} JSON values")
+    if len(raw) > LARGE_BYTES:
+        await lease.wait(len(raw) * BYTES_PER_BYTE + values * BYTES_PER_VALUE, PARSE_WAIT_SECONDS)
+
+
+async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes | bytearray:
+    message = await receive()
+    body: bytes | bytearray = message.get("body", b"")
+    _reserve_memory(body, max_bytes, lease)
+    if message["type"] == "http.request" and message.get("more_body"):
+        body = bytearray(body)
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+            _reserve_memory(body, max_bytes, lease)
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnected
+    return body
+
+
+def _reserve_memory(body: bytes | bytearray, max_bytes: int, lease: Lease) -> None:
+    """Raises TooLarge, Busy."""
+    if len(body) > max_bytes:
+        raise TooLarge(f"the body has more than {max_bytes} bytes")
+    if len(body) > UNCOUNTED_BYTES:
+        lease.take(len(body) - lease.held_bytes)
+
+
+Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+    data = msgspec.json.encode(body)
+    lines = [
+        (b"content-type", b"application/json"),
+        (b"cache-control", b"no-store"),
+        (b"content-length", b"%d" % len(data)),
+    ]
+    lines += [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    await send({"type": "http.response.start", "status": status, "headers": lines})
+    await send({"type": "http.response.body", "body": data})
+
+
+async def send_no_content(send: Send) -> None:
+    """204: an `EventSource` that gets it does not come back."""
+    headers = [(b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def send_error(send: Send, error: ParleyError, request_id: str) -> None:
+    told = error.to_dict(request_id)
+    await send_json(send, error.status, error.shape(told) if error.shape else {"error": told}, error.headers)

@@ -1,0 +1,174 @@
+"""What all requests of one process share, and how each of their replies is seen to its end."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from app.api.asgi import Receive, Scope
+from app.api.responses import ReplyResponse
+from app.api.resumable import (
+    ResumableReplies,
+    ResumableReply,
+    ResumeRecord,
+    parse_record,
+    reply_from_record,
+    write_record,
+)
+from app.api.send_queue import Send
+from app.cache import Cache
+from app.chat.stream import Reply
+from app.errors import Busy, Cancelled, ParleyError
+from app.formats.base import Encoder, Format, ReplyInfo
+from app.gateway import Gateway
+from app.memory_budget import MemoryBudget
+from app.settings import Server
+from app.ticker import Ticker
+
+PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
+
+RECORD_SECONDS = 3600.0
+"""How long a reply may take, as other gateways count."""
+ABORT_CONNECTION = "parley.hang_up"
+"""The ASGI extension by which our server lets a connection be dropped whose client reads nothing."""
+
+
+@dataclass(slots=True)
+class AppContext:
+    gateway: Gateway
+    server: Server
+    ticker: Ticker
+    resumable: ResumableReplies
+    cache: Cache
+    budget: MemoryBudget
+    """What requests may hold in memory, all together."""
+    separate_callers: bool = False
+    """Replies are shared only among requests of one caller."""
+    draining: bool = False
+    active: set[ReplyResponse] = field(default_factory=set)
+    in_progress: int = 0
+
+    @contextmanager
+    def admit(self) -> Iterator[None]:
+        """A request that is served. Raises Busy where as many are as may be, calls without callers included."""
+        limit = self.server.max_concurrent_requests
+        if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
+            raise Busy("this gateway serves as many requests as it may")
+        self.in_progress += 1
+        try:
+            yield
+        finally:
+            self.in_progress -= 1
+
+    def create_response(
+        self, scope: Scope, send: Send, encoder: Encoder, info: ReplyInfo, form: Format, *, stream: bool
+    ) -> ReplyResponse:
+        server = self.server
+        return ReplyResponse(
+            send,
+            encoder,
+            info,
+            stream=stream,
+            heartbeat_seconds=server.heartbeat_seconds,
+            commit_seconds=server.commit_seconds,
+            stall_seconds=server.stall_seconds,
+            refusal=form.error,
+            warning=form.warning,
+            hang_up=scope.get("extensions", {}).get(ABORT_CONNECTION, {}).get("call"),
+        )
+
+    async def run_response(self, delivery: ReplyResponse, opening: PendingReply, receive: Receive) -> None:
+        """Whoever opens closes: all of it ends here, on end, error, cancel and when the caller leaves."""
+        self.ticker.add(delivery)
+        self.active.add(delivery)
+        watcher = asyncio.get_running_loop().create_task(_wait_for_disconnect(receive))
+        watcher.add_done_callback(lambda _: delivery.disconnect())
+        try:
+            await _start_when_open(delivery, opening)
+            if self.cache.is_shared:
+                await self._publish_record(delivery.info.response_id)
+            await delivery.done
+        finally:
+            self.ticker.discard(delivery)
+            self.active.discard(delivery)
+            delivery.disconnect()
+            watcher.cancel()
+
+    async def _publish_record(self, response_id: str) -> None:
+        """Let other gateways know of a reply that has begun; it is told meanwhile."""
+        kept = self.resumable.find(response_id)
+        if kept is None:
+            return
+        place = kept.source.location
+        if place is not None:
+            await self.cache.put_record(
+                response_id, write_record(kept, place), RECORD_SECONDS + self.resumable.keep_seconds
+            )
+
+    async def find_resumable(self, response_id: str, caller: str) -> ResumableReply | None:
+        """This caller's reply, which was asked for before, here or at another gateway: then it must be listened to."""
+        kept = self.resumable.find(response_id)
+        note = None if kept is not None else await self.find_remote(response_id)
+        known = kept or note
+        if known is None or not self.is_owner(known.scope, caller):
+            return None
+        source = None if note is None else await self.cache.find_source(note.location)
+        return kept if note is None or source is None else reply_from_record(note, response_id, source)
+
+    async def find_remote(self, response_id: str) -> ResumeRecord | None:
+        """What another gateway says of a reply."""
+        data = await self.cache.get_record(response_id) if self.cache.is_shared else None
+        return None if data is None else parse_record(data)
+
+    def is_owner(self, scope: str, caller: str) -> bool:
+        return not self.separate_callers or scope == caller
+
+    def cancel(self, response_id: str) -> None:
+        """Whoever is told this reply here is told that it was cancelled; nobody can come back for it."""
+        kept = self.resumable.find(response_id)
+        if kept is not None:
+            self.resumable.drop(response_id)
+            kept.release()
+        for delivery in self.running_responses(response_id):
+            delivery.fail(Cancelled("the reply was cancelled"))
+
+    def running_responses(self, response_id: str) -> list[ReplyResponse]:
+        return [one for one in self.active if one.info.response_id == response_id and not one.finished]
+
+
+async def _start_when_open(delivery: ReplyResponse, opening: PendingReply) -> None:
+    """Start the delivery as soon as the reply is open. A delivery that is done before then cancels the wait."""
+    task = asyncio.current_task()
+    assert task is not None
+    waiting, given_up = True, False
+
+    def give_up(_: object) -> None:
+        nonlocal given_up
+        if waiting:
+            given_up = True
+            task.cancel()
+
+    delivery.done.add_done_callback(give_up)
+    try:
+        reply = await opening
+    except ParleyError as error:
+        waiting = False
+        delivery.fail(error)
+    except Exception as error:
+        waiting = False
+        delivery.on_crash(error)
+    except asyncio.CancelledError:
+        waiting = False
+        if not given_up or task.uncancel() > 0:
+            raise
+    else:
+        waiting = False
+        delivery.start(reply)
+    finally:
+        delivery.done.remove_done_callback(give_up)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

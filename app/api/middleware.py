@@ -1,0 +1,127 @@
+"""The outermost ASGI layer: request ids, who may ask, the direct way to hot endpoints, and our error shape for
+everything else."""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from app.api.asgi import send_error
+from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
+from app.errors import (
+    HostNotAllowed,
+    Internal,
+    MethodNotAllowed,
+    OriginNotAllowed,
+    ParleyError,
+    Shape,
+    WrongMediaType,
+)
+from app.observe.logs import log_plain_request
+
+App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+log = logging.getLogger("parley.edge")
+
+NO_SHAPES: Mapping[str, Shape] = {}
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The caller's own id where it is harmless, else a new one."""
+    for name, value in headers:
+        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
+            return value.decode()
+    return f"req-{os.urandom(16).hex()}"
+
+
+_READ = frozenset((b"host", b"origin", b"content-type"))
+_WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
+
+
+class RequestIdMiddleware:
+    """`direct` maps a path to the endpoint that takes its POSTs, `shapes` one to how its errors are said; the rest is
+    the framework's. `rules` say which hosts and origins may ask. An endpoint writes the log line of its requests, the
+    edge writes that of all others."""
+
+    def __init__(
+        self, app: App, direct: Mapping[str, App], rules: OriginRules, shapes: Mapping[str, Shape] = NO_SHAPES
+    ) -> None:
+        self._app = app
+        self._direct = direct
+        self._rules = rules
+        self._shapes = shapes
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        read = {name: value for name, value in headers if name in _READ}
+        id_ = choose_request_id(headers)
+        state = scope["state"] = {**scope.get("state", {}), "request_id": id_}
+        lines = [(b"x-request-id", id_.encode())]
+        started = time.perf_counter()
+        status = 0
+
+        def tagged(message: dict[str, Any]) -> Any:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *lines]
+            return send(message)
+
+        endpoint = self._direct.get(scope["path"])
+        logs_itself = False
+        origin = read.get(b"origin")
+        try:
+            self._check(scope["method"], read)
+            if origin is not None and self._rules.is_configured(origin):
+                lines += cors_headers(origin)
+            if origin is not None and scope["method"] == "OPTIONS" and len(lines) > 1:
+                del lines[1:]
+                await _send_empty(tagged, 204, preflight_headers(origin, headers))
+            elif endpoint is None:
+                await self._app(scope, receive, tagged)
+            elif scope["method"] == "POST":
+                logs_itself = True
+                await endpoint(scope, receive, tagged)
+            else:
+                raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}", "POST")
+        except (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType) as error:
+            state["error_code"] = error.code
+            await self._send_error(tagged, scope["path"], error, id_)
+        except Exception:
+            log.exception("request %s: defect", id_)
+            state["error_code"] = Internal.code
+            if status:
+                raise
+            await self._send_error(tagged, scope["path"], Internal("the gateway failed"), id_)
+        finally:
+            if not logs_itself:
+                seconds = time.perf_counter() - started
+                log_plain_request(id_, scope["method"], scope["path"], status, state.get("error_code"), seconds)
+
+    def _check(self, method: str, read: Mapping[bytes, bytes]) -> None:
+        """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
+        origin, host = read.get(b"origin"), read.get(b"host")
+        if origin is not None:
+            self._rules.check_origin(origin, host)
+        elif host is not None:
+            self._rules.check_host(host)
+        if method not in _WITHOUT_BODY:
+            content_type = read.get(b"content-type")
+            if content_type != b"application/json":
+                check_content_type(content_type, from_browser=origin is not None)
+
+    async def _send_error(self, send: Any, path: str, error: ParleyError, id_: str) -> None:
+        error.shape = self._shapes.get(path)
+        await send_error(send, error, id_)
+
+
+async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,67 @@
+"""How much one request may say, and what of it no type can refuse."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from app.errors import Violation
+from app.settings import Server
+from app.validation import json_path
+
+_LEAST, _MOST = -(2**63), 2**64 - 1
+"""Of whole numbers in what is passed on unread: other programs' JSON has no more."""
+
+
+class RequestLimits(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    max_messages: int
+    max_content_items: int
+    max_functions: int
+    max_nesting: int
+
+
+def request_limits(server: Server) -> RequestLimits:
+    return RequestLimits(**server.model_dump(include=set(RequestLimits.model_fields)))
+
+
+def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> Iterator[Violation]:
+    """Lists that are too long to be looked at one by one."""
+    messages = body.get("messages")
+    if isinstance(messages, list):
+        if len(messages) > limits.max_messages:
+            yield Violation("messages", f"more than {limits.max_messages} messages")
+        elif sum(map(_count_items, messages)) > limits.max_content_items:
+            yield Violation("messages", f"more than {limits.max_content_items} content items")
+    for field in ("functions", "tools"):
+        if isinstance(body.get(field), list) and len(body[field]) > limits.max_functions:
+            yield Violation(field, f"more than {limits.max_functions} functions")
+
+
+def _count_items(message: Any) -> int:
+    """The entries of a message's lists, and of the lists in them (results, the frames of a video)."""
+    lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
+    return sum(len(entries) + sum(map(_count_items, entries)) for entries in lists)
+
+
+def find_invalid_values(value: Any, path: str, room: int) -> Iterator[Violation]:
+    """Numbers that JSON lacks, and what is nested deeper than `room`."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            yield Violation(path, "must be a finite number")
+        return
+    if isinstance(value, int):
+        if not _LEAST <= value <= _MOST:
+            yield Violation(path, f"must be a number from {_LEAST} to {_MOST}")
+        return
+    if not isinstance(value, dict | list) or not value:
+        return
+    if room == 0:
+        yield Violation(path, "is nested too deeply")
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if isinstance(item, dict | list | float) or (isinstance(item, int) and not _LEAST <= item <= _MOST):
+            yield from find_invalid_values(item, json_path([key], path), room - 1)

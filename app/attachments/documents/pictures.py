@@ -1,0 +1,77 @@
+"""Images: what they really are, whether they are safe to decode, and smaller where a model wants them smaller."""
+
+import io
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from app.attachments.documents.protocol import PictureJob, PictureResult, UnreadableFile
+
+_PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+"""What model servers take; the others are encoded anew."""
+_READ = (*_PASSED, "BMP", "TIFF", "AVIF")
+_QUALITY = 88
+_SHRINK = 0.75
+_SMALLEST = 32
+
+Image.init()
+Image.MAX_IMAGE_PIXELS = None  # the limit is each job's own
+_FORMATS = tuple(name for name in _READ if name in Image.OPEN)
+
+
+def scale_picture(job: PictureJob, data: bytes) -> PictureResult:
+    """Raises Unreadable. Nothing is decoded before the size that the head declares is known to be allowed."""
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            width, height = image.size
+            if width * height > job.decode_pixels:
+                raise UnreadableFile(
+                    f"has {width} x {height} pixels; no image with more than {job.decode_pixels} is read"
+                )
+            size = _fit_size(width, height, job)
+            small = job.max_bytes is None or len(data) <= job.max_bytes
+            if image.format in _PASSED and size == (width, height) and small:
+                return PictureResult(_PASSED[image.format], width, height, None)
+            return _shrink(image, size, job.max_bytes)
+    except UnidentifiedImageError:
+        raise UnreadableFile("is no image of a known kind") from None
+    except (OSError, SyntaxError, ValueError):
+        raise UnreadableFile("is a damaged image") from None
+
+
+def _fit_size(width: int, height: int, job: PictureJob) -> tuple[int, int]:
+    factor = 1.0
+    if job.max_pixels:
+        factor = min(factor, (job.max_pixels / (width * height)) ** 0.5)
+    if job.max_short_side:
+        factor = min(factor, job.max_short_side / min(width, height))
+    return (width, height) if factor == 1.0 else _scale_size(width, height, factor)
+
+
+def _scale_size(width: int, height: int, factor: float) -> tuple[int, int]:
+    return max(1, int(width * factor)), max(1, int(height * factor))
+
+
+def _shrink(image: Image.Image, size: tuple[int, int], max_bytes: int | None) -> PictureResult:
+    if image.format == "JPEG":
+        image.draft("RGB", size)
+    turned = ImageOps.exif_transpose(image)
+    if turned.width != image.width and turned.width == image.height:
+        size = size[1], size[0]
+    plain = turned.convert("RGBA" if turned.has_transparency_data else "RGB")
+    while True:
+        scaled = plain if plain.size == size else plain.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
+        media_type, data = _encode(scaled)
+        if max_bytes is None or len(data) <= max_bytes:
+            return PictureResult(media_type, *size, data)
+        if min(size) < _SMALLEST:
+            raise UnreadableFile(f"cannot be made smaller than {max_bytes} bytes")
+        size = _scale_size(*size, _SHRINK)
+
+
+def _encode(image: Image.Image) -> tuple[str, bytes]:
+    out = io.BytesIO()
+    if image.mode == "RGBA":
+        image.save(out, "PNG")
+        return "image/png", out.getvalue()
+    image.save(out, "JPEG", quality=_QUALITY)
+    return "image/jpeg", out.getvalue()

@@ -1,0 +1,195 @@
+"""The gateway's side of the workers: a job goes to a free one, and is stopped when nobody waits for it any more."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from app.attachments.documents.protocol import (
+    HEAD,
+    STOP,
+    DocumentLimits,
+    Job,
+    JobRefused,
+    JobResult,
+    PictureJob,
+    PictureResult,
+    TextJob,
+    TextResult,
+    UnreadableFile,
+    decode_reply,
+    encode_frame,
+)
+from app.errors import Busy
+
+_GRACE_SECONDS = 5.0
+"""How much later than its own limit a worker that does not answer is killed."""
+
+
+class DocumentWorkers:
+    """Use it as an async context, or `aclose` it. Workers start with the first job that needs them, and stay."""
+
+    def __init__(self, limits: DocumentLimits) -> None:
+        self.limits = limits
+        self._idle: list[_WorkerProcess] = []
+        self.workers: set[_WorkerProcess] = set()
+        """All that run."""
+        self._slots = asyncio.Semaphore(limits.workers)
+        self._waiting = 0
+        self._closed = False
+        self._tasks: set[asyncio.Task[JobResult]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def extract_text(
+        self, data: bytes | str, name: str, media_type: str = "", charset: str | None = None
+    ) -> TextResult:
+        """A document's text; `data` are bytes, or base64. Raises Unreadable, Busy."""
+        limits = self.limits
+        sizes = (limits.max_pages, limits.max_characters, limits.max_unpacked_bytes)
+        reply = await self._run(TextJob(*_to_bytes(data), name, media_type, charset, *sizes, float(limits.cpu_seconds)))
+        assert isinstance(reply, TextResult)
+        return reply
+
+    async def scale_picture(
+        self,
+        data: bytes | str,
+        max_pixels: int | None = None,
+        max_short_side: int | None = None,
+        max_bytes: int | None = None,
+    ) -> PictureResult:
+        """What an image is, and its bytes where they had to change. Raises Unreadable, Busy."""
+        reply = await self._run(
+            PictureJob(*_to_bytes(data), self.limits.max_pixels, max_pixels, max_short_side, max_bytes)
+        )
+        assert isinstance(reply, PictureResult)
+        return reply
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*(worker.kill() for worker in list(self.workers)))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, job: Job) -> JobResult:
+        if self._waiting >= self.limits.max_waiting or self._closed:
+            raise Busy("too many documents are being read")
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        ticket = _PendingJob(encode_frame(job))
+        task = asyncio.create_task(self._serve(ticket))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            reply = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            ticket.abandon()
+            task.add_done_callback(_ignore_error)
+            raise
+        if isinstance(reply, JobRefused):
+            raise UnreadableFile(reply.message)
+        return reply
+
+    async def _serve(self, ticket: "_PendingJob") -> JobResult:
+        """The place is given back when the worker has answered, also when nobody waits for the answer."""
+        try:
+            worker = self._idle.pop() if self._idle else await self._start_worker()
+            reply = await self._exchange(worker, ticket)
+            self._idle.append(worker)
+            return reply
+        except (OSError, EOFError, TimeoutError) as error:
+            raise Busy(f"the reader of documents stopped ({type(error).__name__})") from error
+        finally:
+            self._slots.release()
+
+    async def _exchange(self, worker: "_WorkerProcess", ticket: "_PendingJob") -> JobResult:
+        if ticket.abandoned:
+            return JobRefused("was not waited for")
+        ticket.worker = worker
+        try:
+            async with asyncio.timeout(self.limits.wall_seconds + _GRACE_SECONDS):
+                return await worker.exchange(ticket.job)
+        except BaseException:
+            self.workers.discard(worker)
+            await asyncio.shield(worker.kill())
+            raise
+
+    async def _start_worker(self) -> "_WorkerProcess":
+        limits = self.limits
+        numbers = (str(limits.wall_seconds), str(limits.cpu_seconds), str(limits.memory_bytes))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app.attachments.documents.worker_main", *numbers),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={"PYTHONPATH": ":".join(filter(None, sys.path))},  # nothing of ours: documents are hostile
+            start_new_session=True,
+        )
+        worker = _WorkerProcess(process)
+        self.workers.add(worker)
+        return worker
+
+
+@dataclass(slots=True)
+class _PendingJob:
+    """A job and whether anybody waits for it."""
+
+    job: bytes
+    worker: "_WorkerProcess | None" = None
+    abandoned: bool = False
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        if self.worker is not None:
+            self.worker.stop()
+
+
+class _WorkerProcess:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self.pid = process.pid
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+
+    async def exchange(self, job: bytes) -> JobResult:
+        self._stdin.write(job)
+        await self._stdin.drain()
+        (size,) = HEAD.unpack(await self._stdout.readexactly(HEAD.size))
+        reply: JobResult = decode_reply(await self._stdout.readexactly(size))
+        return reply
+
+    def stop(self) -> None:
+        self._stdin.write(STOP)
+
+    async def kill(self) -> None:
+        """With the child that it may have: the two are a process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._stdin.close()
+        await self._process.wait()
+
+
+def _to_bytes(data: bytes | str) -> tuple[bytes, bool]:
+    """(what is sent, whether it is base64)."""
+    return (data, False) if isinstance(data, bytes) else (data.encode("utf-8", "surrogatepass"), True)
+
+
+def _ignore_error(task: asyncio.Task[JobResult]) -> None:
+    """Nobody waits for this answer; its error was looked at."""
+    if not task.cancelled():
+        task.exception()

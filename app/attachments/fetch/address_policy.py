@@ -1,0 +1,186 @@
+"""Which URLs and which addresses may be read.
+
+A URL is refused for how it is written before anything is looked up, an address for what it is: only what is public is
+read, and of a name *all* addresses must be. An allow list opens hosts and networks; a host on it may stand on a private
+address, but never on the link-local ones where clouds keep their credentials: those need a network on the list.
+"""
+
+import ipaddress
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import httpx
+
+from app.errors import MediaRefused
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""(host, port) → addresses. Raises OSError where there is none."""
+
+_MAX_URL = 8192
+_PLAIN_URL = re.compile(
+    r"https?://(\[[0-9a-f:.]+\]|[^\s/?#\\@%:\[\]\x00-\x20\x7f]+)(:[0-9]{0,5})?"
+    r"([/?#][^\\\s\x00-\x20\x7f]*)?",
+    re.IGNORECASE,
+)
+_HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
+_NUMERIC_END = re.compile(r"(\d+|0x[0-9a-f]*)\.?")
+_WEB_PORTS = frozenset({80, 443})
+_FIRST_FREE_PORT = 1024
+_LAST_PORT = 65535
+
+_PUBLIC_6 = ipaddress.ip_network("2000::/3")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NEVER_PUBLIC: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # Azure's host, on every virtual machine
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/3",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+    )
+)
+_METADATA: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32", "100.100.100.200/32", "168.63.129.16/32")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchTarget:
+    """Where a URL leads to, before its name is looked up."""
+
+    url: httpx.URL
+    host: str
+    port: int
+
+
+def parse_target(url: str, allowed: "AllowList") -> FetchTarget:
+    """Raises MediaRefused for a URL that is not plainly http or https of one host."""
+    if len(url) > _MAX_URL:
+        raise MediaRefused("the URL is too long")
+    if not _PLAIN_URL.fullmatch(url):
+        raise MediaRefused("must be a plain http or https URL without credentials")
+    try:
+        parsed = httpx.URL(url)
+        host = _host(parsed)
+    except (httpx.InvalidURL, ValueError, UnicodeError):
+        raise MediaRefused("the URL is not valid") from None
+    port = (443 if parsed.scheme == "https" else 80) if parsed.port is None else parsed.port
+    web = port in _WEB_PORTS or _FIRST_FREE_PORT <= port <= _LAST_PORT
+    if not web and not allowed.allows_host(host):
+        raise MediaRefused(f"port {port} is not read")
+    return FetchTarget(parsed.copy_with(fragment=None), host, port)
+
+
+def _host(url: httpx.URL) -> str:
+    """The host in one form. Numbers are addresses only in the one way that nobody reads differently."""
+    host = url.raw_host.decode("ascii").lower()
+    if ":" in host:
+        return str(ipaddress.IPv6Address(host))
+    if _NUMERIC_END.fullmatch(host.rstrip(".").rsplit(".", 1)[-1]):
+        return str(ipaddress.IPv4Address(host))
+    host = host.removesuffix(".")
+    if not _HOST.fullmatch(host) or len(host) > 253:
+        raise ValueError(host)
+    if host == "localhost" or host.endswith(".localhost"):
+        return "localhost"
+    return host
+
+
+_PRIVATE_SUFFIXES = (".internal", ".local", ".localdomain", ".home.arpa", ".intranet", ".lan")
+"""Of names that no public server has; Google's cloud keeps credentials at metadata.google.internal."""
+
+
+def check_url_text(url: str, allowed: "AllowList") -> None:
+    """Raises MediaRefused for a URL that by its text alone leads to no public address. Nothing is looked up."""
+    host = parse_target(url, allowed).host
+    if allowed.allows_host(host):
+        return
+    if host == "localhost" or host.endswith(_PRIVATE_SUFFIXES):
+        raise MediaRefused("the host is not on a public address")
+    if ":" in host or host.replace(".", "").isdigit():
+        check_addresses(host, [host], allowed)
+
+
+class AllowList:
+    """Hosts (`files.example.org`, `*.example.org`) and networks (`10.1.0.0/16`) that are read though not public."""
+
+    def __init__(self, entries: Sequence[str]) -> None:
+        self._hosts: set[str] = set()
+        self._suffixes: list[str] = []
+        self._networks: list[Network] = []
+        for entry in entries:
+            self._add(entry.strip().lower())
+
+    def _add(self, entry: str) -> None:
+        """Raises ValueError for what is neither."""
+        if entry.startswith("*."):
+            self._suffixes.append(entry[1:])
+        elif _HOST.fullmatch(entry) and not _NUMERIC_END.fullmatch(entry.rsplit(".", 1)[-1]):
+            self._hosts.add(entry)
+        else:
+            self._networks.append(ipaddress.ip_network(entry))
+
+    def allows_host(self, host: str) -> bool:
+        return host in self._hosts or host.endswith(tuple(self._suffixes))
+
+    def allows_address(self, address: Address) -> bool:
+        return any(address in network for network in self._networks)
+
+
+def check_addresses(host: str, found: Sequence[str], allowed: AllowList) -> list[str]:
+    """The addresses of a host, all of which may be read. Raises MediaRefused, also where one of several may not."""
+    if not found:
+        raise MediaRefused("the host has no address")
+    return [str(_check_address(host, text, allowed)) for text in found]
+
+
+def _check_address(host: str, text: str, allowed: AllowList) -> Address:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise MediaRefused("the host has no address that can be read") from None
+    meant = _unwrap_ipv4(address)
+    if allowed.allows_address(meant) or is_public(meant):
+        return address
+    if allowed.allows_host(host) and not any(meant in network for network in _METADATA):
+        return address
+    raise MediaRefused("the host is not on a public address")
+
+
+def _unwrap_ipv4(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one only wraps."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def is_public(address: Address) -> bool:
+    if any(address in network for network in _NEVER_PUBLIC):
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and (address not in _PUBLIC_6 or address.scope_id):
+        return False
+    return address.is_global

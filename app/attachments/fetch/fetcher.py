@@ -1,0 +1,250 @@
+"""One URL into bytes: looked up once, connected to the address that was looked at, every redirect judged again.
+
+The connection is made to the address itself, with the name in `Host` and in the TLS handshake (and its certificate
+checked against the name), so that a name that changes its address between two looks has no second look. Connections
+are not kept: one to an address must never serve another name there. No proxy, no cookie, no netrc, no credentials.
+
+Names into addresses, on threads of its own: a name server that hangs holds up no other work.
+
+A body that somebody else's server sends, held to a number of bytes, before and after inflating.
+"""
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from app.attachments.fetch.address_policy import (
+    AllowList,
+    FetchTarget,
+    Resolver,
+    check_addresses,
+    check_url_text,
+    parse_target,
+)
+from app.chat.messages import MediaKind
+from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
+
+_THREADS = 8
+
+
+class ThreadedResolver:
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lookup")
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """Every address, in the order in which they are to be tried. Raises OSError."""
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, _addresses, host, port)
+        return list(dict.fromkeys(found))
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+async def read_limited(response: httpx.Response, max_bytes: int) -> bytes:
+    """Raises TooLarge as soon as it is known, MediaRefused for an encoding that was not asked for."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
+        raise MediaRefused(f"is sent in the encoding {encoding[:40]!r}, which was not asked for")
+    body = bytearray()
+    inflate = None if encoding in ("identity", "") else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    async for data in response.aiter_raw():
+        body += data if inflate is None else _inflate(inflate, data, max_bytes - len(body) + 1)
+        if len(body) > max_bytes:
+            raise TooLarge(f"is larger than {max_bytes} bytes")
+    if inflate is not None and not inflate.eof:
+        raise MediaRefused("its compressed body is broken")
+    return bytes(body)
+
+
+def _inflate(inflate: "zlib._Decompress", data: bytes, at_most: int) -> bytes:
+    try:
+        return inflate.decompress(data, at_most)
+    except zlib.error:
+        raise MediaRefused("its compressed body is broken") from None
+
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_BINARY = ("application/octet-stream", "binary/octet-stream", "application/binary", "")
+_TYPES: dict[MediaKind, tuple[str, ...]] = {
+    "image": ("image/",),
+    "audio": ("audio/", "video/", "application/ogg"),
+    "video": ("video/", "audio/", "application/mp4", "application/ogg"),
+    "file": ("",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    allow: tuple[str, ...] = ()
+    """Hosts and networks that are read though they are not public."""
+    max_bytes: int = 20 * 1024 * 1024
+    max_seconds: float = 20.0
+    """For one URL: the wait for a free place, the look-up, all redirects and the body."""
+    max_redirects: int = 5
+    max_concurrent: int = 32
+    """At once, of all requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    data: bytes
+    media_type: str
+    """As the server declared it, lower case, without parameters; it may be wrong or empty."""
+    url: str
+    """After redirects."""
+    charset: str | None = None
+
+
+class Fetcher:
+    """Use it as an async context. `resolver` and `transport` are for tests; the transport is given pinned URLs."""
+
+    def __init__(
+        self,
+        limits: FetchLimits,
+        resolver: Resolver | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Raises ValueError for an entry of the allow list that is neither a host nor a network."""
+        self._limits = limits
+        self._allowed = AllowList(limits.allow)
+        self._lookup = None if resolver else ThreadedResolver()
+        self._resolver: Resolver = resolver or self._lookup  # type: ignore[assignment]  # one of the two is there
+        self._transport = transport or httpx.AsyncHTTPTransport(
+            verify=tls or ssl.create_default_context(),
+            trust_env=False,
+            limits=httpx.Limits(max_connections=limits.max_concurrent, max_keepalive_connections=0),
+        )
+        self._slots = asyncio.Semaphore(limits.max_concurrent)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+        if self._lookup is not None:
+            self._lookup.close()
+
+    async def fetch(self, url: str, *, kinds: Iterable[MediaKind], param: str | None = None) -> FetchedFile:
+        """The bytes behind a URL, if they are declared as one of `kinds`.
+
+        Raises MediaRefused, MediaUnavailable or TooLarge, each with `param` as the place in the request.
+        """
+        try:
+            async with asyncio.timeout(self._limits.max_seconds), self._slots:
+                return await self._follow(url, tuple(kinds))
+        except TimeoutError:
+            error: ParleyError = MediaUnavailable(f"was not there within {self._limits.max_seconds:g} s", param)
+        except (httpx.TransportError, OSError) as cause:
+            error = MediaUnavailable(f"could not be read: {_describe_failure(cause)}", param)
+        except ParleyError as cause:
+            cause.param = param
+            error = cause
+        raise error from None
+
+    def check_url_text(self, url: str) -> None:
+        """Raises MediaRefused for a URL that by its text alone leads to no public address."""
+        check_url_text(url, self._allowed)
+
+    async def check_addresses(self, url: str, *, param: str | None = None) -> None:
+        """Raises MediaRefused for a URL whose host has an address that is not public, MediaUnavailable for one that has
+        none now."""
+        try:
+            target = parse_target(url, self._allowed)
+            async with asyncio.timeout(self._limits.max_seconds):
+                check_addresses(target.host, await self._addresses(target), self._allowed)
+        except (TimeoutError, OSError):
+            raise MediaUnavailable("could not be read: its host is not known", param) from None
+        except ParleyError as error:
+            error.param = param
+            raise
+
+    async def _follow(self, url: str, kinds: tuple[MediaKind, ...]) -> FetchedFile:
+        for _ in range(self._limits.max_redirects + 1):
+            target = parse_target(url, self._allowed)
+            response = await self._ask(target, kinds)
+            try:
+                if response.status_code not in _REDIRECTS:
+                    return await self._read(response, target, kinds)
+                url = _redirect_url(target, response)
+            finally:
+                await response.aclose()
+        raise MediaRefused(f"redirects more than {self._limits.max_redirects} times")
+
+    async def _ask(self, target: FetchTarget, kinds: tuple[MediaKind, ...]) -> httpx.Response:
+        addresses = check_addresses(target.host, await self._addresses(target), self._allowed)
+        for at, address in enumerate(addresses):
+            try:
+                return await self._transport.handle_async_request(self._request(target, address, kinds))
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                if at + 1 == len(addresses):
+                    raise
+        raise AssertionError("judged returns addresses")
+
+    async def _addresses(self, target: FetchTarget) -> list[str]:
+        if ":" in target.host or target.host.replace(".", "").isdigit():
+            return [target.host]
+        return list(await self._resolver(target.host, target.port))
+
+    def _request(self, target: FetchTarget, address: str, kinds: tuple[MediaKind, ...]) -> httpx.Request:
+        accept = ", ".join(f"{kind}/*" for kind in kinds if kind != "file")
+        headers = {
+            "host": target.url.netloc.decode("ascii"),
+            "accept": f"{accept}, */*;q=0.8" if accept else "*/*",
+            "accept-encoding": "identity",
+            "user-agent": "parley-fetch",
+            "connection": "close",
+        }
+        seconds = self._limits.max_seconds
+        wait = {"connect": min(seconds, 5.0), "read": seconds, "write": seconds, "pool": seconds}
+        extensions = {"timeout": wait, "sni_hostname": target.host}
+        return httpx.Request("GET", target.url.copy_with(host=address), headers=headers, extensions=extensions)
+
+    async def _read(self, response: httpx.Response, target: FetchTarget, kinds: tuple[MediaKind, ...]) -> FetchedFile:
+        status = response.status_code
+        if status in (408, 425, 429) or status >= 500:
+            raise MediaUnavailable(f"its server answered with status {status}")
+        if status != 200:
+            raise MediaRefused(f"its server answered with status {status}")
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in _BINARY and not any(media_type.startswith(_TYPES[kind]) for kind in kinds):
+            raise MediaRefused(f"is declared as {media_type[:100]!r}, which is no {' or '.join(kinds)}")
+        length = response.headers.get("content-length", "")
+        if length.isdigit() and int(length[:20]) > self._limits.max_bytes:
+            raise TooLarge(f"is larger than {self._limits.max_bytes} bytes")
+        data = await read_limited(response, self._limits.max_bytes)
+        return FetchedFile(data, media_type, str(target.url), response.charset_encoding)
+
+
+def _redirect_url(target: FetchTarget, response: httpx.Response) -> str:
+    location = response.headers.get("location", "")
+    try:
+        return str(target.url.join(location)) if location else ""
+    except (httpx.InvalidURL, ValueError):
+        raise MediaRefused("redirects to a URL that is not valid") from None
+
+
+def _describe_failure(cause: Exception) -> str:
+    """What failed, in words that name no address: whose they are is not the caller's business."""
+    if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout):
+        return "no connection to its host"
+    if isinstance(cause, httpx.TransportError):
+        return "its server broke off or does not speak HTTP"
+    return "its host is not known"

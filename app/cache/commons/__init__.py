@@ -1,5 +1,0 @@
-"""One call to a model for all the gateways that share a Redis: who leads it, who follows, and who takes it over."""
-
-from app.cache.commons.commons import Commons
-
-__all__ = ["Commons"]

@@ -1,0 +1,66 @@
+"""What gateways tell each other of a flight, one record after the other in its stream."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from app.cache.codec import Batch
+from app.chat.events import Fault
+
+
+class CallStarted(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
+    """The model server has begun to answer."""
+
+
+class BatchesWritten(msgspec.Struct, array_like=True, frozen=True, tag="spoken"):
+    batches: list[Batch]
+
+
+class CallFailed(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
+    """The reply never began. Nothing follows."""
+
+    fault: Fault
+
+
+class LeaseReleased(msgspec.Struct, array_like=True, frozen=True, tag="left"):
+    """Whoever led this flight does so no more: it may be taken over at once."""
+
+
+Record: TypeAlias = CallStarted | BatchesWritten | CallFailed | LeaseReleased
+
+
+class _EncodedBatches(msgspec.Struct, array_like=True, frozen=True, tag="spoken"):
+    batches: Sequence[msgspec.Raw]
+
+
+class UnencodableBatch(ValueError):
+    """Events that a record cannot say exactly."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def write(record: Record) -> bytes:
+    return _encode(record)
+
+
+def write_batch(batch: Batch) -> bytes:
+    """For `write_batches`. Raises Unspeakable."""
+    try:
+        return _encode(batch)
+    except (OverflowError, RecursionError, UnicodeEncodeError, TypeError) as error:
+        raise UnencodableBatch(str(error)) from None
+
+
+def write_batches(batches: Sequence[bytes]) -> bytes:
+    return _encode(_EncodedBatches([msgspec.Raw(batch) for batch in batches]))
+
+
+def read(data: bytes) -> Record | None:
+    """None: another version wrote it, or it is damaged."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,87 @@
+"""What is asked of the cache, and of those who help it to answer."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from app.cache.inflight import ReplyLocation
+from app.cache.policy import CachePolicy
+from app.cache.replay import Pace
+from app.chat.stream import Origin, Reply
+
+OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
+"""Makes the call to the model. Raises UpstreamFailed."""
+
+
+class ReplaySource(Protocol):
+    """A reply that can be listened to from its first event, more than once."""
+
+    @property
+    def size(self) -> int:
+        """About the bytes that it takes."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def location(self) -> ReplyLocation | None:
+        """Where other processes find it."""
+
+    @property
+    def complete(self) -> bool:
+        """Nothing of it is missing."""
+
+    async def open(self) -> Reply:
+        """From its first event on. Raises ParleyError where it never began."""
+
+    def release(self) -> None:
+        """A caller who might have come back will not."""
+
+
+class CallCoordinator(Protocol):
+    """One call at a time for all the gateways that share it."""
+
+    async def claim_or_follow(self, key: str, lead: OpenUpstream) -> tuple[Reply, bool, str]:
+        """(the reply, whether this process made the call, the call's id). Raises UpstreamFailed."""
+
+    async def claim_private(self, lead: OpenUpstream) -> tuple[Reply, bool, str]:
+        """The same for a call that nobody else may join."""
+
+    async def follow(self, flight_id: str) -> Reply | None:
+        """A call from its first event on."""
+
+    async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None: ...
+
+    async def get_record(self, reply_id: str) -> bytes | None: ...
+
+    async def is_running(self, flight_id: str) -> bool: ...
+
+    async def publish_cancel(self, reply_id: str) -> bool: ...
+
+    def on_cancel(self, stopped: Callable[[str], None]) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRules:
+    pace: Pace = "fast"
+    store_length: bool = False
+    """Replies that were cut at max_tokens are stored too."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRequest:
+    key: str
+    model: str
+    """As callers know it: by it entries are purged."""
+    policy: CachePolicy
+    ttl_seconds: float
+    retries: int
+    """How often a caller whom somebody else's call failed asks again, beyond once."""
+    keep_running: bool
+    """The call goes on when this caller leaves."""
+    origin: Origin
+    """Settled here."""
+    found: Callable[[ReplaySource], None]
+    """Told where the reply can be had again, as soon as that is known."""

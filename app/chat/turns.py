@@ -1,0 +1,77 @@
+"""Conversations cut into pieces of one payload each, and put together again into the turns that they came from."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from app.chat.messages import Media, Message, Part, Text, ToolResult
+
+_REDUNDANT_KEYS = frozenset({"function_id", "is_error", "turn"})
+"""Keys of `extra` that only repeat a field of the vocabulary."""
+_PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
+
+
+def split_message(message: Message) -> Iterator[Message]:
+    """Reasoning, a run of text and media, a call, a result: each in a message of its own, in their order."""
+    run: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, Text | Media):
+            run.append(part)
+            continue
+        if run:
+            yield replace(message, parts=tuple(run))
+            run = []
+        yield replace(message, role="tool" if isinstance(part, ToolResult) else message.role, parts=(part,))
+    if run or not message.parts:
+        yield replace(message, parts=tuple(run))
+
+
+def normalize_piece(piece: Message) -> Message:
+    """What a piece says, without where it stood. A result's sender is nobody's business: formats differ in it."""
+    extra = {key: value for key, value in piece.extra.items() if key not in _REDUNDANT_KEYS}
+    name = None if piece.role == "tool" else piece.name
+    return replace(piece, parts=tuple(map(_normalize_part, piece.parts)), name=name, path="", extra=extra)
+
+
+def to_model_view(piece: Message) -> Message:
+    """What a piece says to a model: without path, turn, extra, and the names of files."""
+    parts = normalize_piece(piece).parts
+    parts = tuple(replace(part, name=None) if isinstance(part, Media) else part for part in parts)
+    return replace(normalize_piece(piece), parts=parts, turn=None, extra={})
+
+
+def _normalize_part(part: Part) -> Part:
+    if isinstance(part, Text | Media):
+        return _normalize_content_part(part)
+    if isinstance(part, ToolResult):
+        return replace(part, content=tuple(map(_normalize_content_part, part.content)))
+    return part
+
+
+def _normalize_content_part(part: Text | Media) -> Text | Media:
+    """Marks for a server's cache are not said to a model."""
+    if isinstance(part, Media):
+        return replace(part, path="", mark=None)
+    return replace(part, mark=None) if part.mark else part
+
+
+class Turn:
+    """An assistant's turn while its pieces are put together, by the rules of what a model is sent."""
+
+    def __init__(self, first: Message) -> None:
+        self._name = first.name
+        self._turn = first.turn
+        self._phase = -1
+        self.add(first)
+
+    def add(self, piece: Message) -> None:
+        self._phase = max(self._phase, _phase(piece))
+
+    def accepts(self, piece: Message) -> bool:
+        if piece.name != self._name or (piece.turn and self._turn and piece.turn != self._turn):
+            return False
+        same = bool(piece.turn) and piece.turn == self._turn
+        return same or self._phase == _PHASE["tool_call"] or _phase(piece) > self._phase
+
+
+def _phase(piece: Message) -> int:
+    return max((_PHASE.get(part.kind, -1) for part in piece.parts), default=1)

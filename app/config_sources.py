@@ -1,0 +1,117 @@
+"""Where settings come from: one tree of values out of `parley.toml` and the environment.
+
+The file is `PARLEY_CONFIG`, else `./parley.toml` where it exists. `PARLEY_A__B=value` sets a.b and wins over the file;
+`${NAME}` in a string of the file is the environment's `NAME`.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.validation import json_path
+
+_SHORTHANDS = {
+    "PARLEY_UPSTREAM_URL": "base_url",
+    "PARLEY_UPSTREAM_API_KEY": "api_key",
+    "PARLEY_UPSTREAM_KIND": "kind",
+}
+"""One upstream by environment alone, under the name `default`; every model name passes through to it."""
+_OTHERS = frozenset({"PARLEY_CONFIG", "PARLEY_URL", "PARLEY_API_KEY"})
+"""Variables that are no settings: the file's place, and what the terminal client reads."""
+_SERVICE_LINK = re.compile(r"PARLEY_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)")
+"""What Kubernetes sets in every container beside a service that is called parley."""
+
+
+@dataclass(slots=True)
+class Sources:
+    tree: dict[str, Any]
+    mistakes: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    """The path of each value that a variable set, and the variable's name."""
+
+
+def read_sources(environ: Mapping[str, str], path: Path | None, sections: Collection[str]) -> Sources:
+    """Everything that was said, and what of it cannot be a setting; `sections` are the names at the top."""
+    sources = Sources({})
+    tree = _read_file(environ, path, sources.mistakes)
+    sources.tree = _interpolate(tree, environ, [], sources.mistakes)
+    for variable in sorted(environ):
+        if variable.startswith("PARLEY_") and variable not in _OTHERS and variable not in _SHORTHANDS:
+            _overlay(variable, environ[variable], sources, sections)
+    if environ.get("PARLEY_UPSTREAM_URL"):
+        _apply_shorthands(environ, sources)
+    return sources
+
+
+def config_file(environ: Mapping[str, str], path: Path | None = None) -> Path:
+    """`path`, or the file that the environment names, or `./parley.toml`, which need not exist."""
+    return path or Path(environ.get("PARLEY_CONFIG") or "parley.toml")
+
+
+def _read_file(environ: Mapping[str, str], path: Path | None, mistakes: list[str]) -> dict[str, Any]:
+    file = config_file(environ, path)
+    if not (path or environ.get("PARLEY_CONFIG")) and not file.exists():
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        mistakes.append(f"{file}: cannot be read ({error.strerror})")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        mistakes.append(f"{file}: is no TOML ({error})")
+    return {}
+
+
+def _interpolate(value: Any, environ: Mapping[str, str], place: list[str | int], mistakes: list[str]) -> Any:
+    """`${NAME}` replaced everywhere; a name that the environment lacks is a mistake."""
+    if isinstance(value, dict):
+        return {key: _interpolate(item, environ, [*place, key], mistakes) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_interpolate(item, environ, [*place, at], mistakes) for at, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def read(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in environ:
+            mistakes.append(f"{json_path(place)}: the environment has no {name}")
+        return environ.get(name, match.group())
+
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", read, value)
+
+
+def _overlay(variable: str, value: str, sources: Sources, sections: Collection[str]) -> None:
+    """Names of upstreams and models match without regard to case and punctuation."""
+    *steps, last = variable.removeprefix("PARLEY_").lower().split("__")
+    if (steps or [last])[0] not in sections:
+        if not _SERVICE_LINK.fullmatch(variable) or (variable == "PARLEY_PORT" and "://" not in value):
+            sources.mistakes.append(f"{variable}: there is no setting of this name")
+        return
+    node: Any = sources.tree
+    place: list[str] = []
+    for step in steps:
+        place.append(_find_key(node, step))
+        node = node.setdefault(place[-1], {})
+        if not isinstance(node, dict):
+            sources.mistakes.append(f"{variable}: {json_path(place)} is not a section")
+            return
+    place.append(_find_key(node, last))
+    node[place[-1]] = value
+    sources.variables[json_path(place)] = variable
+
+
+def _find_key(node: dict[str, Any], step: str) -> str:
+    def plain(name: str) -> str:
+        return re.sub(r"[^a-z0-9]", "_", name.lower())
+
+    return step if step in node else next((key for key in node if plain(key) == step), step)
+
+
+def _apply_shorthands(environ: Mapping[str, str], sources: Sources) -> None:
+    for variable, name in _SHORTHANDS.items():
+        if environ.get(variable):
+            _overlay(f"PARLEY_UPSTREAMS__DEFAULT__{name.upper()}", environ[variable], sources, ("upstreams",))
+            sources.variables[f"upstreams.default.{name}"] = variable
+    sources.tree.setdefault("passthrough", "default")

@@ -1,0 +1,155 @@
+"""Conversations in AgentScope's messages: what both versions have in common.
+
+Pieces are put together into one `Msg` each turn. Ids that nobody gave are made from what they name, so that equal
+conversations give equal messages.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.chat.messages import Media, Message, Part, ToolCall, ToolResult
+from app.chat.turns import normalize_piece, split_message
+from app.errors import Violation
+from app.formats.agentscope.ids import digest, make_call_id, make_unique
+from app.formats.agentscope.media import placeholder
+from app.formats.agentscope.notes import SIDECAR_KEY, BlockSyntax, Json, collect_notes
+from app.formats.agentscope.replay import make_id, replay_item
+from app.formats.base import Options
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """How one version makes messages of pieces."""
+
+    syntax: BlockSyntax
+    validate_and_read: Callable[[Any], Sequence[Message] | None]
+    """The pieces of a raw item; None where it is no valid message."""
+    order: Callable[[list[Message]], list[Message]]
+    length: Callable[[Sequence[Message], int], int]
+    """How many pieces, from this place on, make one message."""
+    role: Callable[[Message], str]
+    """Of the message whose first piece is given."""
+    write_msg: Callable[[Message, list[Json], Json], Json]
+    """A message of its head, blocks and metadata."""
+
+
+def write_conversation(messages: Sequence[Message], options: Options, way: WriteRules) -> list[Json]:
+    given = way.order([piece for message in messages for piece in split_message(message)])
+    out: list[Json] = []
+    ids: set[str] = set()
+    shown = fill_ids(given)
+    at = 0
+    while at < len(given):
+        raw = replay_item(given, at, way.syntax.key, way.validate_and_read)
+        if raw is not None:
+            item, length = raw
+            ids.add(str(item.get("id")))
+        else:
+            length = _length_before_raw(given, at, way)
+            item = _build_message(given[at : at + length], shown[at : at + length], options, way, ids)
+        out.append(item)
+        at += length
+    return out
+
+
+def _length_before_raw(given: Sequence[Message], at: int, way: WriteRules) -> int:
+    length = way.length(given, at)
+    for place in range(at + 1, at + length):
+        if (
+            way.syntax.key in given[place].extra
+            and replay_item(given, place, way.syntax.key, way.validate_and_read) is not None
+        ):
+            return place - at
+    return length
+
+
+def _build_message(
+    given: Sequence[Message], shown: Sequence[Message], options: Options, way: WriteRules, ids: set[str]
+) -> Json:
+    key = way.syntax.key
+    given = [replace(one, extra={name: value for name, value in one.extra.items() if name != key}) for one in given]
+    blocks = [block for piece in shown for block in way.syntax.write_blocks(piece)]
+    plain = _build_nameless_message(given, blocks, options, way, ids)
+    if plain is not None:
+        return plain
+    head = _build_head(given, blocks, options, way, ids)
+    bag = collect_notes(given, shown, head, way.syntax)
+    return way.write_msg(head, blocks, {} if bag is None else {SIDECAR_KEY: bag})
+
+
+def _build_nameless_message(
+    given: Sequence[Message], blocks: list[Json], options: Options, way: WriteRules, ids: set[str]
+) -> Json | None:
+    """A message that needs no notes, since its id says that nobody gave it a name or an id; None where it would."""
+    if any(one.extra or one.turn or one.name for one in given if one.role != "tool"):
+        return None
+    item = way.write_msg(_build_head(given, blocks, options, way, set()), blocks, {})
+    item["id"] = make_unique(make_id(item), used := set(ids))
+    if list(map(normalize_piece, way.validate_and_read(item) or ())) != list(map(normalize_piece, given)):
+        return None
+    ids |= used
+    return item
+
+
+def _build_head(
+    given: Sequence[Message], blocks: list[Json], options: Options, way: WriteRules, ids: set[str]
+) -> Message:
+    first = given[0]
+    role = way.role(first)
+    speaker = next((one for one in given if one.role != "tool"), None)
+    name = (speaker.name if speaker else None) or (options.agent_name if role == "assistant" else role)
+    id_ = first.extra.get("message_id")
+    if not isinstance(id_, str) or not id_:
+        # A turn of OpenAI's messages is only a place in one list.
+        id_ = first.turn if first.turn and not first.turn.startswith("messages[") else digest(role, name, blocks)
+    id_ = make_unique(id_, ids)
+    created = first.extra.get("created_at")
+    extra = {"message_id": id_} | ({"created_at": created} if isinstance(created, str) else {})
+    return make_head(role, name, id_, "", extra)
+
+
+def make_head(role: Any, name: str, id: str, path: str, extra: Json) -> Message:
+    """A message without its parts. Only an assistant's has turns."""
+    return Message(role, (), name, id if role == "assistant" else None, path, extra)
+
+
+def fill_ids(given: Sequence[Message]) -> list[Message]:
+    """The pieces with an id on every call, and the id and name of its call on every result."""
+    calls: list[ToolCall] = []
+    shown: list[Message] = []
+    open_: list[ToolCall] = []
+    for number, piece in enumerate(given):
+        part: Part | None = piece.parts[0] if piece.parts else None
+        if isinstance(part, ToolCall):
+            part = part if part.id else replace(part, id=make_call_id(number, part))
+            calls.append(part)
+            open_.append(part)
+            piece = replace(piece, parts=(part,))
+        elif isinstance(part, ToolResult):
+            call = _find_call(part, calls, open_)
+            open_ = [one for one in open_ if one is not call]
+            id_ = part.id or (call.id if call else make_call_id(number, ToolCall(part.name or "tool", "")))
+            piece = replace(piece, parts=(replace(part, id=id_, name=part.name or (call.name if call else "tool")),))
+        shown.append(piece)
+    return shown
+
+
+def _find_call(result: ToolResult, calls: Sequence[ToolCall], open_: Sequence[ToolCall]) -> ToolCall | None:
+    if result.id:
+        named = [call for call in open_ if call.id == result.id] or [call for call in calls if call.id == result.id]
+    else:
+        named = [call for call in open_ if call.name == result.name] or ([] if result.name else list(open_))
+    return named[0] if named else None
+
+
+def find_placeholder_losses(messages: Sequence[Message], said: Callable[[Media], bool]) -> list[Violation]:
+    """Media that are said as text alone."""
+    found = []
+    for message in messages:
+        for part in message.parts:
+            for media in part.content if isinstance(part, ToolResult) else (part,):
+                if isinstance(media, Media) and not said(media):
+                    where = media.path or message.path
+                    found.append(Violation(where, f"is said as the text {placeholder(media)!r}"))
+    return found

@@ -1,0 +1,128 @@
+"""Media of AgentScope's blocks: sources into URLs, URLs into sources, and the kinds of media types."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.chat import datauri
+from app.chat.messages import Media, MediaKind
+
+LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
+_DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
+_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "bmp": "image/bmp",
+    "svg": "image/svg+xml",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "ogg": "audio/ogg",
+    "flac": "audio/flac",
+    "m4a": "audio/mp4",
+    "aac": "audio/aac",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+    "mov": "video/quicktime",
+    "avi": "video/x-msvideo",
+    "mkv": "video/x-matroska",
+    "mpeg": "video/mpeg",
+    "pdf": "application/pdf",
+    "json": "application/json",
+    "txt": "text/plain",
+    "csv": "text/csv",
+    "html": "text/html",
+    "md": "text/markdown",
+}
+"""By the last part of a path. Our own table: the standard library's is the machine's."""
+_DEFAULTS: dict[MediaKind, str] = {
+    "image": "image/png",
+    "audio": "audio/wav",
+    "video": "video/mp4",
+    "file": "application/octet-stream",
+}
+
+
+def url_problem(url: str) -> str | None:
+    # No lower-casing of the whole: a data URI may be megabytes long.
+    return None if url[:8].lower().startswith(("http://", "https://", "data:")) else LOCAL
+
+
+def check_url(url: str) -> str:
+    """For pydantic. Raises ValueError."""
+    if problem := url_problem(url):
+        raise ValueError(problem)
+    return url
+
+
+def check_media_type(text: str) -> str:
+    if not _MEDIA_TYPE.fullmatch(text):
+        raise ValueError("must be a media type such as image/png")
+    return text
+
+
+def check_base64(text: str) -> str:
+    """Base64, or a data URI, which AgentScope's documents speak of. Only its beginning is looked at: it may be long."""
+    if text[:5].lower() != "data:" and not datauri.may_be_base64(text):
+        raise ValueError("must be base64")
+    return text
+
+
+def source_url(source: dict[str, Any]) -> str:
+    """Of a source that was checked."""
+    if source["type"] == "url":
+        return str(source["url"])
+    data: str = source["data"]
+    return data if data[:5].lower() == "data:" else f"data:{source['media_type']};base64,{data}"
+
+
+@dataclass(frozen=True, slots=True)
+class InlineData:
+    media_type: str
+    data: str
+
+
+def parse_inline(url: str) -> InlineData | None:
+    """The parts of a data URI in base64."""
+    match = _DATA_URI.match(url)
+    return InlineData(match.group(1), url[match.end() :]) if match and match.end() < len(url) else None
+
+
+def to_url(part: Media, url: str) -> str:
+    """Bare base64, which Qwen-Agent allows for sound, as a data URI."""
+    return f"data:audio/{part.format or 'wav'};base64,{url}" if url_problem(url) else url
+
+
+def kind_of(media_type: str) -> MediaKind:
+    main = media_type.partition("/")[0].lower()
+    return main if main in ("image", "audio", "video") else "file"  # type: ignore[return-value]  # one of the three
+
+
+def guess_type(url: str) -> str | None:
+    """By the URL's path alone."""
+    if found := parse_inline(url):
+        return found.media_type
+    try:
+        path = urlsplit(url[:2048]).path
+    except ValueError:
+        return None
+    return _TYPES.get(path.rpartition(".")[2].lower())
+
+
+def choose_media_type(kind: MediaKind, url: str) -> str:
+    """A type of this kind of media, whatever the URL looks like."""
+    guessed = guess_type(url)
+    return guessed if guessed and kind_of(guessed) == kind else _DEFAULTS[kind]
+
+
+def placeholder(part: Media) -> str:
+    """Stands where a format has no block for this media."""
+    remote = part.urls[0][:8].lower().startswith(("http://", "https://"))
+    what = part.name or (part.urls[0] if remote else None)
+    return f"[{part.media}: {what}]" if what else f"[{part.media}]"

@@ -1,0 +1,17 @@
+"""AgentScope's message format as 1.x has it, both ways."""
+
+from app.formats.agentscope.v1.parse import parse_messages
+from app.formats.agentscope.v1.schema import Messages
+from app.formats.agentscope.v1.stream import AgentScopeStreamEncoder, AgentScopeWholeEncoder, error_body
+from app.formats.agentscope.v1.write import write_messages
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
+
+
+def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
+    """Every stream is one of snapshots."""
+    return AgentScopeWholeEncoder(info) if mode == "whole" else AgentScopeStreamEncoder(info)
+
+
+AGENTSCOPE = Format(
+    "agentscope", parse_messages, write_messages, _reply_encoder, Messages, error=error_body, keeps_marks=True
+)

@@ -1,0 +1,91 @@
+"""A reply in AgentScope 1.x: the whole message so far in every frame, under one id, as an agent there prints it."""
+
+from typing import Any
+
+from app.chat.accumulator import MessageAccumulator
+from app.chat.events import Event, Failed, Finish
+from app.errors import UpstreamFailed
+from app.formats.agentscope.common_stream import (
+    collect_metadata,
+    encode_json,
+    frame,
+    local_time,
+    merge_pieces,
+    reply_head,
+    to_piece,
+    usage_of,
+    write_finish_fields,
+)
+from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
+from app.formats.agentscope.v1.blocks import SYNTAX
+from app.formats.agentscope.v1.write import write_msg
+from app.formats.base import ReplyInfo
+
+
+def error_body(error: dict[str, Any]) -> dict[str, Any]:
+    """The body of an HTTP error and the last frame of a stream."""
+    return {"error": {"type": error["code"], **error}, "last": True}
+
+
+class _ReplyWriter:
+    """The message while it grows."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._head = reply_head(info, local_time(info.created))
+        self._accumulator = MessageAccumulator()
+
+    def _msg(self, metadata: Json | None = None) -> Json:
+        pieces = merge_pieces([to_piece(segment, self._head) for segment in self._accumulator.messages])
+        blocks = [block for one in pieces for block in SYNTAX.write_blocks(one)]
+        bag = None if metadata is None else collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
+        return write_msg(self._head, blocks, (metadata or {}) | ({} if bag is None else {SIDECAR_KEY: bag}))
+
+    def _write_last(self, finish: Finish) -> Json:
+        metadata: Json = {
+            **write_finish_fields(finish),
+            "usage": usage_of(finish.usage),
+            **collect_metadata(self._info, self._accumulator, finish),
+        }
+        return {"msg": self._msg(metadata), "last": True}
+
+    def _error(self, event: Failed) -> dict[str, Any]:
+        return UpstreamFailed(event.fault).to_dict(self._info.request_id)
+
+
+class AgentScopeStreamEncoder(_ReplyWriter):
+    """One frame for each read, and the last with what is known at the end."""
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        steps = self._accumulator.feed(events)
+        end = steps[-1] if steps else None
+        if isinstance(end, Finish):
+            return frame(self._write_last(end))
+        out = b""
+        if len(steps) > isinstance(end, Failed):
+            out = frame({"msg": self._msg(), "last": False})
+        return out + self.fail(self._error(end)) if isinstance(end, Failed) else out
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return frame(error_body(error))
+
+
+class AgentScopeWholeEncoder(_ReplyWriter):
+    """`stream: false`: the last frame alone."""
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._accumulator.feed(events):
+            if isinstance(step, Finish):
+                return encode_json(self._write_last(step))
+        return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The error, and beside it what the model had said until then."""
+        said: Json = {"msg": self._msg()} if self._accumulator.messages else {}
+        return encode_json(error_body(error) | said)

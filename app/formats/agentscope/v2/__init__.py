@@ -1,0 +1,17 @@
+"""AgentScope's message format as 2.x has it, both ways."""
+
+from app.formats.agentscope.v2.parse import parse_messages
+from app.formats.agentscope.v2.schema import Messages
+from app.formats.agentscope.v2.stream import AgentScope2EventEncoder, AgentScope2WholeEncoder, error_body
+from app.formats.agentscope.v2.write import write_messages
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
+
+
+def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
+    """Every stream is one of events: 2.x has no snapshots."""
+    return AgentScope2WholeEncoder(info) if mode == "whole" else AgentScope2EventEncoder(info)
+
+
+AGENTSCOPE2 = Format(
+    "agentscope2", parse_messages, write_messages, _reply_encoder, Messages, error=error_body, keeps_marks=True
+)

@@ -1,0 +1,179 @@
+"""A reply in AgentScope 2.x: the events of one model call, from which `Msg.append_event` makes the message."""
+
+from typing import Any
+
+from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
+from app.chat.events import Event, Failed, Finish, MediaOutput
+from app.errors import UpstreamFailed
+from app.formats.agentscope.common_stream import (
+    collect_metadata,
+    encode_json,
+    frame,
+    iso_time,
+    read_token_count,
+    reply_head,
+    to_piece,
+    write_finish_fields,
+)
+from app.formats.agentscope.media import choose_media_type, parse_inline
+from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
+from app.formats.agentscope.v2.blocks import SYNTAX
+from app.formats.agentscope.v2.write import write_msg
+from app.formats.base import ReplyInfo
+
+_BLOCK = {
+    "reasoning_content": "THINKING_BLOCK",
+    "content": "TEXT_BLOCK",
+    "function_call": "TOOL_CALL",
+    "media": "DATA_BLOCK",
+}
+_ERROR_TYPES = {
+    "authentication": "authentication",
+    "permission": "permission",
+    "rate_limit": "rate_limit",
+    "insufficient_quota": "rate_limit",
+    "timeout": "connection",
+    "internal_error": "internal",
+}
+_ERROR_TYPES_BY_STATUS = {401: "authentication", 403: "permission", 429: "rate_limit", 500: "internal"}
+
+
+def choose_error_type(error: dict[str, Any]) -> str:
+    """One of the types of error that 2.x knows."""
+    status = error["status"]
+    known = _ERROR_TYPES.get(error["code"]) or _ERROR_TYPES_BY_STATUS.get(status)
+    return known or ("invalid_request" if status < 500 else "upstream")
+
+
+def error_body(error: dict[str, Any]) -> dict[str, Any]:
+    """The body of an HTTP error."""
+    return {"error": {"type": choose_error_type(error), **error}}
+
+
+def _usage(finish: Finish) -> Json:
+    details = (finish.usage or {}).get("prompt_tokens_details")
+    return {
+        "input_tokens": read_token_count(finish.usage, "prompt_tokens"),
+        "output_tokens": read_token_count(finish.usage, "completion_tokens"),
+        "cache_input_tokens": read_token_count(details if isinstance(details, dict) else None, "cached_tokens"),
+        "cache_creation_input_tokens": read_token_count(finish.usage, "cache_creation_input_tokens"),
+    }
+
+
+class AgentScope2EventEncoder:
+    """Ids count the events and the blocks of the reply, so that the same reply has the same."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._created = iso_time(info.created)
+        self._accumulator = MessageAccumulator()
+        self._open: list[ReplyMessage] = []
+        self._count = 0
+
+    def open(self) -> bytes:
+        session = {"session_id": self._info.request_id, "name": self._info.options.agent_name, "role": "assistant"}
+        return self._event("REPLY_START", session) + self._event("MODEL_CALL_START", {"model_name": self._info.model})
+
+    def feed(self, events: list[Event]) -> bytes:
+        return b"".join([self._step(step) for step in self._accumulator.feed(events)])
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """What is open is closed, and the reply ends; the model call does not."""
+        ended = b"".join([self._end(segment) for segment in self._open])
+        return ended + self._last("error", {"type": choose_error_type(error), "message": error["message"]}, {})
+
+    def _write_sidecar(self) -> Json:
+        """What blocks have no field for; a client that keeps it in its message's metadata loses nothing."""
+        top = reply_head(self._info, self._created)
+        pieces = [to_piece(segment, top) for segment in self._accumulator.messages]
+        bag = collect_notes(pieces, pieces, top, SYNTAX) if pieces else None
+        return {} if bag is None else {SIDECAR_KEY: bag}
+
+    def _step(self, step: Step) -> bytes:
+        if type(step) is MessageDelta:
+            name = _BLOCK[step.message.kind] + "_DELTA"
+            return self._event(name, {**self._block(step.message), "delta": step.text})
+        if isinstance(step, MessageStarted):
+            self._open.append(step.message)
+            return self._start(step.message)
+        if isinstance(step, MessageCompleted):
+            self._open.remove(step.message)
+            return self._end(step.message)
+        if isinstance(step, Finish):
+            usage = self._event("MODEL_CALL_END", {**_usage(step), "finished_reason": "completed"})
+            return usage + self._last(
+                "completed", None, {**collect_metadata(self._info, self._accumulator, step), **self._write_sidecar()}
+            )
+        assert isinstance(step, Failed)
+        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+
+    def _start(self, segment: ReplyMessage) -> bytes:
+        if segment.media is not None:
+            return self._data(segment, segment.media)
+        name = {"tool_call_name": segment.name} if segment.kind == "function_call" else {}
+        return self._event(_BLOCK[segment.kind] + "_START", {**self._block(segment), **name})
+
+    def _data(self, segment: ReplyMessage, made: MediaOutput) -> bytes:
+        """The beginning of a block of data, and all of it."""
+        found = parse_inline(made.url)
+        head = {
+            **self._block(segment),
+            "media_type": found.media_type if found else choose_media_type(made.media, made.url),
+        }
+        data = {"data": found.data} if found else {"url": made.url}
+        return self._event("DATA_BLOCK_START", head) + self._event("DATA_BLOCK_DELTA", {**head, **data})
+
+    def _end(self, segment: ReplyMessage) -> bytes:
+        return self._event(_BLOCK[segment.kind] + "_END", self._block(segment))
+
+    def _block(self, segment: ReplyMessage) -> Json:
+        if segment.kind == "function_call":
+            return {"tool_call_id": segment.id}
+        return {"block_id": f"{self._info.response_id}-b{segment.index + 1}"}
+
+    def _last(self, reason: str, error: Json | None, metadata: Json) -> bytes:
+        fields = {"session_id": self._info.request_id, "finished_reason": reason, "error": error}
+        return self._event("REPLY_END", fields, metadata)
+
+    def _event(self, type_: str, fields: Json, metadata: Json | None = None) -> bytes:
+        self._count += 1
+        common = {"id": f"{self._info.response_id}-e{self._count}", "created_at": self._created}
+        reply = {"metadata": metadata or {}, "type": type_, "reply_id": self._info.response_id}
+        return frame(common | reply | fields)
+
+
+class AgentScope2WholeEncoder:
+    """`stream: false`: the message that the events make."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._head = reply_head(info, iso_time(info.created))
+        self._accumulator = MessageAccumulator()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._accumulator.feed(events):
+            if isinstance(step, Finish):
+                metadata = {**write_finish_fields(step), **collect_metadata(self._info, self._accumulator, step)}
+                usage = None if step.usage is None else _usage(step)
+                return encode_json({"msg": self._msg("completed", metadata, usage, None)})
+        return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The error, and beside it what the model had said until then."""
+        body = error_body(error)
+        if self._accumulator.messages:
+            failure = {"type": choose_error_type(error), "message": error["message"]}
+            body["msg"] = self._msg("error", {}, None, failure)
+        return encode_json(body)
+
+    def _msg(self, reason: str, metadata: Json, usage: Json | None, error: Json | None) -> Json:
+        pieces = [to_piece(segment, self._head) for segment in self._accumulator.messages]
+        blocks = [block for one in pieces for block in SYNTAX.write_blocks(one)]
+        bag = collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
+        finished = iso_time(self._info.created)
+        ending: Json = {"usage": usage, "finished_at": finished, "finished_reason": reason}
+        metadata = metadata if bag is None else metadata | {SIDECAR_KEY: bag}
+        return {**write_msg(self._head, blocks, metadata), **ending, "structured_output": None, "error": error}

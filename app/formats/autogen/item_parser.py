@@ -1,0 +1,154 @@
+"""One item of AutoGen as messages of the vocabulary, once it is judged what the item is to the agent.
+
+The judgement needs the whole list (`decode`); what follows from it needs the item alone. That is what lets a history
+say whether an item that was kept still says what its messages say.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.formats.autogen.core_schema import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
+from app.formats.autogen.schema import (
+    AutogenItem,
+    CodeExecutionEvent,
+    CodeGenerationEvent,
+    HandoffMessage,
+    MultiModalMessage,
+    StopMessage,
+    StructuredMessage,
+    TextMessage,
+    ThoughtEvent,
+    ToolCallExecutionEvent,
+    ToolCallRequestEvent,
+    ToolCallSummaryMessage,
+)
+from app.formats.autogen.value_types import AutogenFunctionCall, FunctionExecutionResult, Image, dump_json
+
+ItemRoleKind: TypeAlias = Literal[
+    "aside", "core", "user", "own", "reasoning", "content", "calls", "results", "rebuilt", "handoff", "kept"
+]
+ITEM_ROLE_KINDS = frozenset(get_args(ItemRoleKind))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRole:
+    """What an item is to the agent for whom the list is read. `kept`: its metadata hold the messages themselves."""
+
+    kind: ItemRoleKind
+    calls: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
+    """`rebuilt`: which of a summary's calls and results no event has told."""
+
+
+ASIDE = ItemRole("aside")
+
+
+def parse_item(item: AutogenItem, verdict: ItemRole, path: str = "") -> list[Message]:
+    """One payload a message; nothing where the verdict does not fit the item."""
+    match item, verdict.kind:
+        case (_, "core"):
+            return _core(item, path)
+        case (ToolCallExecutionEvent(), "results"):
+            return [_result(one, path) for one in item.content]
+        case (ToolCallRequestEvent(), "calls"):
+            return [_call(one, item.source, path) for one in item.content]
+        case (ThoughtEvent(), "reasoning"):
+            return [Message("assistant", (Reasoning(item.content),), item.source or None, path=path)]
+        case (ThoughtEvent(), "content"):
+            return [Message("assistant", (Text(item.content),), item.source or None, path=path)]
+        case (ToolCallSummaryMessage(), "rebuilt"):
+            return _rebuild_summary(item, verdict, path)
+        case (HandoffMessage(), "handoff"):
+            told = [one for place, core in enumerate(item.context) for one in _core(core, f"{path}.context[{place}]")]
+            return [*told, Message("user", _text(item.content), item.source or None, path=path)]
+        case (CodeExecutionEvent(), "user"):
+            return [Message("user", _text(item.result.output), item.source or None, path=path)]
+        case (_, "user" | "own"):
+            return _parse_content_item(item, "user" if verdict.kind == "user" else "assistant", path)
+    return []
+
+
+def _core(item: Any, path: str) -> list[Message]:
+    if isinstance(item, SystemMessage):
+        return [Message("system", _text(item.content), path=path)]
+    if isinstance(item, UserMessage):
+        return [Message("user", _parts(item.content, path), item.source or None, path=path)]
+    if isinstance(item, AssistantMessage):
+        return _parse_assistant(item, path)
+    if isinstance(item, FunctionExecutionResultMessage):
+        return [_result(one, path) for one in item.content]
+    return []
+
+
+def _parse_assistant(item: AssistantMessage, path: str) -> list[Message]:
+    """Beside calls a thought is the text before them; beside text it is reasoning."""
+    if isinstance(item.content, str):
+        thought = [_assistant(item, Reasoning(item.thought), path)] if item.thought else []
+        return [*thought, Message("assistant", _text(item.content), item.source or None, path=path)]
+    before = [_assistant(item, Text(item.thought), path)] if item.thought is not None else []
+    return before + [_call(one, item.source, path) for one in item.content]
+
+
+def _assistant(item: AssistantMessage, part: Part, path: str) -> Message:
+    return Message("assistant", (part,), item.source or None, path=path)
+
+
+def _parse_content_item(item: AutogenItem, role: Role, path: str) -> list[Message]:
+    if isinstance(item, MultiModalMessage):
+        return [Message(role, _parts(item.content, path), item.source or None, path=path)]
+    if isinstance(item, StructuredMessage):
+        return [Message(role, (Text(dump_json(item.content)),), item.source or None, path=path)]
+    if isinstance(item, TextMessage | StopMessage | CodeGenerationEvent | ToolCallSummaryMessage | HandoffMessage):
+        return [Message(role, _text(item.content), item.source or None, path=path)]
+    return []
+
+
+def _rebuild_summary(item: ToolCallSummaryMessage, verdict: ItemRole, path: str) -> list[Message]:
+    calls = [_call(one, item.source, path) for place, one in enumerate(item.tool_calls) if place in verdict.calls]
+    return calls + [_result(one, path) for place, one in enumerate(item.results) if place in verdict.results]
+
+
+def _call(call: AutogenFunctionCall, source: str, path: str) -> Message:
+    part = ToolCall(call.name, call.arguments, call.id or None, path=path)
+    return Message("assistant", (part,), source or None, path=path)
+
+
+def _result(result: FunctionExecutionResult, path: str) -> Message:
+    part = ToolResult(_text(result.content), result.name, result.call_id or None, result.is_error)
+    return Message("tool", (part,), result.name or None, path=path)
+
+
+def _text(text: str) -> tuple[Text, ...]:
+    return (Text(text),) if text else ()
+
+
+def _parts(content: str | Sequence[str | Image], path: str) -> tuple[Text | Media, ...]:
+    if isinstance(content, str):
+        return _text(content)
+    return tuple(
+        Text(one) if isinstance(one, str) else Media("image", (data_uri(one.data),), path=f"{path}.content[{place}]")
+        for place, one in enumerate(content)
+    )
+
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF8", "gif"),
+    (b"BM", "bmp"),
+)
+
+
+def data_uri(data: str) -> str:
+    """The image with the MIME type that its first bytes show; AutoGen itself names none."""
+    try:
+        head = base64.b64decode("".join(data[:64].split())[:32])
+    except ValueError:
+        head = b""
+    kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "png")
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        kind = "webp"
+    return f"data:image/{kind};base64,{data}"

@@ -1,0 +1,177 @@
+"""Writes messages of one payload each as AutoGen's items, one after the other."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.errors import Violation
+from app.formats.autogen.parse import parse_items
+from app.formats.autogen.replay import read_asides, validate_item
+from app.formats.autogen.sidecar import SIDECAR_KEY, add_sidecar, item_id, normalize_message
+from app.formats.autogen.value_types import is_base64
+
+_CALL_TYPES = frozenset({"ToolCallRequestEvent", "AssistantMessage"})
+_RESULT_TYPES = frozenset({"ToolCallExecutionEvent", "FunctionExecutionResultMessage"})
+
+
+class ItemWriter:
+    def __init__(self, agent: str | None, agent_name: str) -> None:
+        self.items: list[Any] = []
+        self.losses: list[Violation] = []
+        self._agent = agent
+        self._agent_name = agent or agent_name
+        self._caller = self._agent_name
+        self._open_calls: list[tuple[str, str]] = []
+        """(id, name) of the calls that nothing has answered yet."""
+
+    def write_kept(self, run: Sequence[Message]) -> None:
+        """The item that these messages were read from."""
+        raw = run[0].extra["autogen"]["raw"]
+        self._write_asides(run, "autogen_before")
+        self.items.append(raw)
+        self._write_asides(run, "autogen_after")
+        self._track_calls(raw)
+
+    def write(self, run: Sequence[Message], *, calls_follow: bool) -> None:
+        """One item for one message, or for adjacent calls or results."""
+        self._write_asides(run, "autogen_before")
+        self.items.append(self._finish_item(self._item(run, calls_follow), run))
+        self._write_asides(run, "autogen_after")
+
+    def _track_calls(self, raw: Mapping[str, Any]) -> None:
+        """Calls and results of an item that was kept."""
+        summary = raw if raw["type"] == "ToolCallSummaryMessage" else {}
+        calls = raw["content"] if raw["type"] in _CALL_TYPES else summary.get("tool_calls")
+        results = raw["content"] if raw["type"] in _RESULT_TYPES else summary.get("results")
+        if isinstance(calls, list) and calls:
+            self._open_calls += ((one["id"], one["name"]) for one in calls)
+            self._caller = raw["source"]
+        if isinstance(results, list):
+            answered = {one["call_id"] for one in results}
+            self._open_calls = [call for call in self._open_calls if call[0] not in answered]
+
+    def _write_asides(self, run: Sequence[Message], key: str) -> None:
+        for message in run:
+            self.items += read_asides(message, key)
+
+    def _finish_item(self, raw: dict[str, Any], run: Sequence[Message]) -> dict[str, Any]:
+        """The item with its id, and with what it cannot say of its messages."""
+        if "source" in raw:
+            raw = _add_common_fields(raw, run) | {"id": _id(raw, run, len(self.items))}
+        item = validate_item(raw)
+        assert item is not None
+        messages, _, _ = parse_items([item], [raw], self._agent)
+        if [normalize_message(one) for one in messages] != [normalize_message(one) for one in run]:
+            raw = add_sidecar(item, raw, run)
+        return raw
+
+    def _item(self, run: Sequence[Message], calls_follow: bool) -> dict[str, Any]:
+        first = run[0]
+        part = first.parts[0] if first.parts else Text("")
+        if isinstance(part, ToolResult):
+            results = [self._result(one) for one in run]
+            return {"source": self._caller, "content": results, "type": "ToolCallExecutionEvent"}
+        if first.role == "system":
+            return {"content": self._text(first), "type": "SystemMessage"}
+        source = first.name or ("user" if first.role == "user" else self._agent_name)
+        if isinstance(part, ToolCall):
+            self._caller = source
+            calls = [self._call(one, place) for place, one in enumerate(run)]
+            return {"source": source, "content": calls, "type": "ToolCallRequestEvent"}
+        if isinstance(part, Reasoning):
+            kind = {"kind": "reasoning"}
+            return {"source": source, "metadata": kind, "content": part.text, "type": "ThoughtEvent"}
+        if first.role == "assistant" and calls_follow:
+            kind = {"kind": "content"}
+            return {"source": source, "metadata": kind, "content": self._text(first), "type": "ThoughtEvent"}
+        if any(isinstance(one, Media) and _image(one) for one in first.parts):
+            return {"source": source, "content": self._pieces(first), "type": "MultiModalMessage"}
+        return {"source": source, "content": self._text(first), "type": "TextMessage"}
+
+    def _text(self, message: Message) -> str:
+        return self._join_parts([one for one in message.parts if isinstance(one, Text | Media)], message.path)
+
+    def _join_parts(self, parts: Sequence[Text | Media], path: str) -> str:
+        return "\n".join(one.text if isinstance(one, Text) else self._write_placeholder(one, path) for one in parts)
+
+    def _pieces(self, message: Message) -> list[Any]:
+        said = [one for one in message.parts if isinstance(one, Text | Media)]
+        return [one.text if isinstance(one, Text) else self._piece(one, message.path) for one in said]
+
+    def _piece(self, media: Media, path: str) -> Any:
+        data = _image(media)
+        return {"data": data} if data else self._write_placeholder(media, path)
+
+    def _write_placeholder(self, media: Media, path: str) -> str:
+        """Media that AutoGen cannot carry leave a word in the text."""
+        urls = ", ".join(url for url in media.urls if url[:8].lower().startswith(("http://", "https://")))
+        what = media.name or urls
+        shown = f"[{media.media}: {what}]" if what else f"[{media.media}]"
+        text = (
+            f"is said as the text {shown!r}, and rides in metadata: AutoGen shows only images in base64, and no results"
+        )
+        self.losses.append(Violation(media.path or path, text))
+        return shown
+
+    def _call(self, message: Message, place: int) -> dict[str, Any]:
+        part = message.parts[0]
+        assert isinstance(part, ToolCall)
+        seed = f"{len(self.items)}:{place}:{part.name}:{part.arguments}".encode("utf-8", "surrogatepass")
+        id_ = part.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
+        self._open_calls.append((id_, part.name))
+        # AutoGen parses arguments, and nothing is no JSON.
+        return {"id": id_, "arguments": part.arguments if part.arguments.strip() else "{}", "name": part.name}
+
+    def _result(self, message: Message) -> dict[str, Any]:
+        part = message.parts[0]
+        assert isinstance(part, ToolResult)
+        id_, name = self._find_call(part)
+        content = self._join_parts(part.content, message.path)
+        return {"content": content, "name": name, "call_id": id_, "is_error": part.is_error}
+
+    def _find_call(self, part: ToolResult) -> tuple[str, str]:
+        """(id, name) of the call that a result answers: the one it names, else the first open one of its name."""
+        if part.id:
+            chosen = [one for one in self._open_calls if one[0] == part.id]
+        else:
+            chosen = [one for one in self._open_calls if one[1] == part.name] or self._open_calls[:1]
+        if chosen:
+            self._open_calls.remove(chosen[0])
+        id_, name = chosen[0] if chosen else ("", "tool")
+        return part.id or id_, part.name or name
+
+
+def _add_common_fields(raw: dict[str, Any], run: Sequence[Message]) -> dict[str, Any]:
+    """The item with what AutoGen knows of every message: cost, metadata and time."""
+    extra = run[0].extra
+    said = extra.get("metadata")
+    known = said.items() if isinstance(said, dict) else ()
+    metadata = {key: value for key, value in known if isinstance(value, str) and key != SIDECAR_KEY}
+    body = {"id": None, "source": raw["source"], "models_usage": models_usage(run[-1].extra.get("usage"))}
+    body["metadata"] = metadata | raw.get("metadata", {})
+    dated = raw | {"created_at": extra["created_at"]} if "created_at" in extra else raw
+    if dated is not raw and validate_item(dated) is not None:
+        body["created_at"] = extra["created_at"]
+    return body | {key: value for key, value in raw.items() if key not in body}
+
+
+def models_usage(usage: Any) -> dict[str, int] | None:
+    """AutoGen's two numbers; None where one of them is not known."""
+    if not isinstance(usage, dict):
+        return None
+    numbers = {key: usage.get(key) for key in ("prompt_tokens", "completion_tokens")}
+    return numbers if all(type(one) is int for one in numbers.values()) else None  # type: ignore[return-value]  # both are int
+
+
+def _id(raw: dict[str, Any], run: Sequence[Message], number: int) -> str:
+    id_ = run[0].extra.get("message_id")
+    nameless = run[0].role != "tool" and not any(one.name for one in run)
+    return id_ if isinstance(id_, str) and id_ else item_id(number, raw, nameless=nameless)
+
+
+def _image(media: Media) -> str | None:
+    """The base64 of an image that AutoGen can carry."""
+    url = media.urls[0] if media.media == "image" and media.urls else ""
+    head, comma, data = url.partition(";base64,")
+    return data if comma and head.startswith("data:image/") and is_base64(data) else None

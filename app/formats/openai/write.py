@@ -1,0 +1,115 @@
+"""A conversation of the vocabulary as OpenAI messages, and what OpenAI's form cannot say of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.chat import datauri
+from app.chat.messages import Media, Message, Text
+from app.errors import Violation
+from app.formats.openai.losses import find_losses
+from app.openai_messages.grouping import MessageGroup, group_messages
+
+
+def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
+    """(messages, losses)."""
+    grouped, losses = group_messages(messages)
+    losses = [*losses, *find_losses(messages)]
+    return [item for one in grouped for item in _write_group(one)], list(dict.fromkeys(losses))
+
+
+def _write_group(one: MessageGroup) -> list[dict[str, Any]]:
+    message: dict[str, Any] = {"role": "developer" if "developer" in one.marks and one.role == "system" else one.role}
+    if one.name:
+        message["name"] = one.name
+    said = [part for parts in one.texts for part in parts]
+    refusal = said.pop() if "refusal" in one.marks and said and isinstance(said[-1], Text) else None
+    content = _content(said)
+    if one.role == "assistant" and (one.calls or refusal) and not content:
+        content = None
+    message["content"] = content
+    if isinstance(refusal, Text):
+        message["refusal"] = refusal.text
+    if one.reasonings:
+        message["reasoning_content"] = "\n".join(one.reasonings)
+    if one.details:
+        message["reasoning_details"] = one.details
+    if one.extra_content is not None:
+        message["extra_content"] = one.extra_content
+    if one.calls:
+        message["tool_calls"] = [
+            {
+                "id": issued.id,
+                "type": "function",
+                "function": {"name": issued.call.name, "arguments": issued.call.arguments},
+                **issued.call.extra,
+            }
+            for issued in one.calls
+        ]
+    return [message, *_results(one)]
+
+
+def _results(one: MessageGroup) -> list[dict[str, Any]]:
+    """Tool messages hold text; their media follow all of them in one message of the user, as a model is sent them."""
+    out: list[dict[str, Any]] = []
+    labelled: list[Text | Media] = []
+    for id_, result in one.results:
+        lines: list[Text] = []
+        for part in result.content:
+            if isinstance(part, Text):
+                lines.append(part)
+            else:
+                number = len(labelled) // 2 + 1
+                labelled += [Text(f"[{part.media} {number}]"), replace(part, mark=None)]
+                lines.append(Text(f"[{part.media} {number}: see below]", part.mark))
+        marked = any(line.mark for line in lines)
+        content = [_part(line) for line in lines] if marked else "\n".join(line.text for line in lines)
+        out.append({"role": "tool", "tool_call_id": id_, "content": content})
+    if labelled:
+        out.append({"role": "user", "content": _content(labelled)})
+    return out
+
+
+def _content(parts: list[Text | Media]) -> Any:
+    if not parts:
+        return ""
+    if len(parts) == 1 and isinstance(parts[0], Text) and not parts[0].mark:
+        return parts[0].text
+    return [_part(part) for part in parts]
+
+
+def _part(part: Text | Media) -> dict[str, Any]:
+    return _write_part_without_mark(part) | ({"cache_control": dict(part.mark.value)} if part.mark else {})
+
+
+def _write_part_without_mark(part: Text | Media) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    url = part.urls[0]
+    match part.media:
+        case "image":
+            return {"type": "image_url", "image_url": _add_given({"url": url}, detail=part.detail)}
+        case "audio":
+            return {"type": "input_audio", "input_audio": _write_audio(part)}
+        case "file":
+            return {"type": "file", "file": _add_given({"file_data": url}, filename=part.name)}
+    if part.frames:
+        return {"type": "video", "video": list(part.urls)}
+    return {"type": "video_url", "video_url": {"url": url}}
+
+
+def _write_audio(part: Media) -> dict[str, Any]:
+    """Bare base64 and its format, as OpenAI wants it; a URL stays one."""
+    url = part.urls[0]
+    try:
+        head = datauri.parse(url)
+    except ValueError:
+        return _add_given({"data": url}, format=part.format)
+    format = part.format or datauri.AUDIO_FORMATS.get(head.media_type)
+    if not head.base64 or format is None:
+        return _add_given({"data": url}, format=part.format)
+    return {"data": url[head.start :], "format": format}
+
+
+def _add_given(body: dict[str, Any], **fields: str | None) -> dict[str, Any]:
+    return body | {key: value for key, value in fields.items() if value is not None}

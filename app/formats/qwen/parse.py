@@ -1,0 +1,153 @@
+"""Qwen-Agent messages into the vocabulary, with the checks that need the whole list."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.chat.accumulator import is_json
+from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.errors import Violation
+from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
+from app.formats.qwen.sidecar import OF_CALL, QwenSidecar, apply_notes, read_sidecar
+from app.validation import json_path
+
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
+
+
+def parse_messages(wire: Sequence[QwenMessage | None]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
+    """(messages, violations, warnings). The messages are usable only where there are no violations.
+
+    None stands for a message that was refused already: nothing is said that may be wrong only because of it.
+    """
+    run = _MessageParser()
+    messages: list[Message] = []
+    for number, item in enumerate(wire):
+        if item is None:
+            run.skipped = True
+        else:
+            messages.append(run.parse(number, item))
+    run.check_order(wire)
+    return tuple(messages), run.violations, run.warnings
+
+
+class _MessageParser:
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+        self.warnings: list[str] = []
+        self._names: dict[str, str] = {}
+        self.skipped = False
+        """Some message before had been refused."""
+
+    def parse(self, number: int, item: QwenMessage) -> Message:
+        path = f"messages[{number}]"
+        bag, extra = read_sidecar(item.extra or {})
+        id_ = self._function_id(extra, path)
+        for key, value in (item.model_extra or {}).items():
+            if key == "tool_calls" and value:
+                self.violations.append(Violation(f"{path}.tool_calls", OPENAI_CALLS))
+                continue
+            self.warnings.append(f"{json_path([key], path)} is not a field of a Qwen-Agent message and was ignored")
+        parts: list[Part] = []
+        reasoning = self._reasoning(item, path)
+        if reasoning:
+            parts.append(Reasoning(reasoning))
+        said = apply_notes(_parse_content(item.content, path), bag)
+        if item.role == "function":
+            parts.append(ToolResult(said, self._find_result_name(item, id_, path), id_, _flag(extra.get("is_error"))))
+        else:
+            parts += said
+        if item.function_call is not None:
+            parts.append(self._call(item, id_, path, bag))
+        turn = extra.get("turn")
+        turn = turn if isinstance(turn, str) and turn else None
+        return Message(_ROLES[item.role], tuple(parts), item.name, turn, path, _unread_extra(extra, item, id_, turn))
+
+    def _function_id(self, extra: dict[str, Any], path: str) -> str | None:
+        id_ = extra.get("function_id")
+        if id_ is None or isinstance(id_, str):
+            return id_ or None
+        if isinstance(id_, int) and not isinstance(id_, bool):
+            return str(id_)
+        self.violations.append(Violation(f"{path}.extra.function_id", "must be a string"))
+        return None
+
+    def _reasoning(self, item: QwenMessage, path: str) -> str:
+        content = item.reasoning_content
+        if not content:
+            return ""
+        if item.role != "assistant":
+            self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
+            return ""
+        if isinstance(content, str):
+            return content
+        for place, one in enumerate(content):
+            if one.text is None:
+                self.violations.append(Violation(f"{path}.reasoning_content[{place}]", "reasoning can only be text"))
+        return "".join(one.text or "" for one in content)
+
+    def _find_result_name(self, item: QwenMessage, id_: str | None, path: str) -> str | None:
+        name = item.name or (self._names.get(id_) if id_ else None)
+        if not name and not (id_ and self.skipped):
+            text = "is required: no call before it has this message's extra.function_id"
+            self.violations.append(Violation(f"{path}.name", text))
+        return name
+
+    def _call(self, item: QwenMessage, id_: str | None, path: str, bag: QwenSidecar) -> ToolCall:
+        call = item.function_call
+        assert call is not None
+        if item.role != "assistant":
+            self.violations.append(Violation(f"{path}.function_call", "only an assistant message can have it"))
+        if id_:
+            self._names[id_] = call.name
+        if call.arguments.strip() and not is_json(call.arguments):
+            self.warnings.append(f"{path}.function_call.arguments is not valid JSON")
+        extra = item.extra or {}
+        opaque = bag.call | ({OF_CALL: extra[OF_CALL]} if OF_CALL in extra else {})
+        return ToolCall(call.name, call.arguments, id_, opaque)
+
+    def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
+        """Qwen-Agent's own rules: one system message at most, and after it a user speaks first."""
+        systems = [number for number, item in enumerate(wire) if item and item.role == "system"]
+        for number in systems[1:]:
+            self.violations.append(Violation(f"messages[{number}].role", "there can be only one system message"))
+        first, item = next(((at, one) for at, one in enumerate(wire) if not one or one.role != "system"), (0, None))
+        if item is not None and item.role != "user":
+            text = "the first message that is not system must be a user's"
+            self.violations.append(Violation(f"messages[{first}].role", text))
+
+
+def _unread_extra(extra: dict[str, Any], item: QwenMessage, id_: str | None, turn: str | None) -> dict[str, Any]:
+    """`extra` without what the message or its part has in a field."""
+    read = {"turn"} if turn else set()
+    if item.role == "function" or item.function_call is not None:
+        read |= {"function_id"} if id_ else set()
+    if item.role == "function" and _flag(extra.get("is_error")) is not None:
+        read.add("is_error")
+    if item.function_call is not None:
+        read.add(OF_CALL)
+    return {key: value for key, value in extra.items() if key not in read}
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _parse_content(content: str | list[ContentItem] | None, path: str) -> tuple[Text | Media, ...]:
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return tuple(_parse_content_item(one, f"{path}.content[{place}]") for place, one in enumerate(content or ()))
+
+
+def _parse_content_item(item: ContentItem, path: str) -> Text | Media:
+    if item.text is not None:
+        return Text(item.text)
+    if item.image is not None:
+        return Media("image", (item.image,), path=f"{path}.image")
+    if item.file is not None:
+        return Media("file", (item.file,), path=f"{path}.file")
+    if isinstance(item.audio, dict):
+        return Media("audio", (item.audio["data"],), format=item.audio.get("format"), path=f"{path}.audio")
+    if item.audio is not None:
+        return Media("audio", (item.audio,), path=f"{path}.audio")
+    if isinstance(item.video, list):
+        return Media("video", tuple(item.video), frames=True, path=f"{path}.video")
+    return Media("video", (item.video or "",), path=f"{path}.video")

@@ -1,0 +1,68 @@
+"""What Qwen-Agent's keys cannot say of a message: under `extra.parley`, beside what they say.
+
+Names of files and how closely to look at images (`media`, by place in the content), and what a provider hung on a call
+beside `extra_content` (`call`). A note counts only where the content has media at its place.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.chat.messages import Media, Text, ToolCall
+
+SIDECAR_KEY = "parley"
+OF_CALL = "extra_content"
+"""The one key of a call that has a place of its own in `extra`."""
+ContentParts = tuple[Text | Media, ...]
+
+
+class QwenMediaNote(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    at: int = Field(ge=0)
+    name: str | None = None
+    detail: str | None = None
+
+
+class QwenSidecar(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    media: list[QwenMediaNote] = []
+    call: dict[str, Any] = {}
+
+
+EMPTY_SIDECAR = QwenSidecar()
+
+
+def read_sidecar(extra: Mapping[str, Any]) -> tuple[QwenSidecar, dict[str, Any]]:
+    """(the bag, `extra` without it). What is no bag of ours stays where it is."""
+    if SIDECAR_KEY not in extra:
+        return EMPTY_SIDECAR, dict(extra)
+    try:
+        bag = QwenSidecar.model_validate(extra.get(SIDECAR_KEY))
+    except ValidationError:
+        return EMPTY_SIDECAR, dict(extra)
+    return bag, {key: value for key, value in extra.items() if key != SIDECAR_KEY}
+
+
+def apply_notes(said: ContentParts, bag: QwenSidecar) -> ContentParts:
+    parts = list(said)
+    for note in bag.media:
+        part = parts[note.at] if note.at < len(parts) else None
+        if isinstance(part, Media):
+            parts[note.at] = replace(part, name=note.name, detail=note.detail)
+    return tuple(parts)
+
+
+def collect_notes(said: Sequence[Text | Media], call: ToolCall | None = None) -> dict[str, Any]:
+    """`{"parley": …}`, or nothing."""
+    media = [
+        {"at": at} | {key: value for key, value in (("name", part.name), ("detail", part.detail)) if value}
+        for at, part in enumerate(said)
+        if isinstance(part, Media) and (part.name or part.detail)
+    ]
+    of_call = {key: value for key, value in call.extra.items() if key != OF_CALL} if call else {}
+    bag: dict[str, Any] = ({"media": media} if media else {}) | ({"call": of_call} if of_call else {})
+    return {SIDECAR_KEY: bag} if bag else {}

@@ -1,0 +1,193 @@
+"""A reply in Qwen-Agent messages: frames of a stream, snapshots of a stream, or the whole.
+
+Frames are rendered by hand, since one is made for every token: `id`, `event` and one line of `data` that repeats both.
+Nothing that was sent is taken back.
+"""
+
+from typing import Any
+
+from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
+from app.chat.events import Event, Failed, Finish
+from app.errors import UpstreamFailed
+from app.formats.base import ReplyInfo
+from app.formats.sse import encode_json as _json
+from app.formats.sse import escape_line_separators
+
+MAX_DELTA_CHARS = 8000
+"""Six bytes a character at worst, so that no delta frame reaches 60 KB, where line readers of some clients end."""
+
+_FIELD = {
+    "reasoning_content": b'{"reasoning_content":%b}',
+    "content": b'{"content":%b}',
+    "function_call": b'{"function_call":{"arguments":%b}}',
+}
+
+
+def write_message(segment: ReplyMessage, *, text: bool = True) -> dict[str, Any]:
+    """The whole message; `text` False leaves out what the deltas said."""
+    if segment.media is not None:
+        made = segment.media
+        item: dict[str, Any] = {"role": "assistant", "content": [{made.media: made.url}]}
+        extra = {**made.fields, **segment.extra}
+        return item | {"extra": extra} if extra else item
+    said = segment.text if text else ""
+    body: dict[str, Any] = {"role": "assistant", "content": said if segment.kind == "content" else ""}
+    if segment.kind == "reasoning_content":
+        body["reasoning_content"] = said
+    elif segment.kind == "function_call":
+        body["function_call"] = {"name": segment.name, "arguments": said}
+    extra = {"function_id": segment.id, **segment.extra} if segment.kind == "function_call" else dict(segment.extra)
+    if extra:
+        body["extra"] = extra
+    return body
+
+
+class _FrameWriter:
+    """Numbers and renders frames."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+
+    def render(self, type_: str, fields: dict[str, Any]) -> bytes:
+        self.seq += 1
+        data = escape_line_separators(_json({"type": type_, "seq": self.seq, **fields}))
+        return b"id: %d\nevent: %b\ndata: %b\n\n" % (self.seq, type_.encode(), data)
+
+    def write_started(self, info: ReplyInfo) -> bytes:
+        return self.render("response.started", info.to_dict())
+
+    def write_completed(self, finish: Finish, segmenter: MessageAccumulator, info: ReplyInfo) -> bytes:
+        return self.render("response.completed", write_finish(finish, segmenter, info))
+
+    def write_failed(self, error: dict[str, Any]) -> bytes:
+        return self.render("response.failed", {"error": error})
+
+
+def write_finish(finish: Finish, segmenter: MessageAccumulator, info: ReplyInfo) -> dict[str, Any]:
+    body: dict[str, Any] = {"finish_reason": finish.reason, "usage": finish.usage, "cached": info.cached}
+    body["warnings"] = info.warnings_with(finish)
+    extra = dict(segmenter.loose_extra)
+    if finish.native_reason is not None:
+        extra["native_finish_reason"] = finish.native_reason
+    if extra:
+        body["extra"] = extra
+    return body
+
+
+class QwenDeltaEncoder:
+    """`stream_mode: delta`: every event is what is new."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._frames = _FrameWriter()
+        self._accumulator = MessageAccumulator()
+
+    def open(self) -> bytes:
+        return self._frames.write_started(self._info)
+
+    def feed(self, events: list[Event]) -> bytes:
+        return b"".join([self._write_step(step) for step in self._accumulator.feed(events)])
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._frames.write_failed(error)
+
+    def _write_step(self, step: Step) -> bytes:
+        if type(step) is MessageDelta:
+            if len(step.text) > MAX_DELTA_CHARS:
+                return self._long_delta(step)
+            return self._delta(step.message, step.text)
+        if isinstance(step, MessageStarted):
+            return self._write_message_started(step.message)
+        if isinstance(step, MessageCompleted):
+            body = write_message(step.message, text=self._info.completed_bodies)
+            return self._frames.render("message.completed", {"index": step.message.index, "message": body})
+        if isinstance(step, Finish):
+            return self._frames.write_completed(step, self._accumulator, self._info)
+        assert isinstance(step, Failed)
+        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+
+    def _delta(self, segment: ReplyMessage, text: str) -> bytes:
+        frames = self._frames
+        seq = frames.seq = frames.seq + 1
+        return b'id: %d\nevent: message.delta\ndata: {"type":"message.delta","seq":%d,"index":%d,"delta":%b}\n\n' % (
+            seq,
+            seq,
+            segment.index,
+            _FIELD[segment.kind] % escape_line_separators(_json(text)),
+        )
+
+    def _long_delta(self, step: MessageDelta) -> bytes:
+        text = step.text
+        pieces = [text[start : start + MAX_DELTA_CHARS] for start in range(0, len(text), MAX_DELTA_CHARS)]
+        return b"".join(self._delta(step.message, piece) for piece in pieces)
+
+    def _write_message_started(self, segment: ReplyMessage) -> bytes:
+        head: dict[str, Any] = {"role": "assistant"}
+        if segment.kind == "function_call":
+            head["function_call"] = {"name": segment.name, "arguments": ""}
+            head["extra"] = {"function_id": segment.id}
+        kind = "content" if segment.kind == "media" else segment.kind
+        fields = {"index": segment.index, "kind": kind, "message": head}
+        return self._frames.render("message.started", fields)
+
+
+class QwenSnapshotEncoder:
+    """`stream_mode: snapshot`: every event is the whole list so far, as Qwen-Agent yields it; one for each read."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._frames = _FrameWriter()
+        self._accumulator = MessageAccumulator()
+
+    def open(self) -> bytes:
+        return self._frames.write_started(self._info)
+
+    def feed(self, events: list[Event]) -> bytes:
+        steps = self._accumulator.feed(events)
+        ends = [step for step in steps if isinstance(step, Finish | Failed)]
+        out = b""
+        if len(steps) > len(ends):
+            out = self._frames.render(
+                "messages", {"messages": [write_message(one) for one in self._accumulator.messages]}
+            )
+        for end in ends:
+            if isinstance(end, Finish):
+                out += self._frames.write_completed(end, self._accumulator, self._info)
+            else:
+                out += self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
+        return out
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._frames.write_failed(error)
+
+
+class QwenWholeEncoder:
+    """`stream: false`: the events of a stream assembled into one JSON body."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._accumulator = MessageAccumulator()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._accumulator.feed(events):
+            if isinstance(step, Finish):
+                return self._write_reply(step)
+        return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        """The error, and beside it what the model had said until then."""
+        body: dict[str, Any] = {"error": error}
+        messages = self._messages()
+        if messages:
+            body["messages"] = messages
+        return _json(body)
+
+    def _messages(self) -> list[dict[str, Any]]:
+        return [write_message(segment) for segment in self._accumulator.messages]
+
+    def _write_reply(self, finish: Finish) -> bytes:
+        info = self._info.to_dict() | {"messages": self._messages()}
+        return _json(info | write_finish(finish, self._accumulator, self._info))

@@ -1,0 +1,104 @@
+"""Settings into routes: which names callers may ask for, and the ways each of them has."""
+
+from collections.abc import Collection
+
+from app.gateway import Deployment, ModelRoute
+from app.settings import DEMO, Model, Settings, Upstream
+from app.token_counting import TokenCounters
+from app.upstream.http.client import Target, request_headers
+from app.upstream.redaction import EMPTY_REDACTOR, Redactor
+
+DEMO_MODEL = "parley-demo"
+_KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
+"""Headers that say who asks, not what for: a new key finds what the old one had answered."""
+
+
+class ModelRegistry:
+    """The models of one process. A name that is configured wins over the pass-through."""
+
+    def __init__(self, settings: Settings, demo_url: str | None) -> None:
+        self._settings = settings
+        self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
+        self._targets = targets(settings)
+        self._routes: dict[str, ModelRoute] = {}
+        for name, row in settings.models.items():
+            ways = tuple(self._deployment(name, upstream, row.name or name) for upstream in row.upstreams)
+            route = ModelRoute(name, ways, row.defaults.given_params(), row.max_retries, self._seconds(row))
+            for alias in (name, *row.aliases):
+                self._routes[alias] = route
+        files = {way.profile.tokenizer for route in self._routes.values() for way in route.deployments}
+        self.counters = TokenCounters((file for file in files if file), settings.tokenizer)
+        if demo_url is not None and DEMO not in self._routes:
+            demo = Upstream(base_url=demo_url, kind="vllm")
+            profile = settings.kind_profile("vllm")
+            way = Deployment(_make_target(DEMO, demo), DEMO_MODEL, profile)
+            self._routes[DEMO] = ModelRoute(DEMO, (way,), {}, cache_seconds=self._cache_seconds)
+
+    def _seconds(self, row: Model) -> float | None:
+        if self._cache_seconds is None or not row.cache:
+            return None
+        return row.cache_ttl_seconds or self._cache_seconds
+
+    def _deployment(self, model: str, upstream: str, name: str) -> Deployment:
+        return Deployment(self._targets[upstream], name, self._settings.profile(model, upstream))
+
+    @property
+    def default_model(self) -> str | None:
+        """What a request without a model asks for: as configured, else the only model there is."""
+        if self._settings.default_model or self._settings.passthrough:
+            return self._settings.default_model
+        names = {route.model for route in self._routes.values()}
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def passthrough(self) -> Target | None:
+        return self._targets[self._settings.passthrough] if self._settings.passthrough else None
+
+    def names(self) -> list[str]:
+        return list(self._routes)
+
+    def models(self) -> list[str]:
+        """The models, without their aliases."""
+        return list(dict.fromkeys(route.model for route in self._routes.values()))
+
+    def addresses(self) -> dict[str, str]:
+        """The base_url of each upstream."""
+        return {name: target.base_url for name, target in self._targets.items()}
+
+    def find(self, model: str) -> ModelRoute | None:
+        route = self._routes.get(model)
+        if route is None and self._settings.passthrough:
+            way = self._deployment(model, self._settings.passthrough, model)
+            return ModelRoute(model, (way,), {}, cache_seconds=self._cache_seconds)
+        return route
+
+
+def targets(settings: Settings) -> dict[str, Target]:
+    """The configured upstreams, as the client sees them."""
+    redactor = _redactor(settings.upstreams.values())
+    return {name: _make_target(name, row, redactor) for name, row in settings.upstreams.items()}
+
+
+def _redactor(rows: Collection[Upstream]) -> Redactor:
+    secrets = [row.api_key for row in rows if row.api_key]
+    secrets += [value for row in rows for value in row.headers.values()]
+    return Redactor((secret.get_secret_value() for secret in secrets), (row.base_url for row in rows))
+
+
+def _make_target(name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR) -> Target:
+    key = row.api_key.get_secret_value() if row.api_key else None
+    headers = {header: value.get_secret_value() for header, value in row.headers.items()}
+    return Target(
+        name,
+        row.base_url,
+        request_headers(row.base_url, key, headers),
+        row.connect_seconds,
+        row.first_token_seconds,
+        row.idle_seconds,
+        row.max_connections,
+        row.max_reply_bytes,
+        row.max_reply_seconds,
+        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
+        row.whole_reply_seconds,
+        redactor,
+    )

@@ -1,0 +1,99 @@
+"""Images, sound, video and files as the content parts that a server of this profile takes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from app.chat import datauri
+from app.chat.messages import Media, Message, Part, ToolResult
+from app.errors import Violation
+from app.profiles import Profile
+
+
+def find_violations(messages: Sequence[Message], profile: Profile) -> list[Violation]:
+    """Everything in the conversation that this model cannot be sent, each with its place."""
+    found = []
+    for part in _iter_media(part for message in messages for part in message.parts):
+        problem = _find_problem(part, profile)
+        if problem is not None:
+            found.append(Violation(part.path, problem))
+    return found
+
+
+def write_parts(part: Media, profile: Profile) -> list[dict[str, Any]]:
+    """What `violations` found nothing wrong with, as content parts."""
+    url = part.urls[0]
+    if part.media == "image":
+        return [_image(url, part.detail)]
+    if part.media == "audio":
+        return [_audio(part, profile)]
+    if part.media == "file":
+        return [{"type": "file", "file": {"filename": part.name or "file", "file_data": url}}]
+    if not part.frames:
+        return [{"type": "video_url", "video_url": {"url": url}}]
+    if profile.video_frames == "images":
+        return [_image(frame) for frame in part.urls]
+    return [{"type": "video", "video": list(part.urls)}]
+
+
+def _iter_media(said: Iterator[Part]) -> Iterator[Media]:
+    for part in said:
+        if isinstance(part, Media):
+            yield part
+        elif isinstance(part, ToolResult):
+            yield from (item for item in part.content if isinstance(item, Media))
+
+
+def _find_problem(part: Media, profile: Profile) -> str | None:
+    if part.media not in profile.media:
+        return f"this model takes no {part.media}"
+    bare = part.media == "audio" and profile.audio == "base64"
+    if (bare or part.media in profile.inline_media) and any(_is_remote(url) for url in part.urls):
+        return f"must be a data URI: this model's server fetches no {part.media} from a URL"
+    if bare and datauri.is_data(part.urls[0]) and _parse_base64_uri(part.urls[0]) is None:
+        return "must be a data URI in base64"
+    if bare and _format(part) is None:
+        return "must name its format, such as wav or mp3"
+    return None
+
+
+def _image(url: str, detail: str | None = None) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url} | ({"detail": detail} if detail else {})}
+
+
+def _audio(part: Media, profile: Profile) -> dict[str, Any]:
+    data = part.urls[0]
+    if profile.audio == "base64":
+        head = _parse_base64_uri(data)
+        sound = data[head.start :] if head else data
+        return {"type": "input_audio", "input_audio": {"data": sound, "format": _format(part)}}
+    if profile.audio == "audio_url":
+        url = data if _is_remote(data) or datauri.is_data(data) else f"data:audio/{part.format or 'wav'};base64,{data}"
+        return {"type": "audio_url", "audio_url": {"url": url}}
+    url = data if _is_remote(data) or datauri.is_data(data) else f"data:;base64,{data}"
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": url, "format": part.format} if part.format else {"data": url},
+    }
+
+
+def _format(part: Media) -> str | None:
+    if part.format:
+        return part.format
+    head = _parse_base64_uri(part.urls[0])
+    if head is None:
+        return None
+    family, _, subtype = head.media_type.partition("/")
+    return datauri.AUDIO_FORMATS.get(head.media_type) or (subtype if family == "audio" and subtype else None)
+
+
+def _parse_base64_uri(url: str) -> datauri.DataUri | None:
+    """The head of a data URI in base64."""
+    try:
+        head = datauri.parse(url)
+    except ValueError:
+        return None
+    return head if head.base64 else None
+
+
+def _is_remote(url: str) -> bool:
+    return url[:8].lower().startswith(("http://", "https://"))

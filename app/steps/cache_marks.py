@@ -1,0 +1,40 @@
+"""Marks for a server's prompt cache (`cache_control`) go to servers that know them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, Tool, ToolResult
+
+
+def strip_cache_marks(request: ChatRequest, why: str) -> tuple[ChatRequest, list[str]]:
+    """(the request without any, a warning for each that says why it was not sent)."""
+    found = [
+        *(mark for message in request.messages for mark in _find_marks(message.parts)),
+        *_find_marks(request.tools),
+    ]
+    if not found:
+        return request, []
+    messages = tuple(_strip_marks(message) for message in request.messages)
+    tools = tuple(replace(tool, mark=None) for tool in request.tools)
+    warnings = [f"{mark.path} was not sent: {why}" for mark in found]
+    return replace(request, messages=messages, tools=tools), warnings
+
+
+def _find_marks(parts: tuple[Part, ...] | tuple[Tool, ...] | tuple[Text | Media, ...]) -> Iterator[CacheMark]:
+    for part in parts:
+        if isinstance(part, Text | Media | Tool) and part.mark:
+            yield part.mark
+        elif isinstance(part, ToolResult):
+            yield from _find_marks(part.content)
+
+
+def _strip_marks(message: Message) -> Message:
+    return replace(message, parts=tuple(_strip_part_mark(part) for part in message.parts))
+
+
+def _strip_part_mark(part: Part) -> Part:
+    if isinstance(part, Text | Media):
+        return replace(part, mark=None)
+    if isinstance(part, ToolResult):
+        return replace(part, content=tuple(replace(one, mark=None) for one in part.content))
+    return part

@@ -1,0 +1,90 @@
+"""Calling functions by words: they are explained in the prompt, and calls are read from the text of the reply."""
+
+from typing import Any, Literal, TypeAlias
+
+from app.chat.messages import ChatRequest
+from app.chat.stage import Stage
+from app.profiles import Profile
+from app.steps.prompted_tools.choice import allows_parallel_calls, tool_choice
+from app.steps.prompted_tools.nous import nous_request
+from app.steps.prompted_tools.nous_reply import NousStage
+from app.steps.prompted_tools.qwen import STOP_WORDS, qwen_request, with_stop_words
+from app.steps.prompted_tools.qwen_reply import QwenStage
+from app.steps.prompted_tools.wording import convert_calls_to_text, has_calls, without_tools
+
+Prompt: TypeAlias = Literal["nous", "qwen"]
+
+__all__ = [
+    "NousStage",
+    "QwenStage",
+    "uses_prompted_tools",
+    "add_tool_prompt",
+    "prompted_tool_stage",
+    "prompt_stop_words",
+    "prompted_tool_traits",
+    "writes_calls_as_text",
+]
+
+
+def uses_prompted_tools(request: ChatRequest, profile: Profile) -> Prompt | None:
+    """The prompt that stands for the server's own tools; None where those are used."""
+    if profile.native_tools and request.params.get("use_raw_api") is not False:
+        return None
+    said = request.params.get("fncall_prompt_type")
+    return "qwen" if (said or profile.fncall_prompt_type) == "qwen" else "nous"
+
+
+def writes_calls_as_text(request: ChatRequest, profile: Profile) -> bool:
+    """Whether old calls and results become the user's words, because there is nothing to call. Raises InvalidInput as
+    `fncall_request` does."""
+    return uses_prompted_tools(request, profile) is not None and tool_choice(request).word == "none"
+
+
+def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    """The request in words alone, and what the caller must know. Only for a request that is `emulated`.
+
+    Raises InvalidInput for a choice of a function that was not given.
+    """
+    chosen, warnings = tool_choice(request), list[str]()
+    if chosen.word == "none":
+        messages = convert_calls_to_text(request) if has_calls(request.messages) else request.messages
+        plain = without_tools(request, messages)
+        return (with_stop_words(plain) if uses_prompted_tools(request, profile) == "qwen" else plain), warnings
+    if uses_prompted_tools(request, profile) == "qwen":
+        if chosen.word == "required":
+            warnings.append("generate_cfg.function_choice was not applied: the qwen prompt can force only a named one")
+        return qwen_request(request), warnings
+    if request.params.get("parallel_function_calls") is False or request.params.get("parallel_tool_calls") is False:
+        warnings.append("generate_cfg.parallel_function_calls has no effect: the nous prompt allows several calls")
+    return nous_request(request, code=profile.special_code_mode), warnings
+
+
+def prompted_tool_stage(request: ChatRequest, profile: Profile, reply_id: str) -> Stage | None:
+    """What the reply to this request, as it was before `fncall_request`, must pass; None where it is only text."""
+    prompt, chosen = uses_prompted_tools(request, profile), tool_choice(request)
+    if prompt is None or chosen.word == "none":
+        return None
+    if prompt == "qwen":
+        return QwenStage(reply_id, request.tools, parallel=allows_parallel_calls(request), forced=chosen.name)
+    thinking = bool(request.params.get("thought_in_content"))
+    return NousStage(reply_id, request.tools, thought_in_content=thinking, code=profile.special_code_mode)
+
+
+def prompt_stop_words(request: ChatRequest, profile: Profile) -> tuple[str, ...]:
+    """What ends a reply to this request, as it was before `fncall_request`, beside the caller's own stop words.
+
+    Qwen-Agent's `qwen` prompt stops at its commands also where there is no function; where there is one, `QwenStage`
+    looks for them.
+    """
+    return STOP_WORDS if uses_prompted_tools(request, profile) == "qwen" and tool_choice(request).word == "none" else ()
+
+
+def prompted_tool_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
+    """What `fncall_stage` looks at in a request, as JSON."""
+    prompt, chosen = uses_prompted_tools(request, profile), tool_choice(request)
+    if prompt is None or chosen.word == "none":
+        return {}
+    traits = {"prompt": prompt, "tools": [tool.schema for tool in request.tools]}
+    if prompt == "qwen":
+        return traits | {"parallel": allows_parallel_calls(request), "forced": chosen.name}
+    return traits | {"thought_in_content": bool(request.params.get("thought_in_content"))}

@@ -1,0 +1,128 @@
+"""Functions explained in the prompt as Qwen's own chat templates do it (`nous`), and the history told the same way.
+
+The wording is Qwen-Agent's, byte for byte: the models were trained on it.
+"""
+
+from collections.abc import Sequence
+
+from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.steps.prompted_tools.choice import ToolChoice, tool_choice
+from app.steps.prompted_tools.wording import (
+    add_system_block,
+    append_parts,
+    dumps,
+    fold_last_turn,
+    join_content,
+    without_tools,
+)
+from app.steps.tool_parsers.calls import NotACall
+from app.steps.tool_parsers.json_scanner import loads
+from app.steps.tool_parsers.tag_families import CODE_TOOL
+
+_BLOCK = """# Tools
+
+You may call one or more functions to assist with the user query.
+
+You are provided with function signatures within <tools></tools> XML tags:
+<tools>
+{tools}
+</tools>
+
+For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
+<tool_call>
+{{"name": <function-name>, "arguments": <args-json-object>}}
+</tool_call>"""
+_CODE = """
+For code parameters, use placeholders first, and then put the code within <code></code> XML tags, such as:
+<tool_call>
+{"name": <function-name>, "arguments": {"code": ""}}
+<code>
+Here is the code.
+</code>
+</tool_call>"""
+_FORCED = {
+    "named": "\n\nYou must call the function {name} in this reply: answer with a <tool_call> that names it.",
+    "required": "\n\nYou must call at least one of the functions in this reply: answer with a <tool_call>.",
+}
+
+
+def nous_request(request: ChatRequest, *, code: bool = False) -> ChatRequest:
+    """The request with its functions in the system message. Raises InvalidInput for a choice that is none."""
+    block = build_system_block(request.tools, tool_choice(request), code=code)
+    messages = _rewrite_history(request, code=code and _has_code(request.tools))
+    joiner = request.text_joiner
+    explained = add_system_block(messages, block, joiner)
+    return without_tools(request, fold_last_turn(explained, joiner) if request.policy.folds_last else explained)
+
+
+def build_system_block(tools: Sequence[Tool], chosen: ToolChoice, *, code: bool) -> str:
+    lines = "\n".join(dumps({"type": "function", "function": dict(tool.schema)}) for tool in tools)
+    block = _BLOCK.format(tools=lines) + (_CODE if code and _has_code(tools) else "")
+    return block + _FORCED.get(chosen.word, "").format(name=chosen.name)
+
+
+def _has_code(tools: Sequence[Tool]) -> bool:
+    return any(CODE_TOOL in tool.name for tool in tools)
+
+
+def _rewrite_history(request: ChatRequest, *, code: bool) -> list[Message]:
+    out: list[Message] = []
+    for message in request.messages:
+        if message.role == "assistant":
+            _add_assistant(out, message, request.text_joiner, code)
+        elif message.role == "tool":
+            for part in message.parts:
+                if isinstance(part, ToolResult):
+                    _add_result(out, part, message, request.text_joiner)
+        else:
+            out.append(message)
+    return out
+
+
+def _add_assistant(out: list[Message], message: Message, joiner: str, code: bool) -> None:
+    """Assistant messages in a row are one turn, each on a line of its own."""
+    reasonings = tuple(part for part in message.parts if isinstance(part, Reasoning))
+    spoken = join_content(message.parts, joiner)
+    calls = [_call(part, code) for part in message.parts if isinstance(part, ToolCall)]
+    added: tuple[Part | str, ...] = (*spoken, "\n".join(calls))
+    if not out or out[-1].role != "assistant":
+        parts = append_parts(append_parts((), added), ())
+        out.append(Message("assistant", (*reasonings, *parts), message.name, message.turn, message.path, message.extra))
+        return
+    last = out.pop()
+    before = tuple(part for part in last.parts if not isinstance(part, Reasoning))
+    kept = tuple(part for part in last.parts if isinstance(part, Reasoning))
+    parts = append_parts(before, ("\n", *added) if _has_open_line(before) else added)
+    out.append(Message("assistant", (*kept, *reasonings, *parts), last.name, last.turn, last.path, last.extra))
+
+
+def _has_open_line(parts: tuple[Part, ...]) -> bool:
+    last = parts[-1] if parts else None
+    return isinstance(last, Text) and bool(last.text) and not last.text.endswith("\n")
+
+
+def _call(call: ToolCall, code: bool) -> str:
+    arguments, block = _arguments(call.arguments), ""
+    if code and CODE_TOOL in call.name and isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
+        block = f"<code>\n{arguments['code']}\n</code>\n"
+        arguments = {**arguments, "code": ""}
+    return f"<tool_call>\n{dumps({'name': call.name, 'arguments': arguments})}\n{block}</tool_call>"
+
+
+def _arguments(text: str) -> object:
+    """The value; text that stands for none goes as a string."""
+    try:
+        return loads(text) if text.strip() else {}
+    except NotACall:
+        return text
+
+
+def _add_result(out: list[Message], result: ToolResult, message: Message, joiner: str) -> None:
+    """Results are told by the user, several in one turn."""
+    told = ("<tool_response>\n", *join_content(result.content, joiner), "\n</tool_response>")
+    if out and out[-1].role == "user":
+        last = out.pop()
+        parts = append_parts(join_content(last.parts, joiner), ("\n", *told))
+        out.append(Message("user", parts, last.name, None, last.path, last.extra))
+    else:
+        out.append(Message("user", append_parts((), told), path=message.path))

@@ -1,0 +1,185 @@
+"""Functions explained in the prompt with the older ✿ commands (`qwen`), and the history told the same way.
+
+The wording is Qwen-Agent's, byte for byte: the models were trained on it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
+from app.steps.prompt_language import Language, detect_language
+from app.steps.prompted_tools.choice import ToolChoice, allows_parallel_calls, tool_choice
+from app.steps.prompted_tools.wording import (
+    add_system_block,
+    append_parts,
+    dumps,
+    fold_last_turn,
+    join_content,
+    without_tools,
+)
+from app.steps.tool_parsers.tag_families import CODE_TOOL
+
+FUNCTION, ARGS, RESULT, RETURN = "✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿RETURN✿"
+STOP_WORDS = (RESULT, RETURN)
+
+_HEADING = {"en": "# Tools\n\n## You have access to the following tools:", "zh": "# 工具\n\n## 你拥有如下工具："}
+_SINGLE = {
+    "en": f"""## When you need to call a tool, please insert the following command in your reply, which can be called \
+zero or multiple times according to your needs:
+
+{FUNCTION}: The tool to use, should be one of [%s]
+{ARGS}: The input of the tool
+{RESULT}: Tool results
+{RETURN}: Reply based on tool results. Images need to be rendered as ![](url)""",
+    "zh": f"""## 你可以在回复中插入零次、一次或多次以下命令以调用工具：
+
+{FUNCTION}: 工具名称，必须是[%s]之一。
+{ARGS}: 工具输入
+{RESULT}: 工具结果
+{RETURN}: 根据工具结果进行回复，需将图片用![](url)渲染出来""",
+}
+_PARALLEL = {
+    "en": f"""## Insert the following command in your reply when you need to call N tools in parallel:
+
+{FUNCTION}: The name of tool 1, should be one of [%s]
+{ARGS}: The input of tool 1
+{FUNCTION}: The name of tool 2
+{ARGS}: The input of tool 2
+...
+{FUNCTION}: The name of tool N
+{ARGS}: The input of tool N
+{RESULT}: The result of tool 1
+{RESULT}: The result of tool 2
+...
+{RESULT}: The result of tool N
+{RETURN}: Reply based on tool results. Images need to be rendered as ![](url)""",
+    "zh": f"""## 你可以在回复中插入以下命令以并行调用N个工具：
+
+{FUNCTION}: 工具1的名称，必须是[%s]之一
+{ARGS}: 工具1的输入
+{FUNCTION}: 工具2的名称
+{ARGS}: 工具2的输入
+...
+{FUNCTION}: 工具N的名称
+{ARGS}: 工具N的输入
+{RESULT}: 工具1的结果
+{RESULT}: 工具2的结果
+...
+{RESULT}: 工具N的结果
+{RETURN}: 根据工具结果进行回复，需将图片用![](url)渲染出来""",
+}
+_PARAMETERS = {"en": "Parameters: ", "zh": "输入参数："}
+_FORMAT = {"en": "Format the arguments as a JSON object.", "zh": "此工具的输入应为JSON对象。"}
+_CODE_FORMAT = {
+    "en": "Enclose the code within triple backticks (`) at the beginning and end of the code.",
+    "zh": "此工具的输入应为Markdown代码块。",
+}
+
+
+def qwen_request(request: ChatRequest) -> ChatRequest:
+    """The request with its functions in the system message. A turn that a function ended, or is to begin, is the last
+    user's: the model goes on from there. Raises InvalidInput for a choice that is none."""
+    chosen, joiner = tool_choice(request), request.text_joiner
+    messages = _rewrite_history(request)
+    if messages and messages[-1].role == "assistant":
+        messages[-1] = _without_colon(messages[-1])
+    if chosen.name:
+        _begin_call(messages, chosen.name)
+    block = build_system_block(request.tools, detect_language(request), several=allows_parallel_calls(request))
+    explained = add_system_block(messages, block, joiner)
+    return with_stop_words(
+        without_tools(request, fold_last_turn(explained, joiner) if _must_continue(request, chosen) else explained)
+    )
+
+
+def with_stop_words(request: ChatRequest) -> ChatRequest:
+    """The request with the prompt's own stop words behind the caller's."""
+    stop = request.params.get("stop") or []
+    words = [stop] if isinstance(stop, str) else list(stop)
+    words += [word for word in STOP_WORDS if word not in words]
+    return replace(request, params={**request.params, "stop": words})
+
+
+def build_system_block(tools: Sequence[Tool], lang: Language, *, several: bool) -> str:
+    entries = "\n\n".join(_describe_tool(tool.schema, lang) for tool in tools)
+    commands = (_PARALLEL if several else _SINGLE)[lang]
+    return f"{_HEADING[lang]}\n\n{entries}\n\n" + commands.replace("%s", ",".join(_name(tool.schema) for tool in tools))
+
+
+def _must_continue(request: ChatRequest, chosen: ToolChoice) -> bool:
+    """Whether the model is to write on what stands last: behind a result, or in a call that was begun for it."""
+    last = request.messages[-1].role if request.messages else "user"
+    return request.policy.folds_last or last == "tool" or bool(chosen.name)
+
+
+def _name(schema: Mapping[str, Any]) -> str:
+    return str(schema.get("name_for_model") or schema.get("name", ""))
+
+
+def _describe_tool(schema: Mapping[str, Any], lang: Language) -> str:
+    model_name = _name(schema)
+    human_name = schema.get("name_for_human") or schema.get("name", "")
+    default = (_CODE_FORMAT if model_name == CODE_TOOL else _FORMAT)[lang]
+    description = schema.get("description_for_model") or schema.get("description") or ""
+    parameters = f"{_PARAMETERS[lang]}{dumps(schema.get('parameters') or {})}"
+    ending = schema.get("args_format", default)
+    return f"### {human_name}\n\n{model_name}: {description} {parameters} {ending}".rstrip()
+
+
+def _rewrite_history(request: ChatRequest) -> list[Message]:
+    """Calls and results are part of the assistant's turn; thoughts are not told again."""
+    out: list[Message] = []
+    for message in request.messages:
+        if message.role in ("system", "user"):
+            out.append(message)
+            continue
+        goes_on = bool(out) and out[-1].role == "assistant"
+        last = out.pop() if goes_on else Message("assistant", (), path=message.path)
+        parts = append_parts(last.parts, join_content(message.parts, request.text_joiner))
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                parts = append_parts(parts, (_call(part, own_line=goes_on),))
+                goes_on = True
+            elif isinstance(part, ToolResult):
+                parts = _append_result(parts, part, request.text_joiner)
+        out.append(Message("assistant", parts, last.name, None, last.path))
+    return out
+
+
+def _call(call: ToolCall, *, own_line: bool) -> str:
+    line = "\n" if own_line else ""
+    code = "\n" if call.arguments.startswith("```") else ""
+    return f"{line}{FUNCTION}: {call.name}\n{ARGS}: {code}{call.arguments}"
+
+
+def _append_result(parts: tuple[Part, ...], result: ToolResult, joiner: str) -> tuple[Part, ...]:
+    """Several results share the one RETURN at their end."""
+    ending = f"\n{RETURN}: "
+    last = parts[-1] if parts else None
+    if isinstance(last, Text) and last.text.endswith(ending):
+        parts = (*parts[:-1], Text(last.text.removesuffix(ending)))
+    return append_parts(parts, (f"\n{RESULT}: ", *join_content(result.content, joiner), ending))
+
+
+def _without_colon(message: Message) -> Message:
+    """The colon may be one token with the word that follows: the model is to write it."""
+    last = message.parts[-1] if message.parts else None
+    if isinstance(last, Text) and last.text.endswith(f"{RETURN}: "):
+        return Message("assistant", (*message.parts[:-1], Text(last.text[:-2])), message.name, None, message.path)
+    return message
+
+
+def _begin_call(messages: list[Message], name: str) -> None:
+    """Begin the call for the model."""
+    if not messages or messages[-1].role != "assistant":
+        messages.append(Message("assistant", (Text(f"{FUNCTION}: {name}"),)))
+        return
+    last = messages.pop()
+    text = "".join(part.text for part in last.parts if isinstance(part, Text))
+    between = ": \n" if text.endswith(RETURN) else "\n" if any(_is_visible(part) for part in last.parts) else ""
+    messages.append(Message("assistant", append_parts(last.parts, (f"{between}{FUNCTION}: {name}",)), path=last.path))
+
+
+def _is_visible(part: Part) -> bool:
+    return isinstance(part, Media) or (isinstance(part, Text) and bool(part.text))

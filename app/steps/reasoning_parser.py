@@ -1,0 +1,200 @@
+"""Thoughts between tags in the content become reasoning (rule 5).
+
+States: START, where it is not yet known whether a thought leads; SEEK, where a closing tag may show that one did;
+THINK, inside one; AFTER, behind a closing tag, where line breaks are trimmed; TEXT, where everything passes (or,
+interleaved, waits for the next opening tag). Held back is only what could still become a tag, and what depends on it:
+the line breaks that would be trimmed beside one, and in SEEK everything. What cannot become a tag any more is kept
+apart, so that no text is searched twice. As soon as a server sends reasoning in a field of its own, tags in its content
+are content.
+
+Some models forget to close a thought before they call: `interrupt`, at the beginning of a line, ends it as well, and
+belongs to what follows.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDelta
+
+ThinkMode: TypeAlias = Literal["leading", "forced_open", "auto_close", "interleaved", "off"]
+
+_BREAKS = "\r\n"
+_BLANKS = " \t\r\n"
+
+
+def partial_tag_length(text: str, tag: str) -> int:
+    """The length of the longest end of `text` that is a beginning of `tag`, but not all of it."""
+    for length in range(min(len(tag) - 1, len(text)), 0, -1):
+        if text.endswith(tag[:length]):
+            return length
+    return 0
+
+
+class ReasoningStage:
+    def __init__(self, mode: ThinkMode, tags: tuple[str, str], interrupt: str | None = None) -> None:
+        self._mode = mode
+        self._open, self._close = tags
+        self._interrupt = interrupt or ""
+        self._held = ""
+        """The end of the text, which could still become a tag."""
+        self._kept: list[str] = []
+        """What stands before it and waits with it."""
+        self._has_thought_text = False
+        """The thought that is open has text: line breaks no longer lead it."""
+        self._state: Callable[[ReasoningStage, list[Event]], bool] = ReasoningStage._start
+        """As the class has it: a method of this very one would keep it from going when it is done."""
+        self._passing = mode == "off"
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        if self._passing:
+            return events
+        out: list[Event] = []
+        for event in events:
+            if type(event) is TextDelta and not event.refusal and not self._passing:
+                self._held += event.text
+                while self._held and self._state(self, out):
+                    pass
+            else:
+                if type(event) is not Extra and not self._passing:
+                    self._end_search(event, out)
+                out.append(event)
+        return out
+
+    def _end_search(self, event: Event, out: list[Event]) -> None:
+        """Anything but text flushes what is held. Structured reasoning, or a call before any tag, ends the search."""
+        self._flush(out)
+        if (
+            isinstance(event, ReasoningDelta)
+            or isinstance(event, ToolCallDelta)
+            and self._state in (ReasoningStage._start, ReasoningStage._seek)
+            and self._mode in ("leading", "auto_close")
+        ):
+            self._start_passing()
+
+    def _flush(self, out: list[Event]) -> None:
+        held, self._held = self._take_kept(self._held), ""
+        if held and self._state == ReasoningStage._think:
+            self._think_text(held, out)
+        elif held:
+            out.append(TextDelta(held))
+        if self._state == ReasoningStage._seek:
+            self._state = ReasoningStage._start
+
+    def _start_passing(self) -> None:
+        self._passing = True
+        self._state = ReasoningStage._text
+
+    def _start(self, out: list[Event]) -> bool:
+        """True when the state has changed and what is held must be looked at again."""
+        text = self._held.lstrip(_BLANKS)
+        self._keep(len(self._held) - len(text))
+        if text.startswith(self._open):
+            self._kept.clear()
+            self._begin(text[len(self._open) :])
+            return True
+        if self._open.startswith(text):
+            return False
+        self._held = self._take_kept(text)
+        if self._mode == "auto_close":
+            self._state = ReasoningStage._seek
+        elif self._mode == "forced_open":
+            self._begin(self._held)
+        else:
+            self._state = ReasoningStage._text
+        return True
+
+    def _seek(self, out: list[Event]) -> bool:
+        before, tag, after = self._held.partition(self._close)
+        if not tag:
+            self._keep(len(self._held) - partial_tag_length(self._held, self._close))
+            return False
+        self._think_text(self._take_kept(before).strip(_BREAKS), out)
+        self._end(after)
+        return True
+
+    def _keep(self, size: int) -> None:
+        """So much of what is held cannot become a tag any more."""
+        if size:
+            self._kept.append(self._held[:size])
+            self._held = self._held[size:]
+
+    def _take_kept(self, text: str) -> str:
+        """The text, behind what was kept."""
+        if self._kept:
+            text = "".join((*self._kept, text))
+            self._kept.clear()
+        return text
+
+    def _begin(self, rest: str) -> None:
+        self._held = rest
+        self._has_thought_text = False
+        self._state = ReasoningStage._think
+
+    def _end(self, rest: str) -> None:
+        self._kept.clear()
+        self._held = rest
+        self._state = ReasoningStage._after
+
+    def _think(self, out: list[Event]) -> bool:
+        if not self._has_thought_text:
+            self._held = self._held.lstrip(_BREAKS)
+        place, after = self._thought_end()
+        if place >= 0:
+            self._think_text(self._held[:place].rstrip(_BREAKS), out)
+            self._end(self._held[after:])
+            return True
+        keep = max(partial_tag_length(self._held, self._close), self._held_interrupt())
+        sure = len(self._held) - keep
+        ready = self._held[:sure].rstrip(_BREAKS)
+        self._think_text(ready, out)
+        self._held = self._held[len(ready) :]
+        self._keep(sure - len(ready))
+        return False
+
+    def _thought_end(self) -> tuple[int, int]:
+        """Where the thought ends and where what follows begins; (-1, -1) when it goes on."""
+        place = self._held.find(self._close)
+        if self._interrupt:
+            leads = not self._has_thought_text and self._held.startswith(self._interrupt)
+            line = -1 if leads else self._held.find("\n" + self._interrupt)
+            start = 0 if leads else line + 1
+            if (leads or line >= 0) and (place < 0 or start < place):
+                return start, start
+        return (place, place + len(self._close)) if place >= 0 else (-1, -1)
+
+    def _held_interrupt(self) -> int:
+        if not self._interrupt:
+            return 0
+        if not self._has_thought_text and self._interrupt.startswith(self._held):
+            return len(self._held)
+        return partial_tag_length(self._held, "\n" + self._interrupt)
+
+    def _think_text(self, text: str, out: list[Event]) -> None:
+        if text:
+            self._has_thought_text = True
+            out.append(ReasoningDelta(self._take_kept(text)))
+
+    def _after(self, out: list[Event]) -> bool:
+        self._held = self._held.lstrip(_BREAKS)
+        if self._held:
+            self._state = ReasoningStage._text
+        return bool(self._held)
+
+    def _text(self, out: list[Event]) -> bool:
+        if self._mode != "interleaved":
+            self._passing = True
+            out.append(TextDelta(self._held))
+            self._held = ""
+            return False
+        before, tag, after = self._held.partition(self._open)
+        if tag:
+            if before:
+                out.append(TextDelta(before))
+            self._begin(after)
+            return True
+        keep = partial_tag_length(self._held, self._open)
+        ready = self._held[: len(self._held) - keep]
+        if ready:
+            out.append(TextDelta(ready))
+        self._held = self._held[len(ready) :]
+        return False

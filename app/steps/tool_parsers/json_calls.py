@@ -1,0 +1,187 @@
+"""Calls that are JSON objects with a name and arguments, and the families that write them so."""
+
+import json
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from app.steps.tool_parsers.calls import CallEmitter, NotACall, TruncatedCall
+from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.json_scanner import JsonScanner, loads, to_standard_json
+from app.steps.tool_parsers.parser import ParseState
+
+ARGUMENTS = ("arguments", "parameters")
+_KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))
+
+
+def read_arguments(r: ParseState, call: CallEmitter, closers: Sequence[str] = (), *, wrapped: bool = False) -> Steps:
+    """The value that stands for the arguments, up to its own end. An object is told while it comes, also when it
+    breaks: then it ends at a closer. `wrapped`: the brace before the closer is not theirs."""
+    yield from r.skip_blanks()
+    if r.text[r.pos] != "{":
+        pieces: list[str] = []
+        yield from JsonScanner(r, pieces.append).run()
+        call.put(_unquote("".join(pieces)))
+        return
+    try:
+        yield from JsonScanner(r, call.put, closers).run()
+    except NotACall as error:
+        if not call.certain:
+            raise
+        if not _rewind_to_doubt(r, call):
+            if isinstance(error, TruncatedCall):
+                raise
+            yield from _read_broken(r, call, closers, wrapped)
+
+
+def _rewind_to_doubt(r: ParseState, call: CallEmitter) -> bool:
+    """Go back to the closing marker that was taken for a part of a string, if there is one."""
+    if r.doubtful_closer is None:
+        return False
+    r.pos, r.doubtful_closer = r.doubtful_closer[0], None
+    call.forget_doubtful()
+    return True
+
+
+def _read_broken(r: ParseState, call: CallEmitter, closers: Sequence[str], wrapped: bool) -> Steps:
+    """What is left of arguments that are no JSON, as it is."""
+    try:
+        left, closer = yield from r.read_until(*closers)
+        r.pos -= len(closer)
+    except TruncatedCall:
+        left = r.take_rest()
+    left = left.rstrip()
+    call.put(left[:-1].rstrip() if wrapped and left.endswith("}") else left)
+
+
+def _unquote(text: str) -> str:
+    """Arguments that are encoded twice are decoded once; none are `{}`."""
+    value = json.loads(text)
+    if value is None or value == "":
+        return "{}"
+    if not isinstance(value, str):
+        return text
+    try:
+        return to_standard_json(value) if isinstance(loads(value), dict) else value
+    except NotACall:
+        return value
+
+
+def read_json_call(r: ParseState, call: CallEmitter, closers: Sequence[str] = ()) -> Steps:
+    """One object. Whatever its own end may lack, a call that has arguments stays one."""
+    try:
+        yield from _members(r, call, closers)
+    except NotACall as error:
+        if not call.certain or isinstance(error, TruncatedCall):
+            raise
+        _, closer = yield from r.read_until(*closers)
+        r.pos -= len(closer)
+
+
+def _members(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
+    yield from r.skip_blanks()
+    if r.text[r.pos] != "{":
+        raise NotACall
+    r.pos += 1
+    while True:
+        yield from r.skip_blanks()
+        char = r.text[r.pos]
+        if char not in "},":
+            if call.certain and not (char in "\"'_" or char.isalpha()):
+                _rewind_to_doubt(r, call)
+                return
+            yield from _member(r, call, closers)
+            continue
+        r.pos += 1
+        if char == "}":
+            return
+
+
+def _member(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
+    pieces: list[str] = []
+    yield from JsonScanner(r, pieces.append).read_key()
+    key = json.loads("".join(pieces))
+    yield from r.skip_blanks()
+    if r.text[r.pos] != ":" or (call.allowed_names is not None and key not in _KNOWN):
+        raise NotACall
+    r.pos += 1
+    if key in ARGUMENTS:
+        yield from read_arguments(r, call, closers, wrapped=True)
+        return
+    value = yield from _value(r)
+    if key == "name" and not call.name:
+        if (
+            not isinstance(value, str)
+            or not value.strip()
+            or (call.allowed_names is not None and value not in call.allowed_names)
+        ):
+            raise NotACall
+        call.name = value.strip()
+
+
+def _value(r: ParseState) -> Generator[None, None, Any]:
+    pieces: list[str] = []
+    yield from JsonScanner(r, pieces.append).run()
+    try:
+        return json.loads("".join(pieces))
+    except (ValueError, RecursionError) as exc:
+        raise NotACall from exc
+
+
+def mistral(r: ParseState) -> Steps:
+    """`[TOOL_CALLS][{…}, …]` and `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`."""
+    while True:
+        yield from r.read_prose("[TOOL_CALLS]")
+        yield from r.attempt(_mistral_calls(r))
+
+
+def _mistral_calls(r: ParseState) -> Steps:
+    yield from r.skip_blanks()
+    if r.text[r.pos] == "[":
+        r.pos += 1
+        yield from _array(r)
+    elif r.text[r.pos] == "{":
+        call = r.open_call()
+        yield from read_json_call(r, call)
+        call.finish()
+    else:
+        name, tag = yield from r.read_until("[ARGS]", "[CALL_ID]", limit=200)
+        id_ = (yield from r.read_until("[ARGS]", limit=200))[0] if tag == "[CALL_ID]" else ""
+        call = r.open_call(name.strip(), id_.strip())
+        yield from read_arguments(r, call, ("[TOOL_CALLS]",))
+        call.finish()
+    yield from r.accept_tag("</s>")
+
+
+def _array(r: ParseState) -> Steps:
+    while True:
+        yield from r.skip_blanks()
+        if r.text[r.pos] in ",]":
+            r.pos += 1
+            if r.text[r.pos - 1] == "]":
+                return
+        else:
+            call = r.open_call()
+            yield from read_json_call(r, call)
+            call.finish()
+
+
+def llama_json(r: ParseState) -> Steps:
+    """`<|python_tag|>{…}; {…}`, or the objects alone when the reply begins with one that names a function."""
+    yield from r.attempt(_llama_calls(r, guess=True), guess=True)
+    while True:
+        yield from r.read_prose("<|python_tag|>")
+        yield from r.attempt(_llama_calls(r, guess=False))
+
+
+def _llama_calls(r: ParseState, *, guess: bool) -> Steps:
+    while True:
+        call = r.open_call()
+        call.allowed_names = r.tools if guess else None
+        yield from read_json_call(r, call)
+        call.finish()
+        tag = yield from r.accept_tag(";", "{", "<|eom_id|>", "<|eot_id|>")
+        if tag == ";":
+            tag = yield from r.accept_tag("{", "<|eom_id|>", "<|eot_id|>")
+        if tag != "{":
+            return
+        r.pos -= 1

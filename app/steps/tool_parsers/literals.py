@@ -1,0 +1,44 @@
+"""Single tokens beyond JSON, said in JSON. All raise Unreadable for what cannot be said."""
+
+import json
+import re
+
+from app.steps.tool_parsers.calls import NotACall
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_LOOSE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
+_WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+_ESCAPES = '"\\/bfnrt'
+
+
+def to_json_escape(raw: str, char: str) -> str:
+    if char in _ESCAPES:
+        return raw
+    if char in "ux" and all(digit in "0123456789abcdefABCDEF" for digit in raw[2:]):
+        return raw if char == "u" else f"\\u00{raw[2:]}"
+    if char in "ux":
+        raise NotACall
+    if char == "\n":
+        return ""
+    # A backslash that escapes nothing is meant as one, as in regular expressions.
+    return char if char == "'" else "\\\\" + json.dumps(char, ensure_ascii=False)[1:-1]
+
+
+def to_json_key(word: str) -> str:
+    if not word.replace("$", "_").isidentifier():
+        raise NotACall
+    return json.dumps(word, ensure_ascii=False)
+
+
+def to_json_value(word: str) -> str:
+    if word in _WORDS:
+        return _WORDS[word]
+    if _NUMBER.fullmatch(word):
+        return word
+    if _HEX.fullmatch(word):
+        return str(int(word, 16))
+    digits = word.lstrip("+-")
+    if _LOOSE.fullmatch(word) and not re.match(r"0\d", digits):
+        return json.dumps(float(word) if not word.lstrip("+-").isdigit() else int(word))
+    raise NotACall

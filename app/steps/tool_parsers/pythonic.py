@@ -1,0 +1,121 @@
+"""Calls as a Python list, `[f(a=1), g()]`: Llama 4 and LFM2.
+
+A list counts at the beginning of the reply, when its first name is a function's, or behind a marker. Values are read as
+literals and never run.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Generator
+from typing import Any
+
+from app.steps.tool_parsers.calls import NotACall
+from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.parser import ParseState
+
+MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
+_NAME = re.compile(r"[\w.]*")
+_INTERESTING = re.compile(r"""["'()\[\]{}\\]""")
+_WORDS = {"true": True, "false": False, "null": None}
+_LONGEST = 200
+
+
+def pythonic(r: ParseState) -> Steps:
+    yield from r.attempt(_list(r), guess=True)
+    while True:
+        marker = yield from r.read_prose(*MARKERS, *r.pending_closers)
+        r.pending_closers = ()
+        if marker in MARKERS:
+            yield from r.attempt(_read_marked_list(r, MARKERS[marker]))
+
+
+def _read_marked_list(r: ParseState, closer: str) -> Steps:
+    yield from _list(r)
+    r.pending_closers = () if (yield from r.accept_tag(closer)) else (closer,)
+
+
+def _list(r: ParseState) -> Steps:
+    yield from r.skip_blanks()
+    if not (yield from r.accept("[")):
+        raise NotACall
+    while True:
+        yield from r.skip_blanks()
+        if r.text[r.pos] == "]":
+            r.pos += 1
+            return
+        yield from _call(r)
+        yield from r.skip_blanks()
+        if r.text[r.pos] not in ",]":
+            raise NotACall
+        if r.text[r.pos] == ",":
+            r.pos += 1
+
+
+def _call(r: ParseState) -> Steps:
+    name = yield from _name(r)
+    if name not in r.tools:
+        raise NotACall
+    source = yield from _parenthesis(r)
+    call = r.open_call(name)
+    call.put(json.dumps(_keywords(source), ensure_ascii=False))
+    call.finish()
+
+
+def _name(r: ParseState) -> Generator[None, None, str]:
+    """The name before the parenthesis, which is not passed."""
+    while True:
+        match = _NAME.match(r.text, r.pos)
+        name = match.group() if match else ""
+        if len(name) > _LONGEST:
+            raise NotACall
+        if r.pos + len(name) < len(r.text):
+            break
+        yield from r.wait_for_more()
+    r.pos += len(name)
+    if r.text[r.pos] != "(":
+        raise NotACall
+    return name
+
+
+def _parenthesis(r: ParseState) -> Generator[None, None, str]:
+    """The text from the parenthesis to its partner."""
+    depth, quote, length = 0, "", 0
+    while True:
+        match = _INTERESTING.search(r.text, r.pos + length)
+        if match is None:
+            length = max(length, len(r.text) - r.pos)
+            yield from r.wait_for_more()
+            continue
+        char, length = match.group(), match.end() - r.pos
+        if char == "\\":
+            length += 1
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += 1 if char in "([{" else -1
+        if not depth and not quote:
+            source = r.text[r.pos : r.pos + length]
+            r.pos += length
+            return source
+
+
+def _keywords(source: str) -> dict[str, Any]:
+    try:
+        tree = ast.parse(f"f{source}", mode="eval").body
+        if not isinstance(tree, ast.Call) or tree.args or not all(word.arg for word in tree.keywords):
+            raise NotACall
+        values = {str(word.arg): ast.literal_eval(_Words().visit(word.value)) for word in tree.keywords}
+        json.dumps(values)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as exc:
+        raise NotACall from exc
+    return values
+
+
+class _Words(ast.NodeTransformer):
+    """JSON's words for Python's."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(_WORDS[node.id]) if node.id in _WORDS else node

@@ -1,0 +1,146 @@
+"""Which kind of fault an error is: by its words, else by its status.
+
+How long a model server asks to be left alone.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+MAX_RETRY_AFTER = 120.0
+"""Seconds; what servers ask beyond is cut to it."""
+
+
+def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds to wait: `retry-after-ms`, then `retry-after` as a number or a date; None when absent or past."""
+    try:
+        if "retry-after-ms" in headers:
+            return _cap_seconds(float(headers["retry-after-ms"]) / 1000)
+    except ValueError:
+        pass
+    value = headers.get("retry-after", "")
+    try:
+        return _cap_seconds(float(value))
+    except ValueError:
+        return _seconds_until(value, now)
+
+
+def _seconds_until(date: str, now: datetime) -> float | None:
+    try:
+        when = parsedate_to_datetime(date)
+    except (TypeError, ValueError):
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return _cap_seconds((when - now).total_seconds())
+
+
+def _cap_seconds(seconds: float) -> float | None:
+    return min(seconds, MAX_RETRY_AFTER) if seconds > 0 else None
+
+
+TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "upstream_incomplete", "tool_use_failed"})
+"""The kinds after which the same request may work later."""
+
+MAX_WORDS = 8192
+"""Of an error, how many characters are searched: the cause stands at the beginning or at the end."""
+
+_BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("tool_use_failed", r"tool_use_failed|failed to call a function"),
+        (
+            "context_length_exceeded",
+            r"context_length_exceeded|exceed_context_size|maximum context length|context (length|window|size) "
+            r"(limit|exceeded)|longer than the model'?s context|exceeds? the (available |model'?s )?context|"
+            r"exceeded model token limit|`inputs` tokens \+ `max_new_tokens`|maximum (input|prompt) length|"
+            r"(prompt|input|request)[^.]{0,40} (is )?too (long|many tokens)|range of input length should be|"
+            r"max_prompt_tokens|string_above_max_length|context_window",
+        ),
+        (
+            "insufficient_quota",
+            r"insufficient[_ ](quota|balance|credits?|funds)|exceeded_current_quota|exceeded your current quota|"
+            r"usage limit|balance is insufficient|billing_hard_limit|account balance|arrearage|"
+            r"billing_not_active|out of credits|quota (has been )?exhausted|payment required",
+        ),
+        (
+            "content_filter",
+            r"content_filter|data_inspection_failed|datainspectionfailed|responsibleaipolicyviolation|"
+            r"content management policy|inappropriate content|content_policy|moderation|sensitive content|"
+            r"output new_sensitive|input new_sensitive",
+        ),
+        (
+            "overloaded",
+            r"overloaded|engine_overloaded|loading model|model is (still |currently )?loading|"
+            r"no (available|healthy) (worker|server|instance)|at capacity|server is busy|over capacity",
+        ),
+        (
+            "invalid_request",
+            r"jinja|chat template|template error|roles must alternate|only user(, | and )assistant|"
+            r"must be passed back|unsupported_(parameter|value)|is not supported with this model|"
+            r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
+            r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
+            r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type",
+        ),
+        ("rate_limit", r"rate[_ -]?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)"),
+        ("authentication", r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed"),
+        ("not_found", r"model_not_found|notfounderror|model [^ ]{1,200} (does not exist|not found)|no such model"),
+        (
+            "timeout",
+            r"(request|upstream|gateway|generation|idle) ?(has )?timed? ?out$|a timeout occurred|deadline exceeded",
+        ),
+    )
+)
+
+_BY_STATUS = {
+    400: "invalid_request",
+    401: "authentication",
+    402: "insufficient_quota",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    424: "server_error",
+    425: "overloaded",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    522: "timeout",
+    524: "timeout",
+    529: "overloaded",
+}
+
+_BASE_RESP = {1002: "rate_limit", 1004: "authentication", 1008: "insufficient_quota", 1026: "content_filter"}
+_BASE_RESP |= {
+    1027: "content_filter",
+    1039: "rate_limit",
+    1041: "rate_limit",
+    2013: "invalid_request",
+    2049: "authentication",
+}
+
+
+def by_number(code: object) -> str | None:
+    """The kind of one of MiniMax's status codes."""
+    return _BASE_RESP.get(code) if isinstance(code, int) else None
+
+
+def by_words(words: str) -> str | None:
+    if len(words) > MAX_WORDS:
+        words = f"{words[: MAX_WORDS // 2]} {words[-MAX_WORDS // 2 :]}"
+    return next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
+
+
+def by_status(status: int | None, code: int | None, type_: str) -> str:
+    """An error inside a reply of 200 says its status in `code`."""
+    effective = status if status is not None and status >= 400 else code
+    if effective is None:
+        return "invalid_request" if "invalid_request" in type_ or "badrequest" in type_.lower() else "server_error"
+    if effective in _BY_STATUS:
+        return _BY_STATUS[effective]
+    return "invalid_request" if 400 <= effective < 500 else "server_error"
+
+
+def http_status(value: object) -> int | None:
+    if isinstance(value, str) and re.fullmatch("[45][0-9]{2}", value):
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None

@@ -1,0 +1,1 @@
+"""HTTP to model servers: connections, their pool, and the body of a response as it arrives."""

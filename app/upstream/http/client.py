@@ -1,0 +1,271 @@
+"""The only HTTP to model servers: a request out, and its reply as soon as the response's head is there.
+
+The transport is called directly: httpx's client around it would follow redirects with the key, keep the cookies of all
+callers in one jar and read proxies from the environment, none of which a gateway may do.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import httpx
+import msgspec
+
+from app import __version__
+from app.chat.events import Fault
+from app.errors import UpstreamFailed
+from app.upstream import causes, faults
+from app.upstream.http.decompress import decompressor_for
+from app.upstream.http.pool import PoolKey
+from app.upstream.http.response_body import ResponseBody
+from app.upstream.http.transport import PushTransport, RequestPayload
+from app.upstream.redaction import EMPTY_REDACTOR, Redactor
+
+MAX_ERROR_BYTES = 256 * 1024
+MAX_LIST_BYTES = 8 * 1024 * 1024
+MANY_BYTES = 64 * 1024
+"""A longer list is read in another thread."""
+ERROR_BODY_SECONDS = 10.0
+UNLISTED = "the model server lists no models: "
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model server as the client sees it."""
+
+    name: str
+    base_url: str
+    headers: httpx.Headers
+    """What every request carries, the host included."""
+    connect_seconds: float
+    first_token_seconds: float
+    idle_seconds: float
+    max_connections: int = 4096
+    max_reply_bytes: int = 64 * 1024 * 1024
+    """Of one reply, unpacked."""
+    max_reply_seconds: float = 3600.0
+    """From the request to the end of the reply."""
+    variant: tuple[tuple[str, str], ...] = ()
+    """Those of the headers that may change what the server answers."""
+    whole_reply_seconds: float = 600.0
+    """How long a reply that is not streamed may take."""
+    redactor: Redactor = field(default=EMPTY_REDACTOR, compare=False, repr=False)
+
+    def with_timeout(self, seconds: float | None) -> "Target":
+        """No wait longer than `seconds`."""
+        if seconds is None:
+            return self
+        return replace(
+            self,
+            connect_seconds=min(self.connect_seconds, seconds),
+            first_token_seconds=min(self.first_token_seconds, seconds),
+            idle_seconds=min(self.idle_seconds, seconds),
+            whole_reply_seconds=min(self.whole_reply_seconds, seconds),
+        )
+
+    def for_whole_reply(self) -> "Target":
+        """For a reply that is not streamed: its first byte comes when all of it is there."""
+        return replace(self, first_token_seconds=self.whole_reply_seconds)
+
+    @property
+    def pool_key(self) -> PoolKey:
+        return PoolKey(self.name, self.max_connections)
+
+    def url(self, path: str) -> httpx.URL:
+        return _url(self.base_url + path)
+
+    def annotate_fault(self, fault: Fault) -> Fault:
+        """The fault with this upstream's name and a cause, and without what no caller may see."""
+        cause = fault.cause or causes.of_fault(fault).word
+        return self.redactor.redact_fault(msgspec.structs.replace(fault, upstream=self.name, cause=cause))
+
+
+@lru_cache(maxsize=1024)
+def _url(text: str) -> httpx.URL:
+    return httpx.URL(text)
+
+
+def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, str]) -> httpx.Headers:
+    """What every request to a server carries. The body is asked for uncompressed: compressors hold tokens back."""
+    base = {
+        "host": httpx.URL(base_url).netloc.decode(),
+        "accept": "text/event-stream, application/json",
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+        "user-agent": f"parley/{__version__} httpx/{httpx.__version__}",
+    }
+    if api_key:
+        base["authorization"] = f"Bearer {api_key}"
+    return httpx.Headers(base | {name.lower(): value for name, value in headers.items()})
+
+
+class UpstreamClient:
+    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._transport = transport or PushTransport()
+
+    async def open(self, target: Target, body: bytes) -> ResponseBody:
+        """The reply's body, once the server has said that it has one. Raises UpstreamFailed."""
+        request = httpx.Request(
+            "POST",
+            target.url("/chat/completions"),
+            headers=target.headers,
+            stream=RequestPayload(body),
+            extensions={
+                "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
+                "share": target.pool_key,
+            },
+        )
+        try:
+            response = await self._transport.handle_async_request(request)
+        except httpx.TransportError as error:
+            raise UpstreamFailed(transport_fault(error, target)) from error
+        if response.status_code != 200:
+            raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
+        try:
+            return ResponseBody(response, decompressor_for(response.headers.get("content-encoding")))
+        except ValueError as error:
+            ResponseBody(response, decompressor_for(None)).abort()
+            fault = faults.make_fault("upstream_protocol", f"the model server sent {error}", status=200)
+            raise UpstreamFailed(target.annotate_fault(fault)) from None
+
+    async def _read_fault(self, response: httpx.Response) -> Fault:
+        """The fault of a response that is no 200; its body is read up to a limit of size and time."""
+        pieces: list[bytes] = []
+        body = ResponseBody(response, decompressor_for(None))
+        try:
+            async with asyncio.timeout(ERROR_BODY_SECONDS):
+                await _read(response, pieces, MAX_ERROR_BYTES)
+        except (TimeoutError, httpx.TransportError):
+            body.abort()
+        except BaseException:
+            body.abort()
+            raise
+        else:
+            body.release()
+        return _fault_of(response, b"".join(pieces))
+
+    async def models(self, target: Target) -> list[dict[str, Any]]:
+        """What the server itself lists; each wait for it is as long as that for a connection. Raises UpstreamFailed."""
+        target = target.with_timeout(target.connect_seconds)
+        request = httpx.Request(
+            "GET",
+            target.url("/models"),
+            headers=target.headers,
+            extensions={
+                "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
+                "share": target.pool_key,
+            },
+        )
+        pieces: list[bytes] = []
+        try:
+            response = await self._transport.handle_async_request(request)
+        except httpx.TransportError as error:
+            raise _list_error(transport_fault(error, target)) from error
+        if response.status_code != 200:
+            raise _list_error(target.annotate_fault(await self._read_fault(response)))
+        try:
+            async with asyncio.timeout(target.idle_seconds):
+                await _read(response, pieces, MAX_LIST_BYTES)
+        except TimeoutError as error:
+            text = f"its list did not come within {target.idle_seconds:g} s"
+            fault = faults.make_fault("timeout", text, upstream=target.name, cause=causes.IDLE_TIMEOUT.word)
+            raise _list_error(fault) from error
+        except httpx.TransportError as error:
+            raise _list_error(transport_fault(error, target, answered=True)) from error
+        finally:
+            await response.aclose()
+        try:
+            data = decompressor_for(response.headers.get("content-encoding")).feed(b"".join(pieces))
+            return await asyncio.to_thread(_rows, data) if len(data) > MANY_BYTES else _rows(data)
+        except (ValueError, RecursionError) as error:  # a list may be nested deeper than anything can be read
+            fault = faults.make_fault("upstream_protocol", "what it sent is no list", status=200)
+            raise _list_error(target.annotate_fault(fault)) from error
+
+    async def status(self, target: Target, method: str, path: str, seconds: float) -> int | None:
+        """The status that the server answers there within so many seconds, to an empty object; None: it does not."""
+        request = httpx.Request(
+            method,
+            target.url(path),
+            headers=target.headers,
+            stream=RequestPayload(b"{}" if method == "POST" else b""),
+            extensions={"share": target.pool_key, "timeout": {"connect": seconds, "read": seconds}},
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._transport.handle_async_request(request)
+        except (TimeoutError, httpx.TransportError):
+            return None
+        ResponseBody(response, decompressor_for(None)).abort()
+        await response.aclose()
+        return response.status_code
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+async def _read(response: httpx.Response, pieces: list[bytes], limit: int) -> None:
+    """The body's bytes, as they are sent; what goes beyond the limit is not read."""
+    if response.is_stream_consumed:
+        pieces.append(response.content)
+        return
+    async for piece in response.aiter_raw():
+        pieces.append(piece)
+        limit -= len(piece)
+        if limit < 0:
+            return
+
+
+def _fault_of(response: httpx.Response, body: bytes) -> Fault:
+    headers: Mapping[str, str] = response.headers
+    try:
+        body = decompressor_for(headers.get("content-encoding")).feed(body)[:MAX_ERROR_BYTES]
+    except ValueError:
+        body = b""
+    status = response.status_code
+    if 300 <= status < 400:
+        text = f"the model server redirects ({status}); is its base_url right?"
+        return faults.make_fault("upstream_protocol", text, status=status)
+    if status < 300:
+        return faults.make_fault(
+            "upstream_protocol", f"the model server answered {status} instead of 200", status=status
+        )
+    return faults.from_response(status, headers, body, datetime.now(UTC))
+
+
+def _rows(data: bytes) -> list[dict[str, Any]]:
+    """Raises ValueError, RecursionError."""
+    found = msgspec.json.decode(data)
+    rows = found.get("data") if isinstance(found, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _list_error(fault: Fault) -> UpstreamFailed:
+    return UpstreamFailed(msgspec.structs.replace(fault, message=UNLISTED + fault.message))
+
+
+def transport_fault(error: Exception, target: Target, *, answered: bool = False) -> Fault:
+    """What broke on the wire, in words that name no address of ours; `answered`: the head of a response had come."""
+    code, cause, message = _explain_transport_error(error, target, answered)
+    return faults.make_fault(code, message, upstream=target.name, cause=cause.word)
+
+
+def _explain_transport_error(error: Exception, target: Target, answered: bool) -> tuple[str, causes.Cause, str]:
+    if isinstance(error, httpx.ConnectTimeout):
+        text = f"no connection to the model server within {target.connect_seconds:g} s"
+        return "timeout", causes.CONNECT_TIMEOUT, text
+    if isinstance(error, httpx.ReadTimeout):
+        text = f"the model server did not answer within {target.first_token_seconds:g} s"
+        return "timeout", causes.FIRST_BYTE_TIMEOUT, text
+    if isinstance(error, httpx.PoolTimeout):
+        return "overloaded", causes.ALL_IN_USE, "all connections to the model server are in use"
+    if isinstance(error, httpx.ConnectError):
+        cause = causes.connect_cause(error, tls=target.base_url.startswith("https:"))
+        return "server_error", cause, f"no connection to the model server: {cause.text}"
+    cause = causes.exchange_cause(error, answered=answered)
+    if not answered:
+        return "upstream_incomplete", cause, f"no answer from the model server: {cause.text}"
+    text = "the connection to the model server broke before its reply was finished"
+    return "upstream_incomplete", cause, f"{text}: {cause.text}"

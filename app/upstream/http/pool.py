@@ -1,0 +1,161 @@
+"""The connections of one process, by upstream and origin: reused where one is idle, made where one may be, else waited
+for."""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import httpx
+
+from app.upstream.http.connection import ClosedEarly, Connection
+
+
+class PoolKey(NamedTuple):
+    """Whose connections they are, and how many there may be."""
+
+    upstream: str = ""
+    max_connections: int = 4096
+
+
+class ServerAddress(NamedTuple):
+    scheme: str
+    host: str
+    port: int
+    pool_key: PoolKey = PoolKey()
+
+
+KEEPALIVE_SECONDS = 4.5
+"""Idle connections are dropped before uvicorn-based servers, which wait five seconds, drop them."""
+
+
+class Pool:
+    def __init__(self, ssl_context: ssl.SSLContext | None) -> None:
+        self._ssl = ssl_context
+        self._idle: dict[ServerAddress, list[Connection]] = {}
+        self._open: dict[Connection, ServerAddress] = {}
+        self._counts: dict[ServerAddress, int] = {}
+        """Open connections and those that are being opened."""
+        self._waiting: dict[ServerAddress, deque[asyncio.Future[None]]] = {}
+
+    async def take(self, origin: ServerAddress, patience: float | None, *, fresh: bool = False) -> Connection:
+        """A connection to the origin, within `patience` seconds in all.
+
+        Raises httpx.ConnectError, httpx.ConnectTimeout or httpx.PoolTimeout.
+        """
+        connection = self._idle_one(origin, fresh)
+        if connection is not None:
+            return connection
+        what: Callable[[], httpx.TimeoutException] = _pool_timeout
+        try:
+            async with asyncio.timeout(patience):
+                while self._is_full(origin):
+                    await self._wait_for_turn(origin)
+                    connection = self._idle_one(origin, fresh)
+                    if connection is not None:
+                        return connection
+                what = _connect_timeout
+                return await self._connect(origin)
+        except TimeoutError:
+            raise what() from None
+
+    def _is_full(self, origin: ServerAddress) -> bool:
+        return self._counts.get(origin, 0) >= origin.pool_key.max_connections
+
+    def _idle_one(self, origin: ServerAddress, fresh: bool) -> Connection | None:
+        idle = self._idle.get(origin)
+        if fresh:
+            if idle and self._is_full(origin):
+                idle.pop(0).abort()  # must not stand in the way
+            return None
+        while idle:
+            connection = idle.pop()
+            if connection.usable:
+                connection.take()
+                return connection
+        return None
+
+    async def _wait_for_turn(self, origin: ServerAddress) -> None:
+        """Wait until a connection is free or may be made."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(origin, deque())
+        waiting.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future in waiting:
+                waiting.remove(future)
+            elif not future.cancelled():
+                self._wake(origin)  # it was this one's turn: the next one's now
+            raise
+
+    async def _connect(self, origin: ServerAddress) -> Connection:
+        scheme, host, port, _ = origin
+        self._counts[origin] = self._counts.get(origin, 0) + 1
+        try:
+            context = self._tls() if scheme == "https" else None
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(self), host, port, ssl=context, server_hostname=host if context else None
+            )
+            if connection.closed:
+                raise httpx.ConnectError("the connection was closed at once") from ClosedEarly("closed at once")
+        except (OSError, UnicodeError, OverflowError) as error:
+            self._uncount(origin)
+            if isinstance(error, TimeoutError):
+                raise
+            raise httpx.ConnectError(str(error) or type(error).__name__) from error
+        except BaseException:
+            self._uncount(origin)
+            raise
+        self._open[connection] = origin
+        return connection
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._ssl is None:
+            self._ssl = httpx.create_ssl_context()
+        return self._ssl
+
+    def release(self, connection: Connection) -> None:
+        origin = self._open.get(connection)
+        if origin is None:
+            return
+        connection.set_idle(KEEPALIVE_SECONDS)
+        self._idle.setdefault(origin, []).append(connection)
+        self._wake(origin)
+
+    def forget(self, connection: Connection) -> None:
+        origin = self._open.pop(connection, None)
+        if origin is None:
+            return
+        idle = self._idle.get(origin)
+        if connection.idle and idle and connection in idle:
+            idle.remove(connection)
+        self._uncount(origin)
+
+    def _uncount(self, origin: ServerAddress) -> None:
+        self._counts[origin] -= 1
+        self._wake(origin)
+
+    def _wake(self, origin: ServerAddress) -> None:
+        waiting = self._waiting.get(origin)
+        while waiting:
+            future = waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def close(self) -> None:
+        for connection in list(self._open):
+            connection.abort()
+
+
+def _pool_timeout() -> httpx.TimeoutException:
+    return httpx.PoolTimeout("all connections are in use")
+
+
+def _connect_timeout() -> httpx.TimeoutException:
+    return httpx.ConnectTimeout("no connection in time")

@@ -1,0 +1,64 @@
+"""The body of a model server's reply, from whichever transport it comes."""
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+
+from app.upstream.http.decompress import Decompressor
+from app.upstream.http.transport import PushStream
+
+
+class ResponseBody:
+    """The body of a reply: pushed where the transport can, pulled by a task of its own where it cannot (mocks)."""
+
+    def __init__(self, response: httpx.Response, inflate: Decompressor) -> None:
+        self.decompressor = inflate
+        self._response = response
+        stream = response.stream
+        self._connection = stream.connection if isinstance(stream, PushStream) else None
+        self._puller: asyncio.Task[None] | None = None
+        self.asked_at = self._connection.asked_at if self._connection else asyncio.get_running_loop().time()
+        """The loop's time when the request went out."""
+
+    def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+        if self._connection is not None:
+            self._connection.push(on_data, on_end)
+        else:
+            self._puller = asyncio.get_running_loop().create_task(self._pull(on_data, on_end))
+
+    async def _pull(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+        try:
+            if self._response.is_stream_consumed:
+                on_data(self._response.content)
+            else:
+                async for data in self._response.aiter_raw():
+                    on_data(data)
+        except Exception as error:
+            on_end(error)
+        else:
+            on_end(None)
+        finally:
+            await self._response.aclose()
+
+    def pause(self) -> None:
+        if self._connection is not None:
+            self._connection.pause()
+
+    def resume(self) -> None:
+        if self._connection is not None:
+            self._connection.resume()
+
+    def release(self) -> None:
+        """The reply is whole; the connection may serve another."""
+        if self._connection is not None:
+            self._connection.release()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Nobody listens any more: close the connection at once."""
+        if self._connection is not None:
+            self._connection.abort()
+        elif self._puller is not None:
+            self._puller.cancel()

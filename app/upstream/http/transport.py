@@ -1,0 +1,118 @@
+"""An httpx transport that keeps up with a thousand streams.
+
+httpx's own transport costs tens of microseconds for every chunk. This one is a plain `httpx.AsyncBaseTransport`, but
+the body of its responses can also be *pushed*: what one socket read brings is handed over in one call, with no task
+switch between. HTTP/1.1 only; connections are kept alive and reused; a reused one that the server had already closed is
+replaced once, silently, as long as not a byte of a response had come.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from typing import TypeAlias
+
+import httpx
+
+from app.upstream.http.connection import Connection
+from app.upstream.http.pool import Pool, PoolKey, ServerAddress
+
+Timeouts: TypeAlias = Mapping[str, float | None]
+DEFAULT_POOL = PoolKey()
+"""The share of requests that are made for no upstream."""
+
+
+class RequestPayload(httpx.AsyncByteStream):
+    """A request's body that is there already. Sent without a copy."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.data
+
+
+class PushStream(httpx.AsyncByteStream):
+    """A response's body. Push it, or iterate over it like any other: then nothing is read ahead of the iteration."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        ended = False
+
+        def on_data(data: bytes) -> None:
+            queue.put_nowait(data)
+            self.connection.pause()
+
+        def on_end(error: Exception | None) -> None:
+            nonlocal ended
+            ended = True
+            queue.put_nowait(error)
+
+        self.connection.push(on_data, on_end)
+        while (item := await queue.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+            if not ended and queue.empty():
+                self.connection.resume()
+
+    async def aclose(self) -> None:
+        self.connection.release()
+
+
+class PushTransport(httpx.AsyncBaseTransport):
+    """The extension `share` of a request says whose connections it uses. Of its timeouts, `connect` bounds the wait for
+    a connection and `read` the wait for the head of the response; the silence between the body's bytes is the reader's
+    to bound."""
+
+    def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
+        self._pool = Pool(ssl_context)
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._pool)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The response holds no reference to the request, whose body may be large."""
+        url = request.url
+        port = url.port or (443 if url.scheme == "https" else 80)
+        origin = ServerAddress(
+            url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("share", DEFAULT_POOL)
+        )
+        body = request.stream.data if isinstance(request.stream, RequestPayload) else await request.aread()
+        patience = request.extensions.get("timeout", {})
+        connection = await self._send_request(origin, _head(request, len(body)), body, patience)
+        return httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
+
+    async def _send_request(self, origin: ServerAddress, head: bytes, body: bytes, patience: Timeouts) -> Connection:
+        connection = await self._pool.take(origin, patience.get("connect"))
+        try:
+            return await _exchange(connection, head, body, patience.get("read"))
+        except (httpx.NetworkError, httpx.RemoteProtocolError):
+            if not connection.reused or connection.touched:
+                raise
+        connection = await self._pool.take(origin, patience.get("connect"), fresh=True)
+        return await _exchange(connection, head, body, patience.get("read"))
+
+    async def aclose(self) -> None:
+        self._pool.close()
+
+
+async def _exchange(connection: Connection, head: bytes, body: bytes, patience: float | None) -> Connection:
+    try:
+        await connection.request(head, body, patience)
+    except BaseException:
+        connection.abort()
+        raise
+    return connection
+
+
+def _head(request: httpx.Request, length: int) -> bytes:
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path)]
+    raw = [line for line in request.headers.raw if line[0].lower() != b"transfer-encoding"]
+    lines += [b"%b: %b" % line for line in raw]
+    if length and not any(name.lower() == b"content-length" for name, _ in raw):
+        lines.append(b"content-length: %d" % length)
+    return b"\r\n".join((*lines, b"", b""))

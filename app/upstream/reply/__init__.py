@@ -1,0 +1,1 @@
+"""The reply of a model server: bytes into events."""

@@ -1,0 +1,296 @@
+"""Chunks of a model server's reply into events: one machine for streams and whole replies.
+
+The rules (1-11) are those that `docs/assembly.md` lists with the servers that made each of them necessary. Thinking in
+tags and white space between messages are the business of later stages.
+"""
+
+from typing import Any
+
+import msgspec
+
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.upstream import faults
+from app.upstream.outputs import AudioParts, parse_picture
+from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment
+from app.upstream.reply.finish import FAILURES, REASONS, details_opaque, details_text, normalize_usage
+from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.surrogates import SurrogateJoiner
+from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
+
+
+class Assembler:
+    """Feeds on what the reader found in one read; ends with exactly one `Finish` or `Failed`."""
+
+    def __init__(self, reply_id: str) -> None:
+        self._calls = ToolCallAssembler(reply_id)
+        self._usage: dict[str, Any] | None = None
+        self._reason: str | None = None
+        self._foreign: Chunk | None = None
+        self._surrogates = SurrogateJoiner()
+        self._seen_fields: set[str] = set()
+        """Of reasoning, content, refusal and calls, those that deltas brought."""
+        self._audio: AudioParts | None = None
+        self._sources: dict[str, Any] = {}
+        """What the reply rests on, as the last chunk told it (Perplexity)."""
+        self._warnings: list[str] = []
+        self._error_after_finish = False
+        """An error followed the finish reason."""
+        self._has_message = False
+        """A complete message came: it needs no finish reason."""
+        self._last_received = 0
+        self.started = False
+        """Some chunk of a reply came, even an empty one."""
+        self.ended = False
+
+    @property
+    def finishing(self) -> bool:
+        """A finish reason came: only usage can follow."""
+        return self._reason is not None
+
+    def check_progress(self) -> bool:
+        """Whether calls grew since this was last asked, though nothing was told of them."""
+        before, self._last_received = self._last_received, self._calls.received
+        return self._calls.received != before
+
+    def feed(self, items: list[Chunk | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+        out: list[Event] = []
+        for item in items:
+            if self.ended:
+                break
+            if type(item) is Chunk:
+                self._chunk(item, out)
+            elif type(item) is StreamDone and self._foreign is not None and not self.started:
+                self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
+            elif type(item) is StreamDone:
+                self._finish(out)
+            elif type(item) is ErrorEvent:
+                self._error(faults.from_body(item.data, None), out)
+            elif type(item) is MalformedData:
+                self._error(faults.protocol_fault(item.data), out)
+            if self._calls.too_many and not self.ended:
+                self._fail(
+                    faults.make_fault(
+                        "upstream_protocol", f"the model server's reply has more than {MAX_CALLS} tool calls"
+                    ),
+                    out,
+                )
+        return out
+
+    def _chunk(self, chunk: Chunk, out: list[Event]) -> None:
+        if chunk.usage:
+            self._usage = chunk.usage
+        if chunk.error or chunk.object == "error" or _is_base_resp_error(chunk.base_resp):
+            self._error(faults.from_object(msgspec.to_builtins(chunk), None), out)
+            return
+        if chunk.citations or chunk.search_results:
+            self._collect_sources(chunk)
+        choices = chunk.choices
+        if not choices:
+            self._foreign_object(chunk)
+            return
+        self.started = True
+        choice: ChunkChoice | None = choices[0]
+        if choices[0].index or len(choices) > 1:
+            choice = next((item for item in choices if not item.index), None)
+        if choice is None:
+            return
+        if chunk.ragged or self._surrogates.held:
+            self._join_surrogates(choice)
+        if choice.delta is not None:
+            self._delta(choice.delta, out)
+        if not self.ended and choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
+            self._message(choice.message, out)
+        if chunk.x_groq or choice.usage:
+            self._other_usage(chunk, choice)
+        if choice.finish_reason or choice.error:
+            self._finish_reason(choice, out)
+
+    def _error(self, fault: Fault, out: list[Event]) -> None:
+        """Rule 8: a finish reason that came before is success, and the error is a warning."""
+        if self._reason:
+            self._warn_late(fault.message)
+            self._finish(out)
+        else:
+            self._fail(fault, out)
+
+    def _collect_sources(self, chunk: Chunk) -> None:
+        for name in ("citations", "search_results"):
+            if value := getattr(chunk, name):
+                self._sources[name] = value
+
+    def _join_surrogates(self, choice: ChunkChoice) -> None:
+        if choice.delta is not None:
+            self._surrogates.join(choice.delta)
+        if choice.message is not None:
+            self._surrogates.join_whole(choice.message)
+
+    def _delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
+        reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
+        details = delta.reasoning_details
+        if details and not reasoning:
+            reasoning = details_text(details)
+        if reasoning:
+            self._calls.seal_last_call(reasoning, out)
+            out.append(ReasoningDelta(reasoning))
+            self._seen_fields.add("reasoning")
+        if details and (opaque := details_opaque(details)):
+            out.append(Extra({"reasoning_details": opaque}))
+        if delta.content:
+            self._calls.seal_last_call(delta.content, out)
+            out.append(TextDelta(delta.content))
+            self._seen_fields.add("content")
+        if delta.refusal:
+            self._calls.seal_last_call(delta.refusal, out)
+            out.append(TextDelta(delta.refusal, refusal=True))
+            self._seen_fields.add("refusal")
+        if delta.audio or delta.annotations or delta.images or delta.extra_content is not None or delta.unread:
+            self._feed_other_parts(delta, out, whole=whole)
+        if delta.tool_calls or delta.function_call is not None:
+            self._seen_fields.add("calls")
+        if delta.tool_calls and (foreign := next(filter(_is_foreign, delta.tool_calls), None)):
+            self._fail(_unsupported_call_fault(foreign), out)
+        elif delta.tool_calls:
+            self._calls.feed(delta.tool_calls, out, whole=whole)
+        elif delta.function_call is not None:
+            self._calls.feed([ToolCallFragment(index=0, function=delta.function_call)], out)
+
+    def _feed_other_parts(self, delta: ChunkDelta, out: list[Event], *, whole: bool) -> None:
+        """What a reply has beside its text; each with the message that is open."""
+        if delta.audio:
+            self._audio = self._audio or AudioParts()
+            if transcript := self._audio.add(delta.audio):
+                self._calls.seal_last_call(transcript, out)
+                out.append(TextDelta(transcript))
+            self._seen_fields.add("audio")
+        if delta.annotations:
+            out.append(Extra({"annotations": delta.annotations}))
+            self._seen_fields.add("annotations")
+        for item in delta.images or ():
+            self._seen_fields.add("images")
+            made = parse_picture(item)
+            if made is None:
+                self._warn("the model server's reply has a picture that could not be read; it is left out")
+            else:
+                out.append(made)
+        if delta.extra_content is not None:
+            out.append(Extra({"extra_content": delta.extra_content}))
+        for type_ in delta.unread or ():
+            self._warn(f"the model server's reply has a part of type {type_!r}, which no format here carries")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def _warn_late(self, message: str) -> None:
+        self._error_after_finish = True
+        self._warn(f"the model server sent an error after the end of its reply: {message}")
+
+    def _message(self, message: ChunkDelta, out: list[Event]) -> None:
+        """A whole message: all there is, or (Perplexity) once more what the deltas said, which is not told again."""
+        told = frozenset(self._seen_fields)
+        if "reasoning" in told:
+            message.reasoning_content = message.reasoning = message.reasoning_text = message.reasoning_details = None
+        if "content" in told:
+            message.content = None
+        if "refusal" in told:
+            message.refusal = None
+        if "calls" in told:
+            message.tool_calls = message.function_call = None
+        if "audio" in told:
+            message.audio = None
+        if "annotations" in told:
+            message.annotations = None
+        if "images" in told:
+            message.images = None
+        self._delta(message, out, whole=True)
+        self._has_message = self._has_message or not told
+
+    def _foreign_object(self, chunk: Chunk) -> None:
+        if chunk.x_groq:
+            self._other_usage(chunk, ChunkChoice())
+        if not self.started and (chunk.message or chunk.detail):
+            self._foreign = chunk
+
+    def _other_usage(self, chunk: Chunk, choice: ChunkChoice) -> None:
+        nested = chunk.x_groq.get("usage") if chunk.x_groq else None
+        self._usage = chunk.usage or choice.usage or (nested if isinstance(nested, dict) else None) or self._usage
+
+    def _finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:
+        if self.ended:  # with a call that cannot be carried
+            return
+        reason = choice.finish_reason
+        kind = FAILURES.get((reason or "").lower())
+        if choice.error:
+            self._fail(faults.from_object({"error": choice.error}, None), out)
+        elif kind is not None and self._reason is None:
+            self._fail(faults.make_fault(kind, f"the model server ended the reply with {reason!r}"), out)
+        else:
+            self._reason = self._reason or reason
+
+    def _finish(self, out: list[Event]) -> None:
+        self._delta(self._surrogates.close(), out)
+        if self._sources:
+            out.append(Extra(self._sources))
+        if self._audio is not None:
+            out += self._audio.close(self._warn)
+        self._calls.close(out)
+        native = self._reason
+        reason = REASONS.get((native or "stop").lower(), "stop")
+        if reason in ("stop", "tool_calls"):
+            reason = "tool_calls" if self._calls else "stop"
+        usual = native is None or native == reason or (reason == "tool_calls" and native == "stop")
+        native = None if usual else native
+        warnings = tuple(self._warnings)
+        out.append(
+            Finish(reason, normalize_usage(self._usage), native, warnings, cacheable=not self._error_after_finish)
+        )
+        self.ended = True
+
+    def _fail(self, fault: Fault, out: list[Event]) -> None:
+        """What fails here had been announced as a success: the server's status was 200."""
+        self._delta(self._surrogates.close(), out)
+        self._calls.flush(out)
+        out.append(Failed(msgspec.structs.replace(fault, status=200)))
+        self.ended = True
+
+    def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
+        """The body ended. Rule 8: a finish reason is success, whatever broke afterwards; without one it is a fault.
+
+        `fault` is what broke the body, None for a clean end; `junk` is a line of the body that no framing explains.
+        """
+        out: list[Event] = []
+        if self.ended:
+            return out
+        if self._reason or (self._has_message and fault is None):
+            self._finish(out)
+        elif fault is not None:
+            self._fail(fault, out)
+        elif self._foreign is not None and not self.started:
+            self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
+        elif junk and not self.started:
+            self._fail(faults.protocol_fault(junk), out)
+        else:
+            self._fail(
+                faults.make_fault("upstream_incomplete", "the model server's reply ended before it was finished"), out
+            )
+        return out
+
+
+def _is_foreign(call: ToolCallFragment) -> bool:
+    """A call that is none of a function (OpenAI's `custom`)."""
+    return call.function is None and (call.custom is not None or call.type not in (None, "", "function"))
+
+
+def _unsupported_call_fault(call: ToolCallFragment) -> Fault:
+    name = call.custom.get("name") if isinstance(call.custom, dict) else None
+    named = f" of {name!r}" if isinstance(name, str) else ""
+    type_ = call.type or "custom"
+    return faults.make_fault(
+        "unsupported",
+        f"the model server's reply has a call{named} of type {type_!r}: only calls of functions can be carried",
+    )
+
+
+def _is_base_resp_error(base_resp: dict[str, Any] | None) -> bool:
+    """MiniMax says errors in `base_resp`; its code 0 is success."""
+    return bool(base_resp) and base_resp is not None and base_resp.get("status_code") not in (0, None)

@@ -1,0 +1,81 @@
+"""What is read of a model server's chunks (rule 11: anything else is skipped).
+
+How deep a server's JSON may be nested: what reads and writes it later calls itself for every level.
+"""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+MAX_NESTING = 200
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def is_too_deep(data: bytes) -> bool:
+    """Nearly always answered by a count of the brackets."""
+    if data.count(b"[") + data.count(b"{") <= MAX_NESTING:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(data):
+        first = data[token.start()]
+        depth += 1 if first in b"[{" else -1 if first in b"]}" else 0
+        if depth > MAX_NESTING:
+            return True
+    return False
+
+
+class FunctionFragment(Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallFragment(Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: FunctionFragment | None = None
+    extra_content: Any = None
+    type: str | None = None
+    custom: Any = None
+
+
+class ChunkDelta(Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_text: str | None = None
+    reasoning_details: list[Any] | None = None
+    tool_calls: list[ToolCallFragment] | None = None
+    function_call: FunctionFragment | None = None
+    refusal: str | None = None
+    audio: dict[str, Any] | None = None
+    annotations: list[Any] | None = None
+    images: list[Any] | None = None
+    extra_content: Any = None
+    unread: list[str] | None = None
+    """Types of content parts that are no text, thought or picture."""
+
+
+class ChunkChoice(Struct, gc=False):
+    index: int | None = 0
+    delta: ChunkDelta | None = None
+    message: ChunkDelta | None = None
+    finish_reason: str | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class Chunk(Struct, gc=False):
+    choices: list[ChunkChoice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    x_groq: dict[str, Any] | None = None
+    base_resp: dict[str, Any] | None = None
+    object: str | None = None
+    message: Any = None
+    code: Any = None
+    detail: Any = None
+    citations: Any = None
+    search_results: Any = None
+    ragged: bool = False
+    """Some text begins or ends with half a surrogate pair: the other half may come with a neighbouring chunk."""

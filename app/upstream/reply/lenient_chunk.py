@@ -1,0 +1,174 @@
+"""Chunks of unusual types: what is converted where that loses nothing."""
+
+import json
+from typing import Any
+
+from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, FunctionFragment, ToolCallFragment
+
+
+def decode_leniently(value: Any) -> Chunk | None:
+    """A chunk from any JSON value. Fields of an unusual type are converted where that loses nothing."""
+    if isinstance(value, list):
+        value = next((item for item in value if isinstance(item, dict)), None)
+    if not isinstance(value, dict):
+        return None
+    choices = value.get("choices")
+    return Chunk(
+        choices=[_choice(item) for item in choices if isinstance(item, dict)] if isinstance(choices, list) else None,
+        usage=_mapping(value.get("usage")),
+        error=_replace_surrogates(value.get("error")),
+        x_groq=_mapping(value.get("x_groq")),
+        base_resp=_mapping(value.get("base_resp")),
+        object=value.get("object") if isinstance(value.get("object"), str) else None,
+        message=_replace_surrogates(value.get("message")),
+        code=_replace_surrogates(value.get("code")),
+        detail=_replace_surrogates(value.get("detail")),
+        citations=_replace_surrogates(value.get("citations")),
+        search_results=_replace_surrogates(value.get("search_results")),
+    )
+
+
+def _choice(value: dict[str, Any]) -> ChunkChoice:
+    reason = value.get("finish_reason")
+    return ChunkChoice(
+        index=_index(value.get("index")) or 0,
+        delta=_delta(value.get("delta")),
+        message=_delta(value.get("message")),
+        finish_reason=join_surrogates(reason) if isinstance(reason, str) else None,
+        usage=_mapping(value.get("usage")),
+        error=_replace_surrogates(value.get("error")),
+    )
+
+
+def _delta(value: Any) -> ChunkDelta | None:
+    if isinstance(value, str):
+        return ChunkDelta(content=value)
+    if not isinstance(value, dict):
+        return None
+    thought, content = _content(value.get("content"))
+    pictures, unread = _other_parts(value.get("content"))
+    images = _to_list(value.get("images")) + pictures
+    annotations = _to_list(value.get("annotations"))
+    calls = value.get("tool_calls")
+    details = value.get("reasoning_details")
+    calls = [calls] if isinstance(calls, dict) else calls
+    return ChunkDelta(
+        content=content,
+        reasoning_content=_text(value.get("reasoning_content")) or thought or None,
+        reasoning=_text(value.get("reasoning")),
+        reasoning_text=_text(value.get("reasoning_text")),
+        reasoning_details=[_detail(item) for item in details] if isinstance(details, list) else None,
+        tool_calls=[_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
+        function_call=_function(value.get("function_call")),
+        refusal=_text(value.get("refusal")),
+        audio=_mapping(value.get("audio")),
+        annotations=annotations or None,
+        images=images or None,
+        extra_content=_replace_surrogates(value.get("extra_content")),
+        unread=unread or None,
+    )
+
+
+def _content(value: Any) -> tuple[str, str]:
+    """(thinking, text) of a content that may be a list of typed parts (Mistral)."""
+    if not isinstance(value, list):
+        return "", _text(value) or ""
+    thought = content = ""
+    for part in value:
+        if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
+            thought += _text(part.get("thinking")) or _text(part) or ""
+        else:
+            content += _text(part) or ""
+    return thought, content
+
+
+def _other_parts(value: Any) -> tuple[list[Any], list[str]]:
+    """(pictures, types of the parts that cannot be read) of a content that is a list."""
+    parts = [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+    pictures = [_replace_surrogates(part) for part in parts if "image_url" in part]
+    return pictures, [
+        str(part.get("type"))
+        for part in parts
+        if "image_url" not in part
+        and _text(part) is None
+        and part.get("type") not in ("thinking", "reasoning", "text", None)
+    ]
+
+
+def _to_list(value: Any) -> list[Any]:
+    return [_replace_surrogates(item) for item in value] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    """The text in a string, in an object that holds one, or in a list of either."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(_text(item) or "" for item in value)
+    if isinstance(value, dict):
+        return next((_text(value[key]) for key in ("text", "content") if isinstance(value.get(key), str | list)), None)
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def join_surrogates(text: str) -> str:
+    """Escaped surrogates joined to characters; half a pair becomes U+FFFD, since it cannot be sent."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _call(value: dict[str, Any]) -> ToolCallFragment:
+    function = value.get("function") if "function" in value else value
+    id_ = value.get("id")
+    return ToolCallFragment(
+        index=_index(value.get("index")),
+        id=join_surrogates(id_) if isinstance(id_, str) else str(id_) if isinstance(id_, int) else None,
+        function=_function(function),
+        extra_content=_replace_surrogates(value.get("extra_content")),
+        type=value.get("type") if isinstance(value.get("type"), str) else None,
+        custom=_replace_surrogates(value.get("custom")),
+    )
+
+
+def _function(value: Any) -> FunctionFragment | None:
+    if not isinstance(value, dict):
+        return None
+    name, arguments = value.get("name"), value.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return FunctionFragment(name=join_surrogates(name) if isinstance(name, str) else None, arguments=arguments)
+
+
+def _index(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    return None
+
+
+def _mapping(value: Any) -> dict[str, Any] | None:
+    return _replace_surrogates(value) if isinstance(value, dict) else None
+
+
+def _detail(value: Any) -> Any:
+    """An item of `reasoning_details`; halves of pairs stay in its text, as in any other text."""
+    if not isinstance(value, dict):
+        return _replace_surrogates(value)
+    text = {key: value[key] for key in ("text", "summary") if isinstance(value.get(key), str)}
+    return {**_replace_surrogates(value), **text}
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """What is passed on as it came, without halves of surrogate pairs, which have no UTF-8."""
+    if isinstance(value, str):
+        return value if value.isascii() else join_surrogates(value)
+    if isinstance(value, list):
+        return [_replace_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,186 @@
+"""A model server's reply while it comes: bytes of each read into events, pushed at one receiver."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.stage import Pipe, Stage
+from app.chat.stream import Receiver
+from app.upstream import faults
+from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, Cause
+from app.upstream.http.client import Target, transport_fault
+from app.upstream.http.response_body import ResponseBody
+from app.upstream.reply import chunk_decoder
+from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.sse import EventReader, MalformedData
+
+GRACE_SECONDS = 2.0
+"""What a server gets after its finish reason to send the usage and to end the body."""
+
+
+class UpstreamStream:
+    """A model server's reply while it comes. `start` it once; `close` it whatever happens."""
+
+    def __init__(
+        self,
+        body: ResponseBody,
+        reply_id: str,
+        stages: Sequence[Stage],
+        target: Target,
+        on_failed: Callable[[Fault], None] = lambda _: None,
+    ) -> None:
+        """`on_failed` is called once, before the receiver is told of the failure."""
+        self._body = body
+        self._target = target
+        self._on_failed = on_failed
+        self._reader = EventReader(chunk_decoder.decode)
+        self._assembler = Assembler(reply_id)
+        self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
+        self._receiver: Receiver | None = None
+        self._over = False
+        """Its terminal event was told, or nobody wants it. The body is somebody else's from then on."""
+        self._active = self._received_events = True
+        """Some bytes that were not all empty chunks, and something of the reply, came since the last tick."""
+        self._size = 0
+        """The reply's bytes so far, unpacked."""
+        self._alive = False
+        self._paused = False
+        self._last_active_at = self._last_event_at = body.asked_at
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._body.push(self._on_data, self._on_end)
+
+    def pause(self) -> None:
+        if not self._over:
+            self._paused = True
+            self._body.pause()
+
+    def resume(self) -> None:
+        if not self._over:
+            self._paused = False
+            self._active = self._received_events = True
+            self._body.resume()
+
+    def close(self) -> None:
+        """Stop; a reply that has not ended takes its connection with it. May be called twice."""
+        if not self._over:
+            self._end()
+            self._body.abort()
+
+    def _end(self) -> Receiver:
+        receiver, self._receiver = self._receiver, None
+        self._over = True
+        return receiver or _NULL_RECEIVER
+
+    def _on_data(self, data: bytes) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            return
+        try:
+            items = self._items(data)
+            if self._size > self._target.max_reply_bytes:
+                self._refuse(f"the model server's reply has more than {self._target.max_reply_bytes} bytes")
+                return
+            events = self._assembler.feed(items)
+            if events or self._assembler.check_progress():
+                self._active = self._received_events = True
+                events = self._annotate_failure(self._stage.feed(events))
+            elif not items:
+                self._active = True
+        except Exception as error:
+            self._end()
+            self._body.abort()
+            receiver.on_crash(error)
+            return
+        if self._assembler.ended:
+            self._end()
+            self._body.release()
+        elif events and type(events[-1]) in (Finish, Failed):  # a stage has heard enough: a stop word
+            self._end()
+            self._body.abort()
+        if events or (not self._alive and self._reader.saw_line):
+            self._alive = self._reader.saw_line
+            receiver.on_events(events)
+
+    def _items(self, data: bytes) -> list[Any]:
+        try:
+            data = self._body.decompressor.feed(data)
+            self._size += len(data)
+            return self._reader.feed(data)
+        except ValueError as error:
+            return [MalformedData(str(error).encode())]
+
+    def _on_end(self, error: Exception | None) -> None:
+        if not self._over:
+            self._finish(None if error is None else transport_fault(error, self._target, answered=True))
+
+    def _finish(self, fault: Fault | None) -> None:
+        """No more bytes will come: the body has ended, cleanly where there is no fault."""
+        receiver = self._end()
+        try:
+            events = self._assembler.feed(self._read_rest(fault is None))
+            events = self._annotate_failure(self._stage.feed(events + self._assembler.close(self._reader.junk, fault)))
+        except Exception as error:
+            receiver.on_crash(error)
+            return
+        receiver.on_events(events)
+
+    def _annotate_failure(self, events: list[Event]) -> list[Event]:
+        """A failure names the upstream and the cause."""
+        last = events[-1] if events else None
+        if not isinstance(last, Failed):
+            return events
+        fault = self._target.annotate_fault(last.fault)
+        self._on_failed(fault)
+        return [*events[:-1], Failed(fault)]
+
+    def _read_rest(self, clean: bool) -> list[Any]:
+        try:
+            return self._reader.close(clean=clean)
+        except ValueError:
+            return []
+
+    def tick(self, now: float) -> None:
+        """Bounds the waits: for the first token, for a token after it, for any byte at all, and for a proper end."""
+        if self._receiver is None:
+            return
+        target, started = self._target, self._assembler.started
+        if self._active or self._paused or not started:
+            self._active = False
+            self._last_active_at = now
+        if self._received_events or self._paused or not started:
+            self._received_events = False
+            self._last_event_at = now
+        patience = max(target.first_token_seconds, target.idle_seconds)
+        if now - self._body.asked_at > target.max_reply_seconds:
+            self._time_out(IDLE_TIMEOUT, f"its reply took more than {target.max_reply_seconds:g} s")
+        elif not started:
+            if now - self._body.asked_at > target.first_token_seconds and not self._paused:
+                self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
+        elif self._assembler.finishing and now - self._last_event_at > GRACE_SECONDS:
+            self._body.abort()
+            self._finish(None)
+        elif now - self._last_active_at > target.idle_seconds:
+            self._time_out(IDLE_TIMEOUT, f"nothing of the reply for more than {target.idle_seconds:g} s")
+        elif now - self._last_event_at > patience:
+            self._time_out(IDLE_TIMEOUT, f"nothing but comments for more than {patience:g} s")
+
+    def _refuse(self, why: str) -> None:
+        self._body.abort()
+        self._finish(faults.make_fault("upstream_protocol", why, status=200))
+
+    def _time_out(self, cause: Cause, what: str) -> None:
+        self._body.abort()
+        self._finish(faults.make_fault("timeout", f"the model server timed out: {what}", cause=cause.word))
+
+
+class _NullReceiver:
+    def on_events(self, events: list[Event]) -> None: ...
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None: ...
+
+    def on_crash(self, error: Exception) -> None: ...
+
+
+_NULL_RECEIVER = _NullReceiver()

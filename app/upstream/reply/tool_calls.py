@@ -1,0 +1,185 @@
+"""Which call does a fragment belong to, and when may a call be told (rule 6 of the assembly).
+
+Identity: a known id, else a valid index, else the place in the delta's list, else the call opened last. The first id
+wins; a missing or repeated one is replaced by a generated one. A call is announced when its name is certain to be
+whole: with its first argument text, when another call opens, or at the end. Calls stand in the order of their
+indices, so a call whose index leaves a gap waits for the one that fills it. Arguments that begin with a quote are held
+to the end: an object encoded twice is unwrapped once.
+"""
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable
+
+import msgspec
+
+from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
+from app.upstream.reply.chunk import ToolCallFragment
+from app.upstream.reply.partial_tool_call import PartialToolCall
+
+MAX_CALLS = 1000
+"""Of one reply."""
+
+
+class ToolCallAssembler:
+    """The calls of one reply."""
+
+    def __init__(self, reply_id: str) -> None:
+        self._reply_id = reply_id
+        self._order: list[PartialToolCall] = []
+        self._ids: dict[str, PartialToolCall] = {}
+        self._indices: dict[int, PartialToolCall] = {}
+        self._places: dict[int, PartialToolCall] = {}
+        self._last: PartialToolCall | None = None
+        """The call opened last: the only one that can be unsealed."""
+        self._used_ids: set[str] = set()
+        self._announced = 0
+        self._passed = 0
+        """Of `_order`, those whose turn is over: the announced and, at the end, the nameless."""
+        self._run = 0
+        """From here on the indices of `_order` only grow."""
+        self.received = 0
+        """The characters of names and arguments that came."""
+        self.too_many = False
+        """More than `MAX_CALLS` came; those beyond are not kept."""
+        self._gap = 0
+        """The lowest index that no call has."""
+
+    def __bool__(self) -> bool:
+        return self._announced > 0
+
+    def feed(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool = False) -> None:
+        """`whole`: the fragments are complete calls (a `message`, not a `delta`), each a call of its own."""
+        for place, fragment in enumerate(fragments):
+            if len(self._order) > MAX_CALLS:
+                self.too_many = True
+                break
+            call = self._find(fragment, place, len(fragments), whole)
+            self._grow(call, fragment, out)
+        self._announce(out)
+
+    def _find(self, fragment: ToolCallFragment, place: int, places: int, whole: bool) -> PartialToolCall:
+        current = None if whole else self._current(fragment, place, places)
+        if current is None or current.is_ended_by(fragment, fragment.id in self._ids):
+            return self._open(fragment, place)
+        return current
+
+    def _current(self, fragment: ToolCallFragment, place: int, places: int) -> PartialToolCall | None:
+        if fragment.id and fragment.id in self._ids:
+            return self._ids[fragment.id]
+        if fragment.index is not None and fragment.index >= 0:
+            return self._indices.get(fragment.index)
+        if places > 1:
+            return self._places.get(place)
+        return self._last
+
+    def _open(self, fragment: ToolCallFragment, place: int) -> PartialToolCall:
+        index = fragment.index if fragment.index is not None and fragment.index >= 0 else None
+        call = PartialToolCall(index)
+        if self._last is not None:
+            self._last.sealed = True
+        self._last = call
+        self._order.insert(self._position(call), call)
+        self._places[place] = call
+        if index is not None:
+            self._indices[index] = call
+            while self._gap in self._indices:
+                self._gap += 1
+        return call
+
+    def _position(self, call: PartialToolCall) -> int:
+        """Behind all that are announced, before those of a higher index; at the end where it has none of its own."""
+        place = len(self._order)
+        if call.index is None:
+            self._run = place + 1
+        elif call.index in self._indices:
+            self._run = place
+        else:
+            return bisect_left(self._order, call.index, max(self._passed, self._run), key=_index)
+        return place
+
+    def _grow(self, call: PartialToolCall, fragment: ToolCallFragment, out: list[Event]) -> None:
+        call.fragments += 1
+        if fragment.id:
+            self._ids.setdefault(fragment.id, call)
+            if not call.id and call.number < 0:
+                call.id = fragment.id
+        if fragment.extra_content is not None:
+            call.extra["extra_content"] = fragment.extra_content
+            if call.number >= 0:
+                out.append(Extra(dict(call.extra), call.number))
+        function = fragment.function
+        if function is None:
+            return
+        self.received += len(function.name or "") + len(function.arguments or "")
+        if function.name and function.name != call.name and not call.size:
+            call.name += function.name
+        elif function.name and not call.name:
+            call.name = function.name
+        if function.arguments and not call.is_repeated_by(function.name, function.arguments):
+            call.add(function.arguments)
+            if call.number >= 0:
+                out.append(ToolCallDelta(call.number, function.arguments))
+
+    def _announce(self, out: list[Event], ending: Callable[[str], str] | None = None) -> None:
+        """Tell of every call whose turn has come; at the end, of all, with what `ending` makes of their arguments."""
+        while self._passed < len(self._order):
+            call = self._order[self._passed]
+            if ending is None and not (call.ready() and (call.index is None or call.index <= self._gap)):
+                return
+            self._passed += 1
+            if call.name:
+                self._announce_call(call, ending(call.text) if ending else call.text, out)
+            elif call.first:  # no call without a name: what came of it is told as text, so that nothing is lost
+                out.append(TextDelta(call.text))
+
+    def _announce_call(self, call: PartialToolCall, arguments: str, out: list[Event]) -> None:
+        call.number = self._announced
+        self._announced += 1
+        out.append(ToolCallDelta(call.number, arguments, self._unique_id(call), call.name))
+        if call.extra:
+            out.append(Extra(dict(call.extra), call.number))
+
+    def _unique_id(self, call: PartialToolCall) -> str:
+        id_ = call.id
+        if not id_ or id_ in self._used_ids:
+            seed = f"{self._reply_id}:{call.number}"
+            id_ = "call_" + hashlib.sha256(seed.encode()).hexdigest()[:24]
+        self._used_ids.add(id_)
+        return id_
+
+    def seal_last_call(self, text: str, out: list[Event]) -> None:
+        """Something else follows: announce what can be, so that it stands before it. Blank text is nothing yet."""
+        last = self._last
+        if last is None or last.sealed or text.isspace():
+            return
+        last.sealed = True
+        self._announce(out)
+
+    def close(self, out: list[Event]) -> None:
+        """The reply ended well: blank arguments are `{}`, an object encoded twice is unwrapped."""
+        for call in self._order:
+            if call.number >= 0 and not call.first:
+                out.append(ToolCallDelta(call.number, "{}"))
+        self._announce(out, _unwrap)
+
+    def flush(self, out: list[Event]) -> None:
+        """The reply broke: tell what came, as it came."""
+        self._announce(out, str)
+
+
+def _index(call: PartialToolCall) -> int:
+    assert call.index is not None
+    return call.index
+
+
+def _unwrap(text: str) -> str:
+    if not text.strip():
+        return "{}"
+    try:
+        inner = msgspec.json.decode(text, type=str)
+        if isinstance(msgspec.json.decode(inner), dict):
+            return inner
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    return text

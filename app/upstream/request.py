@@ -1,0 +1,260 @@
+"""A request into the body that one model server takes. Equal requests give equal bytes: keys stand in a fixed order.
+
+`extra_body` is the caller's own word and wins over everything but the fields of `_OURS`: which model is asked and how
+its reply is read. An object in it is laid over the one that the gateway sends, key by key, so that a template's option
+does not undo the thinking switch.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.chat.messages import ChatRequest, Tool
+from app.errors import InvalidInput, Violation
+from app.openai_messages.messages import write_openai_messages
+from app.params import UNSENT
+from app.profiles import Profile
+
+_TRANSLATED = frozenset(
+    {
+        "max_tokens",
+        "max_completion_tokens",
+        "function_choice",
+        "tool_choice",
+        "parallel_function_calls",
+        "parallel_tool_calls",
+        "enable_thinking",
+        "thinking_budget",
+        "extra_body",
+        "stream_options",
+    }
+)
+_ONE_REPLY = ("n", "best_of")
+"""Of `extra_body`: a request has one reply."""
+_UNTOLD = {
+    "logprobs": "log probabilities are not part of a reply here",
+    "top_logprobs": "log probabilities are not part of a reply here",
+    "prompt_logprobs": "log probabilities are not part of a reply here",
+    "return_token_ids": "ids of tokens are not part of a reply here",
+    "echo": "the prompt is not part of a reply here",
+}
+"""Of `extra_body`: what the server does, and no format has a place for."""
+_OURS = ("model", "messages", "stream", "stream_options")
+
+
+def should_stream(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the server is asked to stream its reply."""
+    return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
+
+
+def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
+    """The body to send and what the caller must know was not sent as asked.
+
+    `model` is the server's own name for it. Raises InvalidInput with everything that cannot be sent: of the
+    conversation and of the options.
+    """
+    messages, violations = write_openai_messages(request.messages, profile, request.text_joiner)
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": should_stream(request, profile)}
+    building = _BodyBuilder(request, profile, body, violations)
+    building.add_options()
+    if violations:
+        raise InvalidInput(violations)
+    if request.continue_last:
+        _continuation(profile, body)
+    return body, building.warnings
+
+
+def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
+    """Whether a model that is sent this body is meant to give the same reply each time: by temperature 0 or a seed."""
+    temperature = body.get(profile.renamed.get("temperature", "temperature"))
+    seed = body.get(profile.renamed.get("seed", "seed"))
+    return seed is not None or (temperature is not None and temperature is not False and temperature == 0)
+
+
+class _BodyBuilder:
+    """The options of one request on their way into its body."""
+
+    def __init__(
+        self, request: ChatRequest, profile: Profile, body: dict[str, Any], violations: list[Violation]
+    ) -> None:
+        self._tools = request.tools
+        self._params = request.params
+        self._profile = profile
+        self._body = body
+        self._violations = violations
+        self.warnings: list[str] = []
+
+    def add_options(self) -> None:
+        self._stream_options()
+        self._plain()
+        self._max_tokens()
+        self._functions()
+        self._thinking()
+        self._extra_body()
+
+    def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
+        self.warnings.append(f"generate_cfg.{name} was not sent: {why}")
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._violations.append(Violation(f"generate_cfg.{name}", why))
+
+    def _first_given(self, *names: str) -> tuple[str, Any]:
+        """The first of these names that was given a value, with it."""
+        return next(
+            ((name, value) for name in names if (value := self._params.get(name)) is not None), (names[0], None)
+        )
+
+    def _stream_options(self) -> None:
+        """Usage is asked for of every stream; what the caller asks of a stream is for nothing where there is none."""
+        given = self._params.get("stream_options") or {}
+        if self._profile.stream_usage and self._body["stream"]:
+            self._body["stream_options"] = {**given, "include_usage": True}
+        elif any(value for name, value in given.items() if name != "include_usage"):
+            self._warn_unsent("stream_options")
+
+    def _plain(self) -> None:
+        for name in sorted(self._params):
+            value = self._params[name]
+            if name in _TRANSLATED or name in UNSENT or value is None:
+                continue
+            if name in self._profile.lacks:
+                self._warn_unsent(name)
+            else:
+                self._body[self._profile.renamed.get(name, name)] = value
+
+    def _max_tokens(self) -> None:
+        """Exactly one of the two names that servers have for it."""
+        _, value = self._first_given("max_tokens", "max_completion_tokens")
+        if value is not None:
+            self._body[self._profile.max_tokens_field] = value
+
+    def _functions(self) -> None:
+        name, choice = self._first_given("function_choice", "tool_choice")
+        if not self._tools:
+            if choice not in (None, "auto", "none"):
+                self._refuse(name, "there are no functions to choose from")
+            return
+        self._body["tools"] = [_tool(tool) for tool in self._tools]
+        if choice is not None:
+            self._choice(name, choice)
+        name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
+        if parallel is not None and self._profile.parallel_tool_calls:
+            self._body["parallel_tool_calls"] = parallel
+        elif parallel is False:
+            self._warn_unsent(name)
+
+    def _choice(self, name: str, choice: Any) -> None:
+        named = _chosen_name(choice)
+        if named is None:
+            self._choice_word(name, choice)
+        elif named not in {tool.name for tool in self._tools}:
+            names = ", ".join(sorted(tool.name for tool in self._tools))
+            self._refuse(name, f"{named!r} is none of the functions ({names}), auto, none or required")
+        elif self._profile.named_tool_choice:
+            self._body["tool_choice"] = {"type": "function", "function": {"name": named}}
+        else:
+            # A server that can be made to call, and is given no other function, calls this one.
+            if self._profile.tool_choice_required is not None:
+                self._body["tools"] = [tool for tool in self._body["tools"] if tool["function"]["name"] == named]
+            self._choice_word(name, "required")
+
+    def _choice_word(self, name: str, choice: str) -> None:
+        word = self._profile.tool_choice_required if choice == "required" else choice
+        if word is None:
+            self._warn_unsent(name, "this model's server cannot be made to call")
+        else:
+            self._body["tool_choice"] = word
+
+    def _thinking(self) -> None:
+        enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
+        if enabled is not None:
+            self._switch(enabled)
+        if budget is not None and enabled is not False and budget > 0:
+            self._budget(budget)
+
+    def _switch(self, enabled: bool) -> None:
+        switch = self._profile.thinking_switch
+        if switch == "enable_thinking":
+            self._body["enable_thinking"] = enabled
+        elif switch == "chat_template_kwargs":
+            # Qwen3's and GLM's templates read the one name, DeepSeek's and Kimi's the other; unknown ones are harmless.
+            self._body["chat_template_kwargs"] = {"enable_thinking": enabled, "thinking": enabled}
+        elif switch == "thinking_type":
+            self._body["thinking"] = {"type": "enabled" if enabled else "disabled"}
+        elif switch == "reasoning_effort":
+            self._body.setdefault("reasoning_effort", "medium" if enabled else "none")
+        elif switch == "reasoning_object":
+            self._body["reasoning"] = {"enabled": enabled}
+        else:
+            self._warn_unsent("enable_thinking", "this model's server has no such switch")
+
+    def _budget(self, budget: int) -> None:
+        profile = self._profile
+        if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
+            budget = profile.max_thinking_budget
+            self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's most")
+        if profile.thinking_budget == "thinking_budget":
+            self._body["thinking_budget"] = budget
+        elif profile.thinking_budget == "thinking_token_budget":
+            self._body["thinking_token_budget"] = budget
+        elif profile.thinking_budget == "thinking_budget_tokens":
+            self._body |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
+        elif profile.thinking_budget == "custom_params":
+            self._body["custom_params"] = {"thinking_budget": budget}
+        elif profile.thinking_budget == "reasoning_max_tokens":
+            self._body.setdefault("reasoning", {})["max_tokens"] = budget
+        elif profile.thinking_budget == "google_thinking_config":
+            self._google_budget(budget)
+        elif profile.thinking_budget == "chat_template_kwargs":
+            self._body.setdefault("chat_template_kwargs", {})["thinking_budget"] = budget
+        else:
+            self._warn_unsent("thinking_budget")
+
+    def _google_budget(self, budget: int) -> None:
+        """Gemini refuses a budget beside an effort; a budget says more than the switch, and less than an effort that
+        the caller names."""
+        if self._params.get("reasoning_effort") is not None:
+            self._warn_unsent("thinking_budget", "this model's server takes either a budget or reasoning_effort")
+            return
+        self._body.pop("reasoning_effort", None)
+        self._body["extra_body"] = {"google": {"thinking_config": {"thinking_budget": budget}}}
+
+    def _extra_body(self) -> None:
+        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
+        for name in sorted(extra):
+            if name in _OURS:
+                self._refuse(f"extra_body.{name}", "is decided by the gateway")
+            elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
+                self._refuse(f"extra_body.{name}", "is no field that this model's server takes")
+            elif name in _ONE_REPLY and extra[name] not in (None, 1):
+                self._refuse(f"extra_body.{name}", "must be 1: a request has one reply")
+            else:
+                if name in _UNTOLD and extra[name]:
+                    self.warnings.append(f"generate_cfg.extra_body.{name} is sent, but {_UNTOLD[name]}")
+                self._body[name] = _merge_extra(self._body.get(name), extra[name])
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": "function", "function": dict(tool.schema)}
+    return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
+
+
+def _chosen_name(choice: Any) -> str | None:
+    """The function that must be called, if the choice is one. A function called `auto` is named by the object form."""
+    if isinstance(choice, dict):
+        function = choice.get("function")
+        return str(function.get("name")) if isinstance(function, dict) else ""
+    return None if choice in ("auto", "none", "required") else str(choice)
+
+
+def _merge_extra(ours: Any, given: Any) -> Any:
+    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
+
+
+def _continuation(profile: Profile, body: dict[str, Any]) -> None:
+    last = body["messages"][-1]
+    if last["role"] != "assistant":
+        return
+    if profile.continuation in ("prefix", "partial"):
+        body["messages"][-1] = {**last, profile.continuation: True}
+    elif profile.continuation == "continue_final_message":
+        body |= {"continue_final_message": True, "add_generation_prompt": False}

@@ -1,0 +1,223 @@
+"""What is wanted of a request becomes what its model takes, each URL read once, all that is refused told at once."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Sequence
+
+import httpx
+import pytest
+from app.attachments import AttachmentLimits, AttachmentLoader
+from app.attachments.documents import DocumentLimits, DocumentWorkers
+from app.attachments.fetch import Fetcher, FetchLimits
+from app.chat.attachments import FileText, Inlined, Section
+from app.chat.media_types import correct_media_type
+from app.chat.messages import MediaKind
+from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge
+from app.steps.media import ImageLimits, MediaRequest
+
+from tests.attachments.documents import sample_documents
+
+pytestmark = pytest.mark.anyio
+
+PNG = sample_documents.picture(40, 30)
+WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(40)
+FILES = {
+    "/a.png": ("image/png", PNG),
+    "/wrong.png": ("image/jpeg", PNG),
+    "/bomb.png": ("image/png", sample_documents.huge_png(50_000, 50_000)),
+    "/a.wav": ("application/octet-stream", WAV),
+    "/a.pdf": ("application/pdf", sample_documents.pdf("one", "two")),
+    "/a.txt": ("text/plain; charset=koi8-r", "привет".encode("koi8-r")),
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def workshop() -> AsyncIterator[DocumentWorkers]:
+    async with DocumentWorkers(DocumentLimits(workers=1)) as opened:
+        yield opened
+
+
+class Web(httpx.AsyncBaseTransport):
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.inside = self.most = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.paths.append(request.url.path)
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await asyncio.sleep(0)
+        self.inside -= 1
+        if request.url.path not in FILES:
+            return httpx.Response(503, stream=httpx.ByteStream(b""))
+        media_type, data = FILES[request.url.path]
+        return httpx.Response(200, headers={"content-type": media_type}, stream=httpx.ByteStream(data))
+
+
+async def anywhere(host: str, port: int) -> Sequence[str]:
+    return ["10.0.0.1" if host == "evil.test" else "93.184.216.34"]
+
+
+class Desk:
+    def __init__(self, workshop: DocumentWorkers, **limits: int) -> None:
+        self.web = Web()
+        fetcher = Fetcher(FetchLimits(), anywhere, self.web)
+        self.gather = AttachmentLoader(fetcher, workshop, AttachmentLimits(**limits)).load
+
+
+def data(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def picture(url: str, path: str = "p", limits: ImageLimits | None = None) -> MediaRequest:
+    return MediaRequest(url, "image", "picture", limits or ImageLimits(), path)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h.test/a.png", data("image/png", PNG)),
+        ("http://h.test/wrong.png", data("image/png", PNG)),
+        (data("image/png", PNG), data("image/png", PNG)),
+        (data("image/gif", PNG), data("image/png", PNG)),
+        (data("", PNG), data("image/png", PNG)),
+    ],
+)
+async def test_an_image_becomes_a_data_uri_of_its_real_type(workshop: DocumentWorkers, url: str, expected: str) -> None:
+    assert await Desk(workshop).gather([picture(url)]) == {picture(url): Inlined(expected)}
+
+
+async def test_an_image_is_scaled_to_the_models_limit(workshop: DocumentWorkers) -> None:
+    need = picture(data("image/png", PNG), limits=ImageLimits(max_short_side=15))
+    [found] = (await Desk(workshop).gather([need])).values()
+    assert isinstance(found, Inlined) and found.url.startswith("data:image/jpeg;base64,")
+
+
+@pytest.mark.parametrize(
+    ("need", "expected"),
+    [
+        (MediaRequest("http://h.test/a.wav", "audio", "raw"), Inlined(base64.b64encode(WAV).decode(), "wav")),
+        (MediaRequest("http://h.test/a.wav", "audio", "inline"), Inlined(data("audio/wav", WAV))),
+        (MediaRequest(data("audio/mp3", WAV), "audio", "raw"), Inlined(base64.b64encode(WAV).decode(), "wav")),
+        (MediaRequest(data("audio/x-wav", b"??"), "audio", "raw"), Inlined("Pz8=", "wav")),
+        (MediaRequest(data("audio/aac", b"??"), "audio", "raw"), Inlined(data("audio/aac", b"??"))),
+        (MediaRequest(data("video/x", b"??"), "video", "inline"), Inlined(data("video/x", b"??"))),
+        (MediaRequest("data:text/plain,a%20b", "file", "inline"), Inlined(data("text/plain", b"a b"))),
+        (MediaRequest("data:,x", "file", "inline"), Inlined(data("application/octet-stream", b"x"))),
+    ],
+)
+async def test_sound_film_and_files_are_inlined_with_their_real_type(
+    workshop: DocumentWorkers, need: MediaRequest, expected: Inlined
+) -> None:
+    assert await Desk(workshop).gather([need]) == {need: expected}
+
+
+async def test_files_become_text(workshop: DocumentWorkers) -> None:
+    needs = [MediaRequest(url, "file", "text") for url in ("http://h.test/a.pdf", "http://h.test/a.txt", "data:,a%20b")]
+    found = await Desk(workshop).gather(needs)
+    assert list(found.values()) == [
+        FileText((Section("one", 1), Section("two", 2)), "page"),
+        FileText((Section("привет", 1),)),
+        FileText((Section("a b", 1),)),
+    ]
+
+
+async def test_one_url_is_fetched_once_for_all_that_want_it(workshop: DocumentWorkers) -> None:
+    desk, url = Desk(workshop), "http://h.test/a.png"
+    needs = [picture(url), picture(url, limits=ImageLimits(max_short_side=9)), MediaRequest(url, "image", "inline")]
+    assert len(await desk.gather(needs)) == 3
+    assert desk.web.paths == ["/a.png"]
+    await desk.gather(needs)
+    assert desk.web.paths == ["/a.png", "/a.png"]
+
+
+async def test_a_request_fetches_only_a_few_at_once(workshop: DocumentWorkers) -> None:
+    desk = Desk(workshop, fetched_at_once=2)
+    await desk.gather([MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw") for at in range(9)])
+    assert len(desk.web.paths) == 9 and desk.web.most <= 2
+
+
+async def test_everything_that_is_refused_is_told_at_once(workshop: DocumentWorkers) -> None:
+    needs = [
+        picture("http://evil.test/a.png", "messages[0].content[0].image"),
+        picture("http://h.test/a.png", "messages[0].content[1].image"),
+        picture("http://h.test/bomb.png", "messages[0].content[2].image"),
+        picture("data:image/png;base64,!!!", "messages[0].content[3].image"),
+        picture("data:image/png", "messages[0].content[4].image"),
+    ]
+    with pytest.raises(InvalidInput) as caught:
+        await Desk(workshop).gather(needs)
+    assert [item.path for item in caught.value.violations] == [
+        f"messages[0].content[{at}].image" for at in (0, 2, 3, 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("need", "error"),
+    [
+        (picture("http://h.test/bomb.png"), MediaRefused),
+        (picture("http://evil.test/a.png"), MediaRefused),
+        (picture("http://h.test/not-there.png"), MediaUnavailable),
+        (MediaRequest("http://h.test/a.wav", "audio", "raw", ImageLimits(max_bytes=9), "p"), TooLarge),
+        (MediaRequest(data("audio/wav", WAV), "audio", "inline", ImageLimits(max_bytes=9), "p"), TooLarge),
+    ],
+)
+async def test_one_error_is_itself_with_its_place(
+    workshop: DocumentWorkers, need: MediaRequest, error: type[Exception]
+) -> None:
+    with pytest.raises(error) as caught:
+        await Desk(workshop).gather([need])
+    assert caught.value.param == "p"  # type: ignore[attr-defined]  # all of them have it
+
+
+async def test_the_media_of_one_request_are_counted_and_weighed(workshop: DocumentWorkers) -> None:
+    needs = [MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw", path=f"p{at}") for at in range(3)]
+    with pytest.raises(TooLarge) as caught:
+        await Desk(workshop, max_count=2).gather(needs)
+    assert caught.value.param == "p2"
+    with pytest.raises(TooLarge, match="more than 100 bytes"):
+        await Desk(workshop, max_total_bytes=100).gather(needs)
+
+
+async def test_nothing_wanted_is_nothing_done(workshop: DocumentWorkers) -> None:
+    assert await Desk(workshop).gather([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "declared", "expected"),
+    [
+        (b"ID3\x04", "", "audio/mpeg"),
+        (b"\xff\xfb\x90\x00", "audio/mp3", "audio/mpeg"),
+        (b"fLaC", "audio/wav", "audio/flac"),
+        (b"\x00\x00\x00\x18ftypM4A ", "", "audio/mp4"),
+        (b"\x00\x00\x00\x18ftypmp42", "video/quicktime", "video/mp4"),
+        (b"\x00\x00\x00\x18ftypM4A ", "video/mp4", "audio/mp4"),
+        (b"\x00\x00\x00\x18ftypM4B ", "audio/mpeg", "audio/mp4"),
+        (b"\x00\x00\x00\x18ftypisom", "audio/mp4", "audio/mp4"),
+        (b"\x00\x00\x00\x18ftypmp42", "audio/x-m4a", "audio/x-m4a"),
+        (b"\x00\x00\x00\x18ftypisom", "", "video/mp4"),
+        (b"\x00\x00\x00\x18ftypisom", "audio/mpeg", "video/mp4"),
+        (b"\x1aE\xdf\xa3", "audio/webm", "audio/webm"),
+        (b"\x1aE\xdf\xa3", "", "video/webm"),
+        (b"OggS", "video/ogg", "video/ogg"),
+        (b"%PDF-1.7", "text/plain", "application/pdf"),
+        (b"\x89PNG\r\n\x1a\n", "", "image/png"),
+        (b"RIFF\x00\x00\x00\x00WEBP", "", "image/webp"),
+        (b"RIFF\x00\x00\x00\x00????", "audio/x", "audio/x"),
+        (b"", "", "application/octet-stream"),
+    ],
+)
+def test_a_type_is_what_the_first_bytes_say(head: bytes, declared: str, expected: str) -> None:
+    assert correct_media_type(head, declared) == expected
+
+
+@pytest.mark.parametrize("kind", ["image", "audio"])
+def test_needs_are_equal_wherever_they_stand(kind: MediaKind) -> None:
+    assert MediaRequest("u", kind, "inline", path="a", name="x") == MediaRequest(
+        "u", kind, "inline", path="b", name="y"
+    )

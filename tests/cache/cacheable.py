@@ -1,0 +1,33 @@
+"""Which of the replies that we know are to be kept, by what an independent reader says of them."""
+
+import json
+
+from tests.conformance.cases import Json
+from tests.streams.reader import Expected
+
+FAILS_LATE = {"X-047", "X-084"}
+"""Cases with an error behind the finish reason: the reply is told with a warning, and not kept."""
+
+
+def case_is_kept(case: Json) -> bool:
+    want = case["expect"]
+    calls = [message["function_call"]["arguments"] for message in want["messages"] if "function_call" in message]
+    return _ends_well(want["finish_reason"], calls) and bool(want["messages"]) and case["id"] not in FAILS_LATE
+
+
+def recording_is_kept(expected: Expected) -> bool:
+    says = bool(expected.reasoning or expected.content or expected.calls)
+    calls = [arguments for _, arguments in expected.calls]
+    return not expected.error and says and _ends_well(expected.finish_reason or "stop", calls)
+
+
+def _ends_well(finish_reason: str, calls: list[str]) -> bool:
+    return finish_reason in ("stop", "tool_calls") and all(map(_is_json, calls))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

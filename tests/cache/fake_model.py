@@ -1,0 +1,158 @@
+"""A cache between callers and a model, both of them in the hand of a test."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
+from app.cache.codec import Batch, StoredEntry, dump
+from app.cache.inflight import InFlightCall, TickRegistry
+from app.cache.policy import ON, CachePolicy
+from app.cache.stores import Store, StoredValue, StoreLimits, StoreStats, open_store
+from app.chat.events import Event, Failed
+from app.chat.stream import Origin, Reply
+from app.errors import UpstreamFailed
+
+from tests.cache.fake_calls import DONE, Ear, say
+from tests.cache.fake_calls import Source as Upstream
+
+REPLY: list[list[Event]] = [*say("one", "two"), [DONE]]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Model:
+    """Every call is one of `calls`; those that are refused are counted too."""
+
+    def __init__(self) -> None:
+        self.calls: list[Upstream] = []
+        self.asked = 0
+        self.refusals: list[UpstreamFailed] = []
+        self.gate: asyncio.Event | None = None
+        """The server's first word waits for it."""
+
+    async def lead(self) -> Reply:
+        self.asked += 1
+        refusal = self.refusals.pop(0) if self.refusals else None
+        if self.gate is not None:
+            await self.gate.wait()
+        if refusal is not None:
+            raise refusal
+        self.calls.append(Upstream())
+        return self.calls[-1]
+
+
+@dataclass
+class Beats(TickRegistry):
+    live: set[InFlightCall] = field(default_factory=set)
+
+    def add(self, one: InFlightCall) -> None:
+        self.live.add(one)
+
+    def discard(self, one: InFlightCall) -> None:
+        self.live.discard(one)
+
+
+@dataclass
+class Answer:
+    """What one caller got."""
+
+    ear: Ear
+    origin: Origin
+    found: list[ReplaySource]
+
+    @property
+    def said(self) -> tuple[str, list[list[Event]]]:
+        return self.origin.label, self.ear.batches
+
+
+class Bench:
+    def __init__(self, rules: CacheRules | None = None, store: Store | None = None) -> None:
+        self.clock = Clock()
+        self.store = store or open_store("memory:", StoreLimits(clock=self.clock))
+        self.beats = Beats()
+        self.cache = Cache(self.store, self.beats, rules or CacheRules())
+        self.model = Model()
+
+    def question(self, control: CachePolicy = ON, **more: Any) -> CacheRequest:
+        asked = CacheRequest("k", "m", control, 3600.0, 0, False, Origin(), lambda _: None)
+        return replace(asked, **more)
+
+    async def ask(self, control: CachePolicy = ON, **more: Any) -> Answer:
+        """As far as the reply has come."""
+        found: list[ReplaySource] = []
+        question = self.question(control, found=found.append, **more)
+        reply = await self.cache.reply(question, self.model.lead)
+        answer = Answer(Ear(), question.origin, found)
+        answer.ear.listen(reply)
+        return answer
+
+    async def told(self, batches: Sequence[list[Event]] = REPLY, control: CachePolicy = ON, **more: Any) -> Answer:
+        """One whole question; the model, if it is asked, answers so."""
+        before = len(self.model.calls)
+        answer = await self.ask(control, **more)
+        for call in self.model.calls[before:]:
+            for batch in batches:
+                call.push(batch)
+        assert answer.ear.reply is not None
+        answer.ear.leave()
+        await self.settled()
+        return answer
+
+    async def settled(self) -> None:
+        """What is to be stored is stored."""
+        while self.cache._storing:
+            await asyncio.wait(self.cache._storing)
+
+    async def dimmed(self) -> None:
+        """Whatever was kept in memory for a moment is forgotten."""
+        await self.settled()
+        await asyncio.sleep(2)
+        assert not self.cache._calls
+
+    async def stats(self) -> StoreStats:
+        return await self.cache.stats()
+
+
+class Broken:
+    """A store in trouble, as stores are told to be: it misses everything and keeps nothing, or gives back rubbish."""
+
+    def __init__(self, value: bytes | None = None) -> None:
+        self.value = value
+        self.deleted: list[str] = []
+
+    async def get(self, key: str) -> StoredValue | None:
+        return None if self.value is None or self.deleted else StoredValue(self.value, 0.0)
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None: ...
+
+    async def delete(self, key: str) -> None:
+        self.deleted.append(key)
+
+    async def purge(self, model: str | None = None) -> int:
+        return 0
+
+    async def stats(self) -> StoreStats:
+        return StoreStats(0, 0, {})
+
+    async def aclose(self) -> None: ...
+
+
+def failed(ear: Ear) -> bool:
+    return isinstance(ear.batches[-1][-1], Failed)
+
+
+ENTRY = dump(StoredEntry(1.0, [Batch(0.0, events) for events in REPLY]))
+RUBBISH = {
+    "empty": b"",
+    "other version": bytes([ENTRY[0] + 1]) + ENTRY[1:],
+    "bit": ENTRY[:-3] + bytes([ENTRY[-3] ^ 1]) + ENTRY[-2:],
+    "cut": ENTRY[:-1],
+}

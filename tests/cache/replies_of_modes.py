@@ -1,0 +1,79 @@
+"""A reply as a caller is told it: live, and again from the bytes that were kept of it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from app.api.responses import ReplyResponse
+from app.cache.codec import Batch, StoredEntry, dump, load
+from app.cache.replay import ReplayedReply
+from app.chat.events import Event
+from app.chat.stream import Receiver
+from app.formats import FORMATS
+from app.formats.base import Format, ReplyInfo, ReplyMode
+
+INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1, warnings=("one",))
+MODES: tuple[ReplyMode, ...] = ("delta", "snapshot", "whole")
+
+
+class Live:
+    """A reply whose reads come one by one."""
+
+    def __init__(self, batches: Sequence[list[Event]]) -> None:
+        self._batches = batches
+
+    def start(self, receiver: Receiver) -> None:
+        for batch in self._batches:
+            receiver.on_events(batch)
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def timed(batches: Sequence[list[Event]]) -> list[Batch]:
+    return [Batch(place * 0.01, events) for place, events in enumerate(batches)]
+
+
+async def told(reply: Live | ReplayedReply, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
+    """Head and body."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    delivery = ReplyResponse(
+        send,
+        form.reply_encoder(INFO, mode),
+        INFO,
+        stream=mode != "whole",
+        heartbeat_seconds=15,
+        commit_seconds=5,
+        stall_seconds=60,
+        refusal=form.error,
+    )
+    delivery.start(reply)
+    await delivery.done
+    assert delivery.error is None
+    head, *pieces = sent
+    assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    return head, b"".join(piece["body"] for piece in pieces)
+
+
+async def differences(batches: Sequence[list[Event]]) -> list[str]:
+    """The formats and modes in which a hit is told otherwise than the live reply."""
+    kept = dump(StoredEntry(1.0, timed(batches)))
+    return [
+        f"{form.name} {mode}"
+        for form, mode in _ways()
+        if await told(Live(batches), form, mode) != await told(ReplayedReply(load(kept).batches), form, mode)
+    ]
+
+
+def _ways() -> Iterator[tuple[Format, ReplyMode]]:
+    for form in FORMATS.values():
+        for mode in MODES:
+            yield form, mode

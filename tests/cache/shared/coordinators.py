@@ -1,0 +1,197 @@
+"""Gateways that share a Redis, reduced to their commons; replies that come when a test says so."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from app.cache.redis.breaker import Client, RedisCircuitBreaker
+from app.cache.shared import Coordinator
+from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta
+from app.chat.stream import Receiver, Reply
+from app.errors import UpstreamFailed
+
+from tests.cache.shared.reply_strategies import DONE, flat
+
+T = TypeVar("T")
+
+LEASE_SECONDS = 3.0
+QUICK = 0.8
+"""A lease where a test waits for it to run out."""
+PATIENCE = 20.0
+REPLY: list[list[Event]] = [
+    [ReasoningDelta("Let me ")],
+    [ReasoningDelta("see."), TextDelta("One")],
+    [],
+    [TextDelta(", two"), TextDelta(", three")],
+    [TextDelta(" and four.")],
+    [DONE],
+]
+
+
+def play(scene: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE * 2):
+            await scene
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, left
+
+    asyncio.run(bounded())
+
+
+class Scripted:
+    """A model server's reply: `push` brings its next batches."""
+
+    def __init__(self, batches: Sequence[list[Event]] = REPLY) -> None:
+        self.left = list(batches)
+        self._receiver: Receiver | None = None
+        self.paused = self.started = False
+        self.closed = asyncio.Event()
+        self.ticks = 0
+        self.changed = asyncio.Event()
+
+    def start(self, receiver: Receiver) -> None:
+        assert not self.started
+        self.started = True
+        self._receiver = receiver
+        self.changed.set()
+
+    def push(self, count: int = 1000) -> None:
+        for _ in range(min(count, len(self.left))):
+            if self._receiver is not None and not self.closed.is_set():
+                self._receiver.on_events(self.left.pop(0))
+
+    def crash(self, error: Exception) -> None:
+        assert self._receiver
+        self._receiver.on_crash(error)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        self.changed.set()
+
+    def tick(self, now: float) -> None:
+        self.ticks += 1
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Model:
+    """What leads ask: every call is one reply of `calls`. With `own`, they come to their end by themselves."""
+
+    def __init__(self, batches: Sequence[list[Event]] = REPLY, *, own: bool = False) -> None:
+        self.batches = batches
+        self.own = own
+        self.calls: list[Scripted] = []
+        self.refusal: UpstreamFailed | None = None
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def lead(self) -> Reply:
+        self.asked.set()
+        await self.answers.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        reply = Scripted(self.batches)
+        self.calls.append(reply)
+        if self.own:
+            asyncio.get_running_loop().call_soon(self._push_soon, reply)
+        return reply
+
+    def _push_soon(self, reply: Scripted) -> None:
+        if reply.started:
+            reply.push()
+        else:
+            asyncio.get_running_loop().call_later(0.005, self._push_soon, reply)
+
+
+class Heard:
+    """A caller."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Event]] = []
+        self.error: Exception | None = None
+        self._news = asyncio.Event()
+
+    def on_events(self, events: list[Event]) -> None:
+        self.on_batches([events])
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        assert not self.over, "told behind the end"
+        self.batches += batches
+        self._news.set()
+
+    def on_crash(self, error: Exception) -> None:
+        assert not self.over
+        self.error = error
+        self._news.set()
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for events in self.batches for event in events]
+
+    @property
+    def over(self) -> bool:
+        return self.error is not None or (bool(self.events) and isinstance(self.events[-1], Finish | Failed))
+
+    async def reach(self, letters: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while len(flat([self.events])) < letters:
+                await self._more()
+
+    async def end(self) -> list[Event]:
+        async with asyncio.timeout(PATIENCE):
+            while not self.over:
+                await self._more()
+        return flat([self.events])
+
+    async def _more(self) -> None:
+        self._news.clear()
+        await self._news.wait()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """For what nobody tells of."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+def listen(reply: Reply) -> Heard:
+    heard = Heard()
+    reply.start(heard)
+    return heard
+
+
+class PatientLink(RedisCircuitBreaker):
+    """For a machine that is busy with other tests."""
+
+    async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float = 0.0) -> T:  # noqa: ASYNC109
+        return await super().call(op, timeout=timeout + PATIENCE)
+
+
+@asynccontextmanager
+async def gateway(
+    url: str, lease_seconds: float = LEASE_SECONDS, link_of: type[RedisCircuitBreaker] = PatientLink
+) -> AsyncIterator[Coordinator]:
+    link = link_of(url)
+    commons = Coordinator(link, lease_seconds=lease_seconds)
+    try:
+        yield commons
+    finally:
+        await commons.aclose()
+        await link.aclose()
+
+
+async def die(commons: Coordinator) -> None:
+    """As a process that is killed: it says nothing any more."""
+    for task in [commons._writer._task, *commons._tailer._tasks]:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+    commons._writer._leases.clear()
+    commons._tailer._followers.clear()

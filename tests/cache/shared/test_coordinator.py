@@ -1,0 +1,386 @@
+"""Two gateways on one Redis: one call, equal replies, whoever leaves and whoever dies."""
+
+import asyncio
+
+import pytest
+from app.cache.shared.follower import ORPHANED
+from app.chat.events import Failed, Fault, TextDelta
+from app.errors import UpstreamFailed
+
+from tests.cache.shared.coordinators import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
+from tests.cache.shared.reply_strategies import DONE, flat
+from tests.cache.test_redis_breaker import clustered
+from tests.redis_server import RedisServer, running_redis
+
+WHOLE = flat(REPLY)
+
+
+def test_equal_questions_at_two_gateways_are_one_call(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model()
+            first, led, id = await one.claim_or_follow("q", model.lead)
+            heard = listen(first)
+            model.calls[0].push(2)
+            second, led_too, same = await two.claim_or_follow("q", model.lead)
+            late = listen(second)
+            model.calls[0].push()
+            assert await late.end() == await heard.end() == WHOLE
+            assert heard.batches == REPLY and [one for one in late.batches if one] == [one for one in REPLY if one]
+            assert (led, led_too) == (True, False) and id == same and len(model.calls) == 1
+            first.close()
+            second.close()
+
+    play(scene())
+
+
+def test_a_follower_gets_what_came_before_at_once_and_goes_on_live(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model()
+            listen((await one.claim_or_follow("q", model.lead))[0])
+            model.calls[0].push(2)
+            late = listen((await two.claim_or_follow("q", model.lead))[0])
+            await late.reach(len(flat(REPLY[:2])))
+            assert not late.over
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:4])))
+            model.calls[0].push()
+            assert await late.end() == WHOLE
+
+    play(scene())
+
+
+def test_whoever_comes_right_after_a_good_end_needs_no_call(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model(own=True)
+            await listen((await one.claim_or_follow("q", model.lead))[0]).end()
+            await until(lambda: not len(one._writer))
+            late, led, _ = await two.claim_or_follow("q", model.lead)
+            assert await listen(late).end() == WHOLE
+            assert not led and len(model.calls) == 1
+
+    play(scene())
+
+
+def test_a_reply_that_failed_is_joined_by_nobody_who_comes_later(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            fault = Fault("overloaded", "later", True)
+            model = Model([[TextDelta("a")], [Failed(fault)]])
+            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            together = listen((await two.claim_or_follow("q", model.lead))[0])
+            model.calls[0].push()
+            assert await together.end() == await heard.end() == [TextDelta("a"), Failed(fault)]
+            await until(lambda: not len(one._writer))
+            _, led, _ = await two.claim_or_follow("q", model.lead)
+            assert led
+
+    play(scene())
+
+
+def test_a_leader_that_is_refused_tells_its_followers_why(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model, other = Model(), Model()
+            model.answers.clear()
+            model.refusal = UpstreamFailed(Fault("rate_limit", "slow down", True, 429, 7.0))
+            leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
+            await model.asked.wait()
+            following = asyncio.create_task(two.claim_or_follow("q", other.lead))
+            await until(lambda: len(two._tailer))
+            model.answers.set()
+            with pytest.raises(UpstreamFailed) as led:
+                await leading
+            with pytest.raises(UpstreamFailed) as followed:
+                await following
+            assert followed.value.fault == led.value.fault == model.refusal.fault
+            assert not other.asked.is_set()
+
+    play(scene())
+
+
+def test_a_caller_who_leaves_does_not_hurt_those_elsewhere(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model = Model()
+            first, _, _ = await one.claim_or_follow("q", model.lead)
+            listen(first)
+            late = listen((await two.claim_or_follow("q", model.lead))[0])
+            first.close()
+            # Its gateway goes on asking whether somebody listens, and letting the reply see to its own time.
+            await until(lambda: model.calls[0].ticks > 1)
+            model.calls[0].push()
+            assert await late.end() == WHOLE
+            assert len(model.calls) == 1
+
+    play(scene())
+
+
+def test_a_call_that_nobody_listens_to_any_more_is_given_up(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model = Model()
+            first, _, _ = await one.claim_or_follow("q", model.lead)
+            listen(first)
+            second, _, _ = await two.claim_or_follow("q", model.lead)
+            listen(second)
+            first.close()
+            second.close()
+            await model.calls[0].closed.wait()
+            _, led, _ = await two.claim_or_follow("q", model.lead)
+            assert led and len(model.calls) == 2
+
+    play(scene())
+
+
+def test_a_call_goes_on_for_others_when_its_caller_leaves_before_it_began(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model, other = Model(own=True), Model()
+            model.answers.clear()
+            leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
+            await model.asked.wait()
+            following = asyncio.create_task(two.claim_or_follow("q", other.lead))
+            await until(lambda: len(two._tailer))
+            leading.cancel()
+            await asyncio.wait([leading])
+            model.answers.set()
+            reply, led, _ = await following
+            assert await listen(reply).end() == WHOLE
+            assert not led and not other.calls and len(model.calls) == 1
+
+    play(scene())
+
+
+def test_a_call_that_did_not_begin_is_given_up_with_its_only_caller(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one:
+            model = Model()
+            model.answers.clear()
+            leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
+            await model.asked.wait()
+            leading.cancel()
+            await asyncio.wait([leading])
+            await until(lambda: not one._openings)
+            assert not model.calls
+
+    play(scene())
+
+
+def test_a_gateway_that_goes_down_hands_its_flights_on_at_once(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, lease_seconds=30) as two:
+            model, other = Model(), Model(own=True)
+            async with gateway(shared_redis.url, lease_seconds=30) as one:
+                listen((await one.claim_or_follow("q", model.lead))[0])
+                late = listen((await two.claim_or_follow("q", other.lead))[0])
+                model.calls[0].push(3)
+                await late.reach(len(flat(REPLY[:3])))
+            assert await late.end() == WHOLE
+            assert len(other.calls) == 1
+
+    play(scene())
+
+
+def test_of_many_followers_one_takes_a_dead_leaders_flight_over(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with (
+            gateway(shared_redis.url, QUICK) as one,
+            gateway(shared_redis.url, QUICK) as two,
+            gateway(shared_redis.url, QUICK) as six,
+        ):
+            model, other = Model(), Model(own=True)
+            listen((await one.claim_or_follow("q", model.lead))[0])
+            heard = [
+                listen((await two.claim_or_follow("q", other.lead))[0]),
+                listen((await six.claim_or_follow("q", other.lead))[0]),
+            ]
+            model.calls[0].push(4)
+            await heard[0].reach(len(flat(REPLY[:4])))
+            await die(one)
+            assert [await each.end() for each in heard] == [WHOLE, WHOLE]
+            assert len(other.calls) == 1
+
+    play(scene())
+
+
+def test_a_follower_takes_over_before_the_reply_has_begun(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model, other = Model(), Model(own=True)
+            model.answers.clear()
+            leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
+            await model.asked.wait()
+            following = asyncio.create_task(two.claim_or_follow("q", other.lead))
+            await until(lambda: len(two._tailer))
+            await die(one)
+            reply, led, _ = await following
+            assert await listen(reply).end() == WHOLE
+            assert led and len(other.calls) == 1
+            leading.cancel()
+            await asyncio.wait([leading])
+
+    play(scene())
+
+
+def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model, other = Model(), Model()
+            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            late = listen((await two.claim_or_follow("q", other.lead))[0])
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:2])))
+            press = one._writer
+            assert press._task
+            press._task.cancel()
+            await asyncio.wait([press._task])
+            await other.asked.wait()
+            # It wakes up again, and does not know.
+            press._task = asyncio.create_task(press._run())
+            model.calls[0].push()
+            await until(lambda: not len(press))
+            assert await heard.end() == WHOLE
+            assert not late.over
+            other.calls[0].push()
+            assert await late.end() == WHOLE
+
+    play(scene())
+
+
+def test_a_reply_taken_over_that_says_something_else_fails(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model, other = Model(), Model([[TextDelta("No.")], [DONE]], own=True)
+            listen((await one.claim_or_follow("q", model.lead))[0])
+            late = listen((await two.claim_or_follow("q", other.lead))[0])
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:2])))
+            await die(one)
+            told = await late.end()
+            assert told[:-1] == flat(REPLY[:2])
+            assert isinstance(told[-1], Failed) and told[-1].fault.code == "upstream_incomplete"
+
+    play(scene())
+
+
+def test_a_reply_is_resumed_at_another_gateway(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model()
+            reply, _, id = await one.claim_private(model.lead)
+            listen(reply)
+            model.calls[0].push(3)
+            resumed = await two.follow(id)
+            assert resumed
+            late = listen(resumed)
+            reply.close()
+            await late.reach(len(flat(REPLY[:3])))
+            model.calls[0].push()
+            assert await late.end() == WHOLE
+            again = await two.follow(id)
+            assert again and await listen(again).end() == WHOLE
+            assert await two.follow("q.0123") is None and await two.follow("") is None
+
+    play(scene())
+
+
+def test_a_resumed_reply_whose_leader_died_fails_when_nobody_takes_over(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model = Model()
+            reply, _, id = await one.claim_private(model.lead)
+            listen(reply)
+            resumed = await two.follow(id)
+            assert resumed
+            late = listen(resumed)
+            await die(one)
+            assert await late.end() == [Failed(ORPHANED)]
+
+    play(scene())
+
+
+def test_a_slow_caller_holds_the_server_back_only_while_nobody_follows(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model = Model()
+            reply, _, _ = await one.claim_or_follow("q", model.lead)
+            listen(reply)
+            reply.pause()
+            assert model.calls[0].paused
+            model.calls[0].changed.clear()
+            late = listen((await two.claim_or_follow("q", model.lead))[0])
+            await model.calls[0].changed.wait()
+            assert not model.calls[0].paused
+            model.calls[0].push()
+            assert await late.end() == WHOLE
+
+    play(scene())
+
+
+def test_a_follower_that_pauses_reads_on_later(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model()
+            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reply, _, _ = await two.claim_or_follow("q", model.lead)
+            late = Heard()
+            reply.pause()
+            reply.start(late)
+            model.calls[0].push()
+            assert await heard.end() == WHOLE
+            assert not late.batches
+            reply.resume()
+            assert await late.end() == WHOLE
+
+    play(scene())
+
+
+def test_a_defect_of_the_leaders_is_a_fault_for_its_followers(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model()
+            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            late = listen((await two.claim_or_follow("q", model.lead))[0])
+            model.calls[0].crash(ZeroDivisionError())
+            (last,) = await late.end()
+            assert isinstance(last, Failed) and isinstance(heard.error, ZeroDivisionError)
+
+    play(scene())
+
+
+def test_notes_are_read_at_every_gateway_until_they_expire(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            await one.put_record("chat-1", b"\x00\xff", 60)
+            assert await two.get_record("chat-1") == b"\x00\xff"
+            assert await two.get_record("chat-2") is None
+            with shared_redis.client() as client:
+                assert 0 < client.pttl("parley:note:chat-1") <= 60000
+
+    play(scene())
+
+
+def test_gateways_share_a_cluster_as_they_share_a_server() -> None:
+    async def scene(url: str) -> None:
+        async with gateway(url) as two:
+            model, other = Model(), Model(own=True)
+            async with gateway(url) as one:
+                heard = listen((await one.claim_or_follow("q", model.lead))[0])
+                late = listen((await two.claim_or_follow("q", other.lead))[0])
+                more, led, _ = await two.claim_or_follow("another", model.lead)
+                listen(more)
+                assert led
+                model.calls[0].push(3)
+                await late.reach(len(flat(REPLY[:3])))
+            model.calls[0].push()
+            assert await late.end() == await heard.end() == WHOLE
+            assert len(other.calls) == 1
+            await two.put_record("chat-1", b"x", 60)
+            assert await two.get_record("chat-1") == b"x"
+
+    with running_redis("--cluster-enabled", "yes") as server:
+        clustered(server)
+        play(scene(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")))

@@ -1,0 +1,161 @@
+"""What a leader has still to write: in order, gathered, bounded, and the same again until it was answered."""
+
+from typing import Literal
+
+import msgspec
+from app.cache.codec import Batch
+from app.cache.shared import records
+from app.cache.shared.call_store import CallKeys, WriteResult
+from app.cache.shared.lease import MAX_CALL_BYTES, MAX_RECORD_BYTES, MAX_WAITING_BYTES, CallLease
+from app.cache.shared.records import BatchesWritten, CallFailed, CallStarted, LeaseReleased, Record
+from app.chat.events import Event, Extra, Fault, TextDelta
+
+
+class Leading:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_beat(self, others: bool) -> None:
+        self.heard.append("others" if others else "beat")
+
+    def on_alone(self) -> None:
+        self.heard.append("alone")
+
+    def on_lost(self) -> None:
+        self.heard.append("lost")
+
+
+def tenure() -> tuple[CallLease, Leading]:
+    one, leading = CallLease(CallKeys("q", "1"), 1, 0, lambda: None, 0.0), Leading()
+    one.holder = leading
+    return one, leading
+
+
+def said(text: str) -> Batch:
+    return Batch(0.5, [TextDelta(text)])
+
+
+def answer(one: CallLease, code: Literal[0, 1, 2] = 1, *, others: bool = False) -> Record | None:
+    """What was written."""
+    parcel = one.next_write()
+    one.on_written(WriteResult(code, others), 1.0)
+    return records.read(parcel.record) if parcel.record else None
+
+
+def test_batches_are_gathered_into_one_record_behind_what_came_before() -> None:
+    one, _ = tenure()
+    one.write_started()
+    one.append(said("a"))
+    one.append(said("b"))
+    assert one.urgent
+    assert answer(one) == CallStarted()
+    assert one.urgent
+    assert answer(one) == BatchesWritten([said("a"), said("b")])
+    assert not one.urgent and one.next_write().record == b""
+
+
+def test_what_was_not_answered_is_written_again_as_it_was() -> None:
+    one, _ = tenure()
+    one.append(said("a"))
+    first = one.next_write()
+    one.on_unavailable(0.0, 3.0)
+    one.append(said("b"))
+    one.end()
+    assert one.next_write() is first and first.after == "" and first.record_number == 1
+    answer(one)
+    assert (one.next_write().record_number, one.next_write().after) == (2, "ended")
+    assert answer(one) == BatchesWritten([said("b")])
+    assert one.over
+
+
+def test_no_record_is_larger_than_it_may_be_but_for_one_batch() -> None:
+    one, _ = tenure()
+    for _ in range(8):
+        one.append(said("x" * (MAX_RECORD_BYTES // 3)))
+    one.end()
+    sizes = []
+    while not one.over:
+        sizes.append(len(one.next_write().record))
+        answer(one)
+    assert len(sizes) == 4 and max(sizes) <= MAX_RECORD_BYTES + 100
+
+
+def test_a_leader_far_ahead_of_redis_steps_down_and_holds_nothing() -> None:
+    one, leading = tenure()
+    one.append(said("a"))
+    one.next_write()
+    for _ in range(5):
+        one.append(said("x" * (MAX_WAITING_BYTES // 4)))
+    assert one.append(said("more")) == 0
+    answer(one)
+    assert one.next_write().after == "left"
+    assert answer(one) == LeaseReleased()
+    assert one.over and leading.heard == ["beat", "lost"]
+
+
+def test_a_reply_that_is_too_long_is_not_shared_to_its_end() -> None:
+    one, leading = tenure()
+    for _ in range(40):
+        one.append(said("x" * (MAX_CALL_BYTES // 39)))
+        if answer(one) == LeaseReleased():
+            break
+    assert one.over and leading.heard[-1] == "lost"
+
+
+def test_events_that_cannot_be_said_end_the_sharing() -> None:
+    one, leading = tenure()
+    events: list[Event] = [Extra({"n": 1 << 80})]
+    assert one.append(Batch(0.0, events)) == 0
+    assert answer(one) == LeaseReleased() and leading.heard == ["lost"]
+
+
+def test_whoever_leaves_asks_until_nobody_listens() -> None:
+    one, leading = tenure()
+    one.leave_unless_followed()
+    assert one.next_write().after == "leave"
+    answer(one, others=True)
+    assert not one.urgent and one.next_write().after == "leave"
+    one.append(said("a"))
+    answer(one, others=True)
+    assert one.next_write().after == "leave"
+    answer(one, 2)
+    assert one.over and leading.heard == ["others", "others", "alone"]
+
+
+def test_whoever_leaves_while_redis_is_away_waits_only_for_those_who_listened() -> None:
+    alone, leading = tenure()
+    alone.leave_unless_followed()
+    alone.on_unavailable(1.0, 3.0)
+    assert leading.heard == ["alone"]
+    one, leading = tenure()
+    answer(one, others=True)
+    one.leave_unless_followed()
+    one.on_unavailable(1.0, 3.0)
+    assert leading.heard == ["others"]
+    one.on_unavailable(4.1, 3.0)
+    assert leading.heard == ["others", "alone"]
+
+
+def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
+    one, leading = tenure()
+    one.write_failure(Fault("overloaded", "later", True))
+    one.on_unavailable(1.0, 3.0)
+    assert not one.over
+    one.on_unavailable(4.1, 3.0)
+    assert one.over and leading.heard == ["lost"]
+
+
+def test_a_leader_hears_that_it_is_no_leader_any_more() -> None:
+    one, leading = tenure()
+    answer(one, 0)
+    assert leading.heard == ["lost"] and one.over
+    one.append(said("a"))
+    one.resign()
+    assert one.next_write().record == b""
+
+
+def test_a_record_of_another_version_is_no_record() -> None:
+    refused = CallFailed(Fault("rate_limit", "slow", True, 429, 1.5, {"a": [1]}))
+    assert records.read(records.write(refused)) == refused
+    assert records.read(b"\xc1") is None
+    assert records.read(msgspec.msgpack.encode(["sung", 1])) is None

@@ -1,0 +1,107 @@
+"""A reply that goes on where another one broke off: never a character twice, never one lost."""
+
+import pytest
+from app.cache.shared.splice import DIVERGED, Splice
+from app.chat.accumulator import MessageAccumulator
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cache.shared.reply_strategies import DONE, cuts, flat, letters, replies
+
+
+def spliced(told: list[list[Event]], new: list[list[Event]]) -> list[Event]:
+    splice = Splice(told)
+    return [event for events in new for event in splice.feed(events)]
+
+
+def messages(events: list[Event]) -> list[tuple[object, ...]]:
+    segmenter = MessageAccumulator()
+    segmenter.feed(events)
+    return [(one.kind, one.name, one.id, one.refusal, one.text, one.extra) for one in segmenter.messages]
+
+
+@given(st.data(), replies())
+def test_any_two_cuts_of_one_reply_splice_to_exactly_the_rest(data: st.DataObject, reply: list[Event]) -> None:
+    whole = letters(reply)
+    place = data.draw(st.integers(0, len(whole)))
+    told, new = data.draw(cuts(whole[:place])), data.draw(cuts([*whole, DONE]))
+    assert letters(spliced(told, new)) == [*whole[place:], DONE]
+
+
+@given(st.data(), replies())
+def test_one_that_was_spliced_can_be_spliced_again(data: st.DataObject, reply: list[Event]) -> None:
+    whole = letters(reply)
+    first = data.draw(st.integers(0, len(whole)))
+    second = data.draw(st.integers(first, len(whole)))
+    told = [whole[:first]]
+    told.append(spliced(told, data.draw(cuts(whole[:second]))))
+    assert letters(spliced(told, data.draw(cuts([*whole, DONE])))) == [*whole[second:], DONE]
+
+
+@given(st.data(), replies(), replies())
+def test_two_replies_never_mix_into_what_neither_said(data: st.DataObject, one: list[Event], two: list[Event]) -> None:
+    """Either the rest makes the new reply's messages of what was told, or it ends with the fault."""
+    told, new = data.draw(cuts(one)), data.draw(cuts([*two, DONE]))
+    rest = spliced(told, new)
+    heard = [event for events in told for event in events] + rest
+    if rest[-1] == DONE:
+        assert [row[:2] + row[3:] for row in messages(heard)] == [row[:2] + row[3:] for row in messages([*two, DONE])]
+    else:
+        assert rest[-1] == Failed(DIVERGED)
+        assert not any(isinstance(event, Finish) for event in rest)
+
+
+CALL = ToolCallDelta(0, '{"a"', "call_1", "f")
+DIVERGING: list[tuple[str, list[Event], list[Event]]] = [
+    ("another letter", [TextDelta("abc")], [TextDelta("abd")]),
+    ("a shorter reply", [TextDelta("abc")], [TextDelta("ab"), DONE]),
+    ("no reply at all", [TextDelta("abc")], [DONE]),
+    ("another kind", [TextDelta("abc")], [ReasoningDelta("abc")]),
+    ("a refusal", [TextDelta("abc")], [TextDelta("abc", True)]),
+    ("a shorter thought", [ReasoningDelta("ab"), TextDelta("c")], [ReasoningDelta("a"), TextDelta("c")]),
+    ("a longer thought", [ReasoningDelta("ab"), TextDelta("c")], [ReasoningDelta("abc")]),
+    ("a longer text before a call", [TextDelta("a"), CALL], [TextDelta("ab")]),
+    ("another function", [CALL], [ToolCallDelta(0, "{", "call_1", "g")]),
+    ("another argument", [CALL], [ToolCallDelta(0, '{"b"', "call_1", "f")]),
+    ("another call", [CALL], [ToolCallDelta(1, '{"a"', "call_1", "f")]),
+    ("a call that is missing", [CALL], [DONE]),
+    ("another extra", [TextDelta("a"), Extra({"x": 1})], [TextDelta("a"), Extra({"x": 2})]),
+    ("an extra that is missing", [TextDelta("a"), Extra({"x": 1})], [TextDelta("a"), DONE]),
+    ("an extra more", [ReasoningDelta("a"), TextDelta("b")], [ReasoningDelta("a"), Extra({"x": 1})]),
+]
+
+
+@pytest.mark.parametrize(("told", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
+def test_a_reply_that_differs_is_a_fault_that_may_pass(told: list[Event], new: list[Event]) -> None:
+    rest = spliced([told], [[event] for event in [*new, TextDelta("more"), DONE]])
+    assert rest == [Failed(DIVERGED)]
+    assert DIVERGED.code == "upstream_incomplete" and DIVERGED.transient
+
+
+def test_a_call_keeps_the_id_that_was_told_and_a_new_one_never_takes_it() -> None:
+    new: list[Event] = [ToolCallDelta(0, '{"a": 1}', "call_2", "f"), ToolCallDelta(1, "{}", "call_1", "g"), DONE]
+    assert spliced([[CALL]], [new]) == [ToolCallDelta(0, ": 1}"), ToolCallDelta(1, "{}", "call_1_", "g"), DONE]
+
+
+def test_where_nothing_was_told_everything_is() -> None:
+    new: list[Event] = [ReasoningDelta("a"), CALL, DONE]
+    assert spliced([[], []], [new]) == new
+
+
+def test_late_fragments_of_calls_may_come_in_another_order() -> None:
+    other = ToolCallDelta(1, "{", "call_2", "g")
+    told = [[CALL, other, ToolCallDelta(0, ":")]]
+    new: list[Event] = [
+        ToolCallDelta(0, '{"a":1', "x", "f"),
+        ToolCallDelta(1, "{}", "y", "g"),
+        ToolCallDelta(0, "}"),
+        DONE,
+    ]
+    assert spliced(told, [new]) == [ToolCallDelta(0, "1"), ToolCallDelta(1, "}"), ToolCallDelta(0, "}"), DONE]
+
+
+def test_a_failure_of_the_second_reply_is_told_as_it_is() -> None:
+    fault = Failed(Fault("rate_limit", "too many", True))
+    assert spliced([[TextDelta("abc")]], [[TextDelta("a"), fault, TextDelta("b")]]) == [fault]
+    assert flat([[fault]]) == [fault]

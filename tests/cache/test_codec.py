@@ -1,0 +1,169 @@
+"""Entries of the cache: what went in comes out, and nothing else is ever read as a reply."""
+
+import hashlib
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from app.cache.codec import (
+    MAX_REPLY_BYTES,
+    VERSION,
+    Batch,
+    CorruptEntry,
+    NotEncodable,
+    StoredEntry,
+    dump,
+    is_cacheable,
+    load,
+)
+from app.chat.events import Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
+from hypothesis import given
+from hypothesis import strategies as st
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(TEXTS, JSON, max_size=3)
+REASONS: tuple[FinishReason, ...] = ("stop", "tool_calls", "length", "content_filter")
+EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(ReasoningDelta, TEXTS),
+    st.builds(TextDelta, TEXTS, st.booleans()),
+    st.builds(ToolCallDelta, st.integers(0, 9), TEXTS, TEXTS, TEXTS),
+    st.builds(Extra, OBJECTS, st.integers(-1, 9)),
+    st.builds(Finish, st.sampled_from(REASONS), st.none() | OBJECTS, st.none() | TEXTS),
+)
+BATCHES = st.builds(Batch, st.floats(0, 1e6), st.lists(EVENTS, max_size=4))
+ENTRIES = st.builds(StoredEntry, st.floats(0, 2e9), st.lists(BATCHES, max_size=4))
+SHORT = StoredEntry(1.7e9, [Batch(0.25, [TextDelta("Hello")]), Batch(0.5, [Finish("stop", {"total_tokens": 3})])])
+
+
+@given(ENTRIES)
+def test_an_entry_comes_back_as_it_was(entry: StoredEntry) -> None:
+    assert load(dump(entry)) == entry
+
+
+def test_an_entry_with_any_byte_changed_is_damaged() -> None:
+    data = dump(SHORT)
+    for place in range(len(data)):
+        for bit in range(8):
+            broken = bytearray(data)
+            broken[place] ^= 1 << bit
+            with pytest.raises(CorruptEntry):
+                load(bytes(broken))
+
+
+@given(ENTRIES, st.data())
+def test_an_entry_with_any_bit_flipped_or_any_cut_is_damaged(entry: StoredEntry, data: st.DataObject) -> None:
+    whole = dump(entry)
+    place = data.draw(st.integers(0, len(whole) - 1))
+    flipped = bytearray(whole)
+    flipped[place] ^= 1 << data.draw(st.integers(0, 7))
+    for broken in (bytes(flipped), whole[:place], whole + whole[: place + 1]):
+        with pytest.raises(CorruptEntry):
+            load(broken)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_entry_are_damaged(data: bytes) -> None:
+    for body in (data, bytes((VERSION,)) + data):
+        with pytest.raises(CorruptEntry):
+            load(body)
+
+
+@pytest.mark.parametrize("version", [0, VERSION - 1, VERSION + 1, 255])
+def test_an_entry_of_another_version_is_damaged(version: int) -> None:
+    with pytest.raises(CorruptEntry, match="version"):
+        load(bytes((version,)) + dump(SHORT)[1:])
+
+
+def _sealed(packed: bytes) -> bytes:
+    """Bytes whose checksum is right, as one would write them who knows how."""
+    return bytes((VERSION,)) + hashlib.blake2b(packed, digest_size=16, person=b"parley-entry").digest() + packed
+
+
+def test_a_seal_alone_makes_no_entry() -> None:
+    assert load(_sealed(zstandard.compress(msgspec.msgpack.encode(SHORT)))) == SHORT
+    deep = b"\x91" * 100_000 + b"\xc0"
+    extra = b"\x92\xcb" + bytes(8) + b"\x91\x92\xcb" + bytes(8) + b"\x91\x82\xa4kind\xa5extra\xa6fields\x81\xa1a" + deep
+    for plain in (b"", b"\xc1", msgspec.msgpack.encode([1.0, [[0.0, [{"kind": "no such"}]]]]), deep, extra):
+        with pytest.raises(CorruptEntry):
+            load(_sealed(zstandard.compress(plain)))
+    for packed in (b"", b"no frame", zstandard.compress(b"x")[:-1]):
+        with pytest.raises(CorruptEntry):
+            load(_sealed(packed))
+
+
+def test_what_would_unpack_to_more_than_an_entry_has_is_not_unpacked() -> None:
+    huge = zstandard.compress(bytes(MAX_REPLY_BYTES + 1))
+    with pytest.raises(CorruptEntry, match="unpack"):
+        load(_sealed(huge))
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"\x00" * 10)
+    with pytest.raises(CorruptEntry, match="unpack"):
+        load(_sealed(unsized))
+
+
+def test_a_number_that_cannot_be_kept_exactly_is_refused() -> None:
+    with pytest.raises(NotEncodable):
+        dump(StoredEntry(0.0, [Batch(0.0, [Finish("stop", {"total_tokens": 2**70})])]))
+
+
+def test_half_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(NotEncodable):
+        dump(StoredEntry(0.0, [Batch(0.0, [TextDelta("\ud800")])]))
+
+
+def test_a_reply_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cache.codec.MAX_REPLY_BYTES", 10)
+    with pytest.raises(NotEncodable, match="more than 10 bytes"):
+        dump(SHORT)
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    entries = [StoredEntry(float(n), [Batch(0.0, [TextDelta(f"{n} " * 2000)])]) for n in range(4)]
+    wrong: list[StoredEntry] = []
+
+    def turn(entry: StoredEntry) -> None:
+        wrong.extend(entry for _ in range(50) if load(dump(entry)) != entry)
+
+    threads = [threading.Thread(target=turn, args=(entry,)) for entry in entries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+CALL = ToolCallDelta(0, '{"a":', "c1", "f")
+REST = ToolCallDelta(0, "1}")
+STORABLE: dict[str, tuple[list[Event], bool, bool]] = {
+    # events, storable, storable where ends at the token limit are
+    "text": ([TextDelta("Hi"), Finish("stop")], True, True),
+    "a thought alone": ([ReasoningDelta("Hm"), Finish("stop")], True, True),
+    "a call": ([CALL, REST, Finish("tool_calls")], True, True),
+    "a call whose server says stop": ([CALL, REST, Finish("stop")], True, True),
+    "two calls in turns": ([CALL, ToolCallDelta(1, "{}", "c2", "g"), REST, Finish("tool_calls")], True, True),
+    "broken arguments": ([CALL, Finish("tool_calls")], False, False),
+    "one of two calls broken": ([CALL, REST, ToolCallDelta(1, "{", "c2", "g"), Finish("tool_calls")], False, False),
+    "no arguments": ([ToolCallDelta(0, "", "c1", "f"), Finish("tool_calls")], False, False),
+    "the token limit": ([TextDelta("Hi"), Finish("length")], False, True),
+    "a call at the token limit": ([CALL, Finish("length")], False, False),
+    "filtered": ([TextDelta("Hi"), Finish("content_filter")], False, False),
+    "failed": ([TextDelta("Hi"), Failed(Fault("upstream_incomplete", "cut", True))], False, False),
+    "no end": ([TextDelta("Hi")], False, False),
+    "nothing said": ([Finish("stop")], False, False),
+    "nothing at all": ([], False, False),
+    "something behind the end": ([TextDelta("Hi"), Finish("stop"), TextDelta("!")], False, False),
+}
+
+
+@pytest.mark.parametrize("name", STORABLE)
+def test_only_whole_replies_are_storable(name: str) -> None:
+    events, plain, with_length = STORABLE[name]
+    for batches in ([Batch(0.0, events)], [Batch(0.0, [event]) for event in events]):
+        assert is_cacheable(batches, length=False) is plain
+        assert is_cacheable(batches, length=True) is with_length

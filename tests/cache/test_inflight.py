@@ -1,0 +1,460 @@
+"""Whoever listens to a call hears all of it, whenever they came and whatever the others do."""
+
+import asyncio
+import time
+
+import pytest
+from app.cache import inflight as flights
+from app.cache.inflight import BATCHES_PER_TURN, InFlightCall
+from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.stream import Reply
+from app.errors import Internal, ParleyError, UpstreamFailed
+
+from tests.cache.fake_calls import DONE, Ear, Scene, Source, say
+from tests.cache.manual_clock import Clocked, run
+
+BROKEN = Fault("upstream_incomplete", "cut off", transient=True)
+REPLY = [*say("one", "two"), [], *say("three"), [DONE]]
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("place", range(len(REPLY) + 1))
+def test_whenever_one_joins_all_is_heard_in_its_pieces(place: int) -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        first = scene.ear()
+        for batch in REPLY[:place]:
+            scene.source.push(batch)
+        late = scene.ear()
+        assert late.batches == first.batches == REPLY[:place]
+        for batch in REPLY[place:]:
+            scene.source.push(batch)
+        assert late.batches == first.batches == scene.whole == REPLY
+
+    run(scenario)
+
+
+def test_one_who_came_before_the_call_began_hears_all() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = Scene()
+        ear = scene.ear()
+        await scene.opened()
+        scene.source.push(*REPLY)
+        assert ear.batches == REPLY
+        assert ear.groups == [len(REPLY)], "what came at once is told at once"
+
+    run(scenario)
+
+
+def test_a_slow_one_holds_nobody_back() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        slow, quick = scene.ear(), scene.ear()
+        slow.pause()
+        for batch in REPLY:
+            scene.source.push(batch)
+        assert (quick.batches, slow.batches) == (REPLY, [])
+        slow.resume()
+        assert slow.batches == REPLY
+
+    run(scenario)
+
+
+def test_the_server_is_held_back_exactly_while_nobody_can_take_more() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        one, other, source = scene.ear(), scene.ear(), scene.source
+        one.pause()
+        assert not source.paused
+        other.pause()
+        assert source.paused
+        third = scene.ear()
+        third.pause()
+        one.resume()
+        assert not source.paused
+        one.leave()
+        assert source.paused, "the only one who could take more has left"
+        other.leave()
+        scene.flight.retain()
+        third.leave()
+        assert not source.paused, "whoever comes back is to find the reply"
+
+    run(scenario)
+
+
+def test_one_who_joins_while_all_others_pause_need_not_wait_for_them() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.ear().pause()
+        assert scene.source.paused
+        scene.ear()
+        assert not scene.source.paused
+
+    run(scenario)
+
+
+def test_the_last_to_leave_ends_the_call_and_only_once() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        one, other = scene.ear(), scene.ear()
+        scene.source.push(*say("one"))
+        one.leave()
+        one.leave()
+        assert not scene.flight.ended
+        scene.source.push(*say("two"))
+        other.leave()
+        assert (scene.source.closes, scene.overs) == (1, [True])
+        assert scene.flight.finished_at is None
+        assert one.batches == say("one")
+        assert type(scene.whole[-1][-1]) is Failed, "what was given up is no whole reply to anybody"
+
+    run(scenario)
+
+
+def test_a_call_that_is_held_goes_on_without_listeners_until_it_is_released() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.flight.retain()
+        scene.flight.retain()
+        scene.ear().leave()
+        scene.flight.release()
+        scene.source.push(*say("one"))
+        back = scene.ear()
+        scene.flight.release()
+        assert not scene.flight.ended
+        assert back.batches == say("one")
+        back.leave()
+        assert (scene.flight.ended, scene.source.closes) == (True, 1)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("end", [DONE, Failed(BROKEN)])
+def test_a_source_that_has_ended_is_closed_once_whoever_leaves_later(end: Event) -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.flight.retain()
+        ears = [scene.ear(), scene.ear()]
+        scene.source.push([end])
+        for ear in ears:
+            ear.leave()
+        scene.flight.release()
+        scene.flight.abort()
+        assert (scene.source.closes, scene.overs) == (1, [True])
+        assert scene.whole == [[end]]
+
+    run(scenario)
+
+
+def test_it_is_over_before_anybody_is_told_the_end() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        seen: list[tuple[bool, int]] = []
+        scene.ear(lambda: seen.append((scene.flight.ended, len(scene.overs))))
+        scene.source.push(*say("one"))
+        scene.source.push([DONE])
+        assert seen == [(False, 0), (True, 1)]
+
+    run(scenario)
+
+
+def test_only_a_finish_gives_it_a_time_of_its_end() -> None:
+    async def scenario(loop: Clocked) -> None:
+        good, bad = await Scene().opened(), await Scene().opened()
+        good.source.push([DONE])
+        bad.source.push([Failed(BROKEN)])
+        assert good.flight.finished_at == pytest.approx(time.time(), abs=5)
+        assert bad.flight.finished_at is None
+
+    run(scenario)
+
+
+def test_a_failure_is_told_to_each_as_one() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        one, slow = scene.ear(), scene.ear()
+        slow.pause()
+        scene.source.push(*say("half"))
+        scene.source.push([Failed(BROKEN)])
+        late = scene.ear()
+        slow.resume()
+        for ear in (one, slow, late):
+            assert ear.batches == [*say("half"), [Failed(BROKEN)]]
+
+    run(scenario)
+
+
+def test_a_defect_is_told_to_each_after_what_came_before() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        one, slow, leaver = scene.ear(), scene.ear(), scene.ear()
+        slow.pause()
+        leaver.pause()
+        scene.source.push(*say("half"))
+        scene.source.crash(KeyError("ours"))
+        leaver.leave()
+        late = scene.ear()
+        assert slow.crash is None
+        slow.resume()
+        for ear in (one, slow, late):
+            assert ear.batches == say("half")
+            assert isinstance(ear.crash, KeyError)
+        assert leaver.crash is None
+        assert (scene.source.closes, scene.overs, scene.flight.finished_at) == (1, [True], None)
+
+    run(scenario)
+
+
+def test_who_leaves_at_the_last_word_before_a_defect_is_not_told_of_it() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        ear = Ear(lambda: ear.leave())
+        listener = scene.flight.add_reader()
+        ear.reply = listener
+        scene.source.push(*say("half"))
+        scene.source.crash(KeyError("ours"))
+        listener.start(ear)
+        assert (ear.batches, ear.crash) == (say("half"), None)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(UpstreamFailed(BROKEN), UpstreamFailed), (KeyError("ours"), Internal)], ids=["fault", "defect"]
+)
+def test_what_keeps_a_call_from_beginning_is_raised_to_each(error: Exception, told: type[ParleyError]) -> None:
+    async def scenario(loop: Clocked) -> None:
+        overs: list[InFlightCall] = []
+
+        async def start() -> Reply:
+            await asyncio.sleep(1)
+            raise error
+
+        flight = InFlightCall(start, overs.append)
+        waiting = [asyncio.ensure_future(flight.open()) for _ in range(3)]
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [told] * 3
+        with pytest.raises(told):
+            await flight.open()
+        assert overs == [flight]
+        assert not flight._readers
+
+    run(scenario)
+
+
+def test_whoever_waits_for_the_first_word_may_leave_and_the_last_takes_the_call_along() -> None:
+    async def scenario(loop: Clocked) -> None:
+        asked = asyncio.Event()
+        given_up = False
+
+        async def start() -> Reply:
+            nonlocal given_up
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                given_up = True
+                raise
+            raise AssertionError("nobody sets it")
+
+        flight = InFlightCall(start, lambda _: None)
+        one, other = (asyncio.ensure_future(flight.open()) for _ in range(2))
+        await asked.wait()
+        one.cancel()
+        await turns()
+        assert (flight.ended, given_up) == (False, False)
+        other.cancel()
+        await turns()
+        assert (flight.ended, given_up) == (True, True)
+        assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
+
+    run(scenario)
+
+
+def test_a_source_that_opens_although_it_was_given_up_is_closed() -> None:
+    async def scenario(loop: Clocked) -> None:
+        source, asked = Source(), asyncio.Event()
+
+        async def start() -> Reply:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return source
+            raise AssertionError("nobody sets it")
+
+        flight = InFlightCall(start, lambda _: None)
+        listener = flight.add_reader()
+        await asked.wait()
+        listener.close()
+        await turns()
+        assert source.closes == 1
+        assert source._receiver is None, "it was never started"
+
+    run(scenario)
+
+
+def test_who_still_listens_when_it_is_given_up_is_told_so() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene, unopened = await Scene().opened(), Scene()
+        one, slow = scene.ear(), scene.ear()
+        slow.pause()
+        scene.source.push(*say("half"))
+        waiting = asyncio.ensure_future(unopened.flight.open())
+        for flight in (scene.flight, unopened.flight):
+            flight.abort()
+            flight.abort()
+        slow.resume()
+        last = Ear()
+        last.listen(await waiting)
+        for ear in (one, slow, last):
+            assert [event.fault.code for event in ear.batches[-1] if isinstance(event, Failed)] == ["cancelled"]
+        assert (scene.source.closes, unopened.source.closes) == (1, 0)
+        assert (scene.overs, unopened.overs) == ([True], [True])
+
+    run(scenario)
+
+
+def test_a_source_that_speaks_on_after_the_end_is_not_heard() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        ear = scene.ear()
+        scene.source.push([DONE])
+        scene.flight.on_events([Failed(BROKEN)])
+        scene.flight.on_crash(KeyError("ours"))
+        assert (ear.batches, ear.crash, scene.whole) == ([[DONE]], None, [[DONE]])
+        assert scene.overs == [True]
+
+    run(scenario)
+
+
+def test_a_long_reply_is_caught_up_with_in_turns_and_what_comes_meanwhile_is_not_lost() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.source.push(*say(*map(str, range(3 * BATCHES_PER_TURN))))
+        late = scene.ear()
+        assert late.groups == [BATCHES_PER_TURN]
+        scene.source.push(*say("and more"))
+        late.pause()
+        await turns(5)
+        assert late.groups == [BATCHES_PER_TURN]
+        late.resume()
+        scene.source.push([DONE])
+        await turns(5)
+        assert late.batches == scene.whole
+        assert max(late.groups) <= BATCHES_PER_TURN
+
+    run(scenario)
+
+
+def test_who_leaves_while_catching_up_hears_no_more() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.source.push(*say(*map(str, range(3 * BATCHES_PER_TURN))), [DONE])
+        late = scene.ear()
+        late.leave()
+        await turns(5)
+        assert len(late.batches) == BATCHES_PER_TURN
+
+    run(scenario)
+
+
+def test_its_clock_is_that_of_the_source_while_that_runs() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = Scene()
+        scene.flight.tick(1.0)
+        await scene.opened()
+        scene.flight.tick(2.0)
+        scene.ear().reply.tick(3.0)  # type: ignore[union-attr]
+        scene.source.push([DONE])
+        scene.flight.tick(4.0)
+        assert scene.source.ticks == 1
+
+    run(scenario)
+
+
+def test_batches_carry_the_time_since_the_call_was_made() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.ear()
+        for batch in REPLY[:3]:
+            await asyncio.sleep(0.5)
+            scene.source.push(batch)
+        assert [batch.at for batch in scene.flight.batches] == pytest.approx([0.5, 1.0, 1.5])
+
+    run(scenario)
+
+
+# -- what is held ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+    return 2000
+
+
+def test_what_everybody_has_heard_of_a_huge_reply_is_let_go(small: int) -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        one, other = scene.ear(), scene.ear()
+        told = [batch for number in range(100) for batch in say(f"{number:0500}")]
+        for batch in told:
+            scene.source.push(batch)
+            assert scene.flight.size <= small
+            assert scene.flight.size == sum(flights.events_size(batch.events) for batch in scene.flight.batches)
+        scene.source.push([DONE])
+        assert one.batches == other.batches == [*told, [DONE]]
+        assert not scene.flight.complete
+
+    run(scenario)
+
+
+def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(small: int) -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        slow, quick = scene.ear(), scene.ear()
+        slow.pause()
+        told: list[list[Event]] = []
+        while not scene.source.paused:
+            told += say("x" * 500)
+            scene.source.push(told[-1])
+            assert len(told) < 10
+        assert small < scene.flight.size < small + 1000
+        assert (slow.batches, quick.batches) == ([], told)
+        slow.resume()
+        assert not scene.source.paused
+        told += say("y" * 500)
+        scene.source.push(told[-1])
+        assert scene.flight.size < 1000, "what kept it has been heard"
+        scene.source.push([DONE])
+        assert slow.batches == quick.batches == [*told, [DONE]]
+
+    run(scenario)
+
+
+def test_a_reply_whose_last_word_is_too_much_is_not_whole_when_it_is_over(small: int) -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        ear = scene.ear()
+        scene.source.push([*say("x" * 3000)[0], Finish("stop")])
+        assert scene.overs == [False]
+        assert ear.over
+
+    run(scenario)
+
+
+def test_a_huge_reply_to_which_nobody_listens_is_given_up(small: int) -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.flight.retain()
+        scene.ear().leave()
+        scene.source.push(*say("x" * 3000))
+        assert (scene.flight.ended, scene.source.closes, scene.overs) == (True, 1, [False])
+        assert scene.flight.size < 1000
+
+    run(scenario)

@@ -1,0 +1,40 @@
+"""How a case goes through the gateway without sockets: which, cut how, and told how."""
+
+from collections.abc import Iterator
+
+from app.profiles import Profile
+
+from tests.conformance.cases import Json, body_chunks, compare, load_cases
+from tests.cuts import bytewise, random_cuts, whole
+from tests.frame_reader import Told
+from tests.reply_pipeline import Recorded, replay, told
+
+CASES = load_cases()
+
+
+def cuttings(case: Json) -> Iterator[tuple[str, list[bytes]]]:
+    """As recorded, whole, byte by byte, and at random places."""
+    recorded = body_chunks(case)
+    body = b"".join(recorded)
+    yield "recorded", recorded
+    yield "whole", whole(body)
+    yield "bytewise", bytewise(body)
+    for seed in range(20):
+        yield f"random {seed}", random_cuts(body, seed, 1 + seed)
+
+
+async def _tell(case: Json, parts: list[bytes]) -> dict[str, Told]:
+    broken = case["upstream_end"] == "abrupt"
+    recorded = Recorded(parts, case["upstream_status"], case["upstream_headers"], broken)
+    batches = await replay(recorded, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
+    return {mode: told(batches, mode) for mode in ("delta", "snapshot", "whole")}
+
+
+async def differences(case: Json) -> list[str]:
+    """What any cut or any way of telling makes of the case but what it expects."""
+    found = []
+    for name, parts in cuttings(case):
+        tellings = await _tell(case, parts)
+        found += [f"{name}: {difference}" for difference in compare(case, tellings["whole"].as_case())]
+        found += [f"{name}: {mode} differs from whole" for mode, one in tellings.items() if one != tellings["whole"]]
+    return found

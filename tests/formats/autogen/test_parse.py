@@ -1,0 +1,223 @@
+"""Who speaks on whose side, and what of a list a model is told."""
+
+from typing import Any
+
+import pytest
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.formats.autogen import AUTOGEN
+from app.formats.base import Options
+
+from tests.formats.autogen.recorded_cases import calls, read, results, summary, text, thought
+
+ASKED = {"type": "UserInputRequestedEvent", "source": "proxy", "request_id": "1"}
+CHUNK = {"type": "ModelClientStreamingChunkEvent", "source": "a", "content": "x"}
+PREAMBLE = {"kind": "content"}
+
+
+def shown(messages: tuple[Message, ...]) -> list[str]:
+    """`role:kind:what` of every message."""
+    out = []
+    for message in messages:
+        for part in message.parts or (Text(""),):
+            what = part.id if isinstance(part, ToolCall | ToolResult) else getattr(part, "text", "media")
+            out.append(f"{message.role}:{part.kind}:{what}")
+    return out
+
+
+CASES: list[tuple[str, list[Any], str | None, list[str]]] = [
+    (
+        "user is a user, anybody else the assistant",
+        [text("user", "q"), text("a", "x")],
+        None,
+        ["user:text:q", "assistant:text:x"],
+    ),
+    ("all but the named agent are users", [text("a", "x"), text("b", "y")], "b", ["user:text:x", "assistant:text:y"]),
+    ("who is asked for input is a user", [ASKED, text("proxy", "q")], None, ["user:text:q"]),
+    (
+        "who is asked for input and has a model is none",
+        [ASKED, thought("proxy", "hm", metadata={"kind": "reasoning"}), text("proxy", "x")],
+        None,
+        ["assistant:reasoning:hm", "assistant:text:x"],
+    ),
+    (
+        "an own thought is reasoning",
+        [thought("a", "hm"), text("a", "x")],
+        "a",
+        ["assistant:reasoning:hm", "assistant:text:x"],
+    ),
+    (
+        "a last thought is reasoning",
+        [text("user", "q"), thought("a", "hm")],
+        "a",
+        ["user:text:q", "assistant:reasoning:hm"],
+    ),
+    (
+        "a thought before calls is text",
+        [thought("a", "hm"), CHUNK, calls("a", "1")],
+        "a",
+        ["assistant:text:hm", "assistant:tool_call:1"],
+    ),
+    (
+        "another agent's acts between do not count",
+        [thought("a", "hm"), calls("b", "9"), calls("a", "1")],
+        "a",
+        ["assistant:text:hm", "assistant:tool_call:1"],
+    ),
+    (
+        "calls of another agent make no text",
+        [thought("a", "hm"), calls("b", "1")],
+        None,
+        ["assistant:reasoning:hm", "assistant:tool_call:1"],
+    ),
+    (
+        "a thought says itself what it is",
+        [thought("a", "x", metadata=PREAMBLE), thought("a", "y", metadata={"kind": "reasoning"}), calls("a", "1")],
+        "a",
+        ["assistant:text:x", "assistant:reasoning:y", "assistant:tool_call:1"],
+    ),
+    (
+        "others' thoughts and acts are theirs",
+        [thought("b", "x"), calls("b", "1"), results("b", "1"), text("b", "y")],
+        "a",
+        ["user:text:y"],
+    ),
+    (
+        "a summary of what was told says nothing",
+        [calls("a", "1"), results("a", "1"), summary("a", "1"), text("user", "q")],
+        "a",
+        ["assistant:tool_call:1", "tool:tool_result:1", "user:text:q"],
+    ),
+    (
+        "a summary without lists behind a result says nothing",
+        [calls("a", "1"), results("a", "1"), summary("a")],
+        "a",
+        ["assistant:tool_call:1", "tool:tool_result:1"],
+    ),
+    (
+        "a summary of unknown calls tells them",
+        [summary("a", "1", "2")],
+        "a",
+        ["assistant:tool_call:1", "assistant:tool_call:2", "tool:tool_result:1", "tool:tool_result:2"],
+    ),
+    (
+        "a summary tells results that are missing",
+        [calls("a", "1"), summary("a", "1")],
+        "a",
+        ["assistant:tool_call:1", "tool:tool_result:1"],
+    ),
+    ("a summary of nothing is text", [summary("a")], "a", ["assistant:text:in short"]),
+    ("another's summary is a user's text", [summary("b", "1")], "a", ["user:text:in short"]),
+    (
+        "code that ran is told to the agent",
+        [{"type": "CodeExecutionEvent", "source": "a", "result": {"exit_code": 1, "output": "boom"}}],
+        "a",
+        ["user:text:boom"],
+    ),
+    (
+        "an empty system message says nothing",
+        [{"type": "SystemMessage", "content": ""}, text("user", "q")],
+        None,
+        ["user:text:q"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "items", "agent", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_sides(why: str, items: list[Any], agent: str | None, expected: list[str]) -> None:
+    assert shown(read(items, agent)) == expected
+
+
+CONTEXT = [
+    {"type": "AssistantMessage", "source": "b", "content": calls("b", "1")["content"], "thought": "why"},
+    {"type": "FunctionExecutionResultMessage", "content": results("b", "1")["content"]},
+    {"type": "AssistantMessage", "source": "b", "content": "so", "thought": "hm"},
+]
+HANDOFF = {"type": "HandoffMessage", "source": "b", "content": "yours", "target": "a", "context": CONTEXT}
+
+
+def test_another_agents_handoff_brings_its_context() -> None:
+    assert shown(read([HANDOFF], "a")) == [
+        "assistant:text:why",
+        "assistant:tool_call:1",
+        "tool:tool_result:1",
+        "assistant:reasoning:hm",
+        "assistant:text:so",
+        "user:text:yours",
+    ]
+
+
+def test_an_own_handoff_says_nothing_that_its_result_does_not_say() -> None:
+    assert shown(read([HANDOFF], "b")) == ["assistant:text:yours"]
+    told = shown(read([calls("b", "9"), results("b", "9"), HANDOFF], "b"))
+    assert told == ["assistant:tool_call:9", "tool:tool_result:9"]
+
+
+def image(data: str) -> Media:
+    items = [{"type": "MultiModalMessage", "source": "user", "content": ["see", {"data": data}]}]
+    said, media = read(items)[0].parts
+    assert said == Text("see") and isinstance(media, Media)
+    assert media.path == "messages[0].content[1]"
+    return media
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ("iVBORw0KGgoAAAANSUhEUg==", "png"),
+        ("/9j/4AAQSkZJRgABAQAAAQ==", "jpeg"),
+        ("R0lGODlhAQABAAAAACw=", "gif"),
+        ("Qk06AAAAAAAAADYAAAA=", "bmp"),
+        ("UklGRiQAAABXRUJQVlA4IA==", "webp"),
+        ("AAAA", "png"),
+        ("AAAAA", "png"),
+        ("iVBO\nRw0KGgoAAAANSUhEUg==", "png"),
+    ],
+)
+def test_an_image_is_called_what_its_bytes_show(data: str, kind: str) -> None:
+    assert image(data).urls == (f"data:image/{kind};base64,{data}",)
+
+
+def test_a_result_without_a_name_has_that_of_its_call() -> None:
+    bare = [{"content": "r", "call_id": "1"}, {"content": "r", "call_id": "?"}]
+    items = [calls("a", "1"), {"type": "ToolCallExecutionEvent", "source": "a", "content": bare}]
+    _, first, second = read(items)
+    assert (first.parts[0], first.name) == (ToolResult((Text("r"),), "f_1", "1"), "f_1")
+    assert second.name == "tool"
+
+
+def test_arguments_given_as_an_object_become_their_text() -> None:
+    call = {"id": "1", "arguments": {"city": "北京", "n": [1]}, "name": "f"}
+    (message,) = read([{"type": "ToolCallRequestEvent", "source": "a", "content": [call]}])
+    assert message.parts == (ToolCall("f", '{"city":"北京","n":[1]}', "1"),)
+
+
+def test_what_an_item_says_of_itself_stands_in_extra() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2}
+    item = calls("a", "1", "2") | {
+        "id": "m",
+        "created_at": "2026-01-01T00:00:00Z",
+        "metadata": {"k": "v"},
+        "models_usage": usage,
+    }
+    first, second = read([item])
+    for message in (first, second):
+        known = {key: message.extra[key] for key in ("message_id", "created_at", "metadata")}
+        assert known == {"message_id": "m", "created_at": "2026-01-01T00:00:00Z", "metadata": {"k": "v"}}
+    assert ("usage" in first.extra, second.extra["usage"]) == (False, usage)
+
+
+def test_keys_that_are_not_autogens_are_named_in_a_warning() -> None:
+    decoded = AUTOGEN.parse([text("user", "q", colour="red")], Options())
+    assert decoded.warnings == ["messages[0].colour is not a field of AutoGen's TextMessage and was ignored"]
+
+
+def test_messages_know_where_they_stood() -> None:
+    assert [one.path for one in read([text("user", "q"), calls("a", "1", "2")])] == [
+        "messages[0]",
+        *["messages[1]"] * 2,
+    ]
+
+
+def test_an_empty_thought_beside_text_is_no_reasoning() -> None:
+    (message,) = read([{"type": "AssistantMessage", "source": "a", "content": "x", "thought": ""}])
+    assert not any(isinstance(part, Reasoning) for part in message.parts)

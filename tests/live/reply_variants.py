@@ -1,0 +1,80 @@
+"""Every way in which a reply can be told, and a reply without what is another one's by right."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from app.formats import FORMATS
+
+from tests.live.caching_gateway import Answer, Asker, Json
+
+REQUEST = {"x-request-id": "r1"}
+_MARKS = {"cached": bool, "age": int}
+_TOTALS = {"prompt_tokens", "completion_tokens", "total_tokens"}
+_SAID_FOR_THE_MARK = ("usage", "metadata")
+"""Where AutoGen's and AgentScope's messages have all of a usage that has more than the totals: a mark is more."""
+_CALL_ID = re.compile(r"call_[0-9a-f]{24}")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    name: str
+    path: str
+    body: Json
+
+    async def ask(self, gateway: Asker, **body: Any) -> Answer:
+        return await gateway.ask(path=self.path, headers=REQUEST, **{**self.body, **body})
+
+
+def _ways() -> Iterator[Way]:
+    for name in FORMATS:
+        for mode in ("delta", "snapshot"):
+            yield Way(f"{name} {mode}", "/v1/chat", {"reply_format": name, "stream": True, "stream_mode": mode})
+        yield Way(f"{name} whole", "/v1/chat", {"reply_format": name, "stream": False})
+    face, cached = "/v1/chat/completions", {"cache": {"mode": "on"}}
+    yield Way("completions stream", face, {"stream": True, "stream_options": {"include_usage": True}, **cached})
+    yield Way("completions whole", face, {"stream": False, **cached})
+
+
+WAYS = list(_ways())
+
+
+def told(answer: Answer) -> list[Any]:
+    """Event by event, but for the id of the reply and the marks of the cache; a time does not pass in these tests."""
+    body = answer.body.decode().replace(answer.headers["x-parley-response-id"], "chat-id")
+    if not answer.streamed:
+        return [_unmarked(json.loads(body))]
+    return [_event(block) for block in body.split("\n\n")]
+
+
+def alike(events: list[Any]) -> list[Any]:
+    """With ids of calls that are the gateway's own counted from 1: another reply has others."""
+    seen: dict[str, str] = {}
+    text = json.dumps(events)
+    return list(json.loads(_CALL_ID.sub(lambda found: seen.setdefault(found[0], f"own-{len(seen)}"), text)))
+
+
+def _event(block: str) -> list[Any]:
+    return [_line(line) for line in block.split("\n")]
+
+
+def _line(line: str) -> Any:
+    data = line.removeprefix("data: ")
+    return _unmarked(json.loads(data)) if data != line and data != "[DONE]" else line
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {key: _unmarked(one) for key, one in value.items() if type(one) is not _MARKS.get(key)}
+    if isinstance(said := plain.get("usage"), str):
+        plain["usage"] = _unmarked(json.loads(said))
+    return {key: one for key, one in plain.items() if not (key in _SAID_FOR_THE_MARK and _only_totals(one))}
+
+
+def _only_totals(said: Any) -> bool:
+    return isinstance(said, dict) and bool(said) and _TOTALS.issuperset(key for key in said if said[key] is not None)

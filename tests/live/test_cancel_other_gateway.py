@@ -1,0 +1,121 @@
+"""`DELETE /v1/chat/{response_id}` where gateways share a Redis: any of them can cancel what any of them gives."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from app.cache.shared import cancel_bus
+
+from tests.live.gateway import DONE, Gateway, end, eventually, say
+from tests.live.raw_client import calling
+from tests.live.resuming_client import (
+    QUESTION,
+    asked,
+    caching,
+    cancel,
+    closed,
+    come_back,
+    endless,
+    first_frames,
+    gated,
+    known,
+    reply_id,
+    started,
+    told,
+)
+from tests.redis_server import RedisServer
+from tests.scripted_server import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+
+async def ended(one: Gateway, other: Gateway, id_: str) -> None:
+    """The other knows that the reply has come to its end."""
+    kept = one.desk.resumable.find(id_)
+    assert kept is not None and kept.source.location is not None
+    async with asyncio.timeout(5):
+        while await other.desk.cache.is_running(kept.source.location):
+            await asyncio.sleep(0.002)
+
+
+async def test_any_gateway_can_cancel(shared_redis: RedisServer) -> None:
+    url = shared_redis.url
+    async with ScriptedServer(endless()) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(one.address) as caller:
+            id_ = await started(caller)
+            await known(other, id_)
+            assert await cancel(other, id_) == (200, {"response_id": id_, "cancelled": True})
+            await closed(upstream)
+            assert b'"code":"cancelled"' in told(await caller.rest())[-1]
+        for gateway in (one, other):
+            assert (await cancel(gateway, id_))[0] == 404
+            assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+
+
+async def test_whoever_has_come_back_to_another_gateway_hears_the_same_end(shared_redis: RedisServer) -> None:
+    gate, url = asyncio.Event(), shared_redis.url
+    async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(one.address) as caller, calling(other.address) as again:
+            id_ = await started(caller)
+            await known(other, id_)
+            assert await come_back(again, id_, 0) == 200
+            await first_frames(again, 3)
+            await cancel(one, id_)
+            ends = [told(await reader.rest())[-1] for reader in (caller, again)]
+        assert b'"code":"cancelled"' in ends[0]
+        assert ends[0] == ends[1]
+        gate.set()  # gateways count who listens elsewhere as listening for some seconds more
+
+
+async def test_what_another_gateway_shares_of_the_call_goes_on(shared_redis: RedisServer) -> None:
+    gate, url = asyncio.Event(), shared_redis.url
+    async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(one.address) as first, calling(other.address) as second:
+            id_ = await started(first)
+            await started(second)
+            assert second.headers["x-parley-cache"] == "shared"
+            assert (await cancel(other, id_))[1]["cancelled"]
+            assert b'"code":"cancelled"' in told(await first.rest())[-1]
+            gate.set()
+            assert b"event: response.completed" in told(await second.rest())[-1]
+        assert len(upstream.requests) == 1
+
+
+async def test_a_reply_that_ended_elsewhere_is_forgotten_there(shared_redis: RedisServer) -> None:
+    script, url = Reply([say("One"), end(), DONE], chunked=True), shared_redis.url
+    async with ScriptedServer(script) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(one.address) as caller:
+            await caller.reply(QUESTION)
+            id_ = reply_id(caller)
+        await known(other, id_)
+        await ended(one, other, id_)
+        assert await cancel(other, id_) == (200, {"response_id": id_, "cancelled": False})
+        await eventually(lambda: one.desk.resumable.find(id_) is None)
+
+
+async def test_without_redis_a_reply_can_be_cancelled_where_it_is_told(own_redis: RedisServer) -> None:
+    async with ScriptedServer(endless()) as upstream, caching(upstream, own_redis.url) as gateway:
+        async with calling(gateway.address) as caller:
+            id_ = await started(caller)
+            own_redis.kill()
+            assert await cancel(gateway, id_) == (200, {"response_id": id_, "cancelled": True})
+            assert b'"code":"cancelled"' in told(await caller.rest())[-1]
+
+
+async def test_gateways_hear_of_each_other_again_once_redis_is_back(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancel_bus, "RETRY_SECONDS", 0.01)
+    url = own_redis.url
+    async with ScriptedServer(endless()) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        caches: list[Any] = [gateway.desk.cache for gateway in (one, other)]
+        links = [cache._commons._ledger._link for cache in caches]
+        own_redis.kill()
+        await eventually(lambda: all(link.away for link in links))
+        await asyncio.to_thread(own_redis.start)
+        await eventually(lambda: not any(link.away for link in links), 5)
+        async with calling(one.address) as caller:
+            id_ = await started(caller)
+            await known(other, id_)
+            assert (await cancel(other, id_))[1]["cancelled"]
+            assert b'"code":"cancelled"' in told(await caller.rest())[-1]

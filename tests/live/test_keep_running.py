@@ -1,0 +1,150 @@
+"""What goes on, and what ends, when a caller has left, and how the one who comes back hears the rest."""
+
+import asyncio
+
+import pytest
+
+from tests.live.gateway import DONE, end, eventually, say
+from tests.live.raw_client import calling
+from tests.live.resuming_client import (
+    QUESTION,
+    SOON,
+    asked,
+    caching,
+    come_back,
+    first_frames,
+    known,
+    reply_id,
+    resumed,
+    starting,
+    told,
+    whole,
+)
+from tests.redis_server import RedisServer
+from tests.scripted_server import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_call_that_nobody_listens_to_is_given_up(url: str) -> None:
+    async with ScriptedServer(Reply([say("One"), asyncio.Event()])) as upstream, caching(upstream, url) as gateway:
+        async with calling(gateway.address) as caller:
+            id_, got = await starting(caller)
+        async with asyncio.timeout(SOON):
+            await upstream.connections[0].closed.wait()
+        (last,) = await resumed(gateway, id_, len(got))
+        assert b"event: response.failed" in last
+        assert b'"code":"cancelled"' in last
+
+
+async def test_a_call_that_was_given_up_ends_everywhere_in_the_same_words(shared_redis: RedisServer) -> None:
+    async with ScriptedServer(Reply([say("One"), asyncio.Event()])) as upstream:
+        async with caching(upstream, shared_redis.url) as one, caching(upstream, shared_redis.url) as other:
+            async with calling(one.address) as caller:
+                id_, got = await starting(caller)
+                await known(other, id_)
+            await upstream.connections[0].closed.wait()
+            ends = [await resumed(gateway, id_, len(got)) for gateway in (one, other)]
+    assert len(ends[0]) == 1
+    assert ends[0] == ends[1]
+
+
+async def test_a_call_may_outlive_its_caller(url: str) -> None:
+    gate = asyncio.Event()
+    script = Reply([say("One"), gate, say(" two"), end(), DONE], chunked=True)
+    async with ScriptedServer(script) as upstream, caching(upstream, url) as gateway:
+        async with calling(gateway.address) as caller:
+            id_, got = await starting(caller, cancel_on_disconnect=False)
+        await eventually(lambda: not gateway.desk.active)
+        gate.set()
+        async with asyncio.timeout(2):
+            while not upstream.connections[0].finished:
+                await asyncio.sleep(0.002)
+        rest = await resumed(gateway, id_, len(got))
+        assert b'" two"' in rest[0]
+        assert b"event: response.completed" in rest[-1]
+        assert len(upstream.requests) == 1
+
+
+async def test_who_comes_back_elsewhere_keeps_the_call_alive(shared_redis: RedisServer) -> None:
+    gate = asyncio.Event()
+    script = Reply([say("One"), gate, say(" two"), end(), DONE], chunked=True)
+    async with ScriptedServer(script) as upstream, caching(upstream, shared_redis.url) as one:
+        async with caching(upstream, shared_redis.url) as other, calling(other.address) as again:
+            async with calling(one.address) as caller:
+                id_, got = await starting(caller)
+                await known(other, id_)
+                assert await come_back(again, id_, 0) == 200
+                assert await first_frames(again, len(got)) == got
+            await eventually(lambda: not one.desk.active)
+            gate.set()
+            assert b"event: response.completed" in told(await again.rest())[-1]
+        assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("where", ["memory:", "redis"])
+async def test_a_reply_from_the_cache_can_be_resumed(where: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("shared_redis").url if where == "redis" else where
+    usage = b'data: {"choices":[],"usage":{"total_tokens":7}}\n\n'
+    script = Reply([say("One"), say(" two"), end(), usage, DONE], chunked=True)
+    async with ScriptedServer(script) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        _, first = await whole(one)
+        id_, frames = await whole(one)
+        assert b'"cached":true' in frames[0]
+        assert len(frames) == len(first)
+        for gateway in (one, other) if where == "redis" else (one,):
+            await known(gateway, id_)
+            for count in range(len(frames) + 1):
+                assert await resumed(gateway, id_, count) == frames[count:]
+        assert len(upstream.requests) == 1
+
+
+async def test_a_shared_reply_can_be_resumed_when_all_others_have_left(url: str) -> None:
+    gate = asyncio.Event()
+    script = Reply([say("One"), gate, say(" two"), end(), DONE], chunked=True)
+    where = "memory:" if url == "null:" else url
+    async with ScriptedServer(script) as upstream, caching(upstream, where) as gateway:
+        async with calling(gateway.address) as first, calling(gateway.address) as second:
+            await starting(first)
+            id_, got = await starting(second, cancel_on_disconnect=False)
+            assert second.headers["x-parley-cache"] == "shared"
+        await eventually(lambda: not gateway.desk.active)
+        async with calling(gateway.address) as caller:
+            assert await come_back(caller, id_, len(got)) == 200
+            gate.set()
+            rest = told(await caller.rest())
+        assert b'" two"' in rest[0]
+        assert b"event: response.completed" in rest[-1]
+        assert len(upstream.requests) == 1
+
+
+async def test_a_reply_of_the_cache_that_was_replaced_is_not_told_for_another(shared_redis: RedisServer) -> None:
+    def script(word: str) -> Reply:
+        return Reply([say("One"), say(word), end(), DONE], chunked=True)
+
+    url = shared_redis.url
+    async with ScriptedServer(script("old"), script("new")) as upstream, caching(upstream, url) as one:
+        await whole(one)
+        id_, frames = await whole(one)
+        assert b"old" in b"".join(frames)
+        async with caching(upstream, url) as other:
+            await whole(one, cache={"mode": "refresh"})
+            await eventually(lambda: not one.desk.cache._storing)
+            assert await resumed(one, id_, 1) == frames[1:]
+            await known(other, id_)
+            assert (await asked(other, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+        assert len(upstream.requests) == 2
+
+
+async def test_a_stream_that_failed_before_the_first_word_fails_again_as_a_stream() -> None:
+    hold = asyncio.Event()
+    refused = Reply([b"{}"], status=400, headers={"content-length": "2"}, hold=hold)
+    async with ScriptedServer(refused) as upstream, caching(upstream, server={"commit_seconds": 0.05}) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask(QUESTION)
+            assert await caller.head() == 200
+            hold.set()
+            frames, id_ = told(await caller.rest()), reply_id(caller)
+        assert [frame.split(b"\n")[1] for frame in frames] == [b"event: response.started", b"event: response.failed"]
+        for count in range(3):
+            assert await resumed(gateway, id_, count) == frames[count:]

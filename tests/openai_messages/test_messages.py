@@ -1,0 +1,207 @@
+"""One message of a history as servers of different profiles take it."""
+
+from typing import Any
+
+import pytest
+from app.profiles import KINDS
+
+from tests.upstream.sample_histories import Json, calls, refused, returns, says, sent, thinks, user
+
+Q = user("q")
+R = "reasoning_content"
+TURN = [thinks("r"), says("t"), calls("f", id="a"), returns("f", id="a")]
+DETAILS = [{"type": "reasoning.encrypted", "data": "x"}]
+
+
+def said(*messages: Json, **profile: Any) -> Json:
+    """The first message after the question, without its calls."""
+    return {key: value for key, value in sent(Q, *messages, **profile)[1].items() if key not in ("role", "tool_calls")}
+
+
+@pytest.mark.parametrize(
+    ("profile", "calling", "plain"),
+    [
+        ({}, {R: "r", "content": "t"}, {R: "r", "content": "t"}),
+        ({"replay_reasoning": "reasoning"}, {"reasoning": "r", "content": "t"}, {"reasoning": "r", "content": "t"}),
+        ({"replay_reasoning": "none"}, {"content": "t"}, {"content": "t"}),
+        ({"replay_turns": "tool_turns"}, {R: "r", "content": "t"}, {"content": "t"}),
+        (
+            {"replay_reasoning": "think_tags"},
+            {"content": "<think>\nr\n</think>\n\nt"},
+            {"content": "<think>\nr\n</think>\n\nt"},
+        ),
+        (
+            {"replay_reasoning": "think_tags", "think_tags": ("[T]", "[/T]"), "replay_turns": "tool_turns"},
+            {"content": "[T]\nr\n[/T]\n\nt"},
+            {"content": "t"},
+        ),
+    ],
+)
+def test_old_thoughts_go_back_as_the_profile_says(profile: Json, calling: Json, plain: Json) -> None:
+    assert said(*TURN, **profile) == calling
+    assert said(*TURN[:2], **profile) == plain
+
+
+@pytest.mark.parametrize(
+    ("profile", "messages", "want"),
+    [
+        ({"replay_blank_reasoning": True}, TURN[2:], {R: "", "content": None}),
+        ({"replay_blank_reasoning": True}, [says("t")], {"content": "t"}),
+        ({"replay_blank_reasoning": True, "replay_reasoning": "none"}, TURN[2:], {"content": None}),
+        ({}, TURN[2:], {"content": None}),
+        ({}, [thinks("r")], {R: "r", "content": ""}),
+    ],
+)
+def test_a_thought_that_is_missing_is_blank_only_where_calls_need_one(
+    profile: Json, messages: list[Json], want: Json
+) -> None:
+    assert said(*messages, **profile) == want
+
+
+def test_thoughts_in_tags_stand_before_a_list_of_parts() -> None:
+    image = {"image": "data:image/png;base64,AA=="}
+    got = said(thinks("r"), says([{"text": "t"}, image]), replay_reasoning="think_tags")
+    assert [part.get("text", "image") for part in got["content"]] == ["<think>\nr\n</think>\n\n", "t", "image"]
+
+
+@pytest.mark.parametrize(
+    ("replay", "want"), [(True, {"content": "t", "reasoning_details": DETAILS}), (False, {"content": "t"})]
+)
+def test_sealed_reasoning_goes_back_even_where_no_thought_can_be_read(replay: bool, want: Json) -> None:
+    assert said(says("t", extra={"reasoning_details": DETAILS}), replay_details=replay) == want
+
+
+def test_sealed_reasoning_is_joined_once_for_a_turn() -> None:
+    steps = [thinks("r", extra={"reasoning_details": DETAILS}), says("t", extra={"reasoning_details": DETAILS})]
+    assert said(*steps, replay_details=True)["reasoning_details"] == DETAILS + DETAILS
+
+
+@pytest.mark.parametrize(("rule", "want"), [("null", {"content": None}), ("empty", {"content": ""}), ("omit", {})])
+def test_a_message_that_only_calls_has_the_content_that_the_server_wants(rule: str, want: Json) -> None:
+    assert said(calls("f"), returns("f"), empty_content=rule) == want
+
+
+@pytest.mark.parametrize("content", ["", None, [], [{"text": ""}]])
+def test_an_empty_message_of_a_user_keeps_its_content_and_one_of_an_assistant_is_left_out(content: Any) -> None:
+    for text_parts in (False, True):
+        assert said(user(content), text_parts=text_parts) == {"content": ""}
+        found = sent(Q, says(content), user("so?"), text_parts=text_parts)
+        assert [one["role"] for one in found] == ["user", "user"]
+
+
+@pytest.mark.parametrize(
+    ("names", "user_name", "assistant_name"), [("none", None, None), ("user", "b_b", None), ("all", "b_b", "bot")]
+)
+def test_names_are_sent_for_whom_the_profile_says(names: str, user_name: str, assistant_name: str) -> None:
+    got = sent(user("q", name="b b"), says("t", name="bot"), names=names)
+    assert [message.get("name") for message in got] == [user_name, assistant_name]
+
+
+def test_a_name_is_cut_to_what_servers_take() -> None:
+    assert sent(user("q", name="é" + "n" * 99), names="user")[0]["name"] == "_" + "n" * 63
+
+
+@pytest.mark.parametrize(("sending", "want"), [(True, "f"), (False, None)])
+def test_a_result_is_named_only_where_the_server_wants_it(sending: bool, want: str | None) -> None:
+    assert sent(Q, calls("f"), returns("f"), tool_names=sending)[2].get("name") == want
+
+
+def test_text_alone_is_a_string_and_a_part_where_the_server_wants_parts() -> None:
+    message = user([{"text": "a"}, {"text": "b"}])
+    assert sent(message)[0]["content"] == "ab"
+    assert sent(message, text_parts=True)[0]["content"] == [
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+    ]
+    joined = sent(Q, says("a", "1"), says("b", "1"), text_parts=True)[1]["content"]
+    assert joined == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+
+
+@pytest.mark.parametrize("id", ["call_0123456789abcdef", "functions.f:0", "ID9", ""])
+def test_ids_become_nine_letters_and_digits_on_call_and_result_alike(id: str) -> None:
+    got = sent(Q, calls("f", id=id), returns("f", id=id), calls("f"), returns("f"), call_ids="alphanumeric9")
+    first, second = (message["tool_calls"][0]["id"] for message in (got[1], got[3]))
+    assert first.isalnum()
+    assert len(first) == len(second) == 9
+    assert first != second
+    assert [got[2]["tool_call_id"], got[4]["tool_call_id"]] == [first, second]
+
+
+def test_an_id_of_nine_letters_and_digits_is_kept() -> None:
+    assert sent(Q, calls("f", id="aB3456789"), returns("f"), call_ids="alphanumeric9")[2]["tool_call_id"] == "aB3456789"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want", "as_it_is"),
+    [
+        ('{"a": 1}', '{"a": 1}', '{"a": 1}'),
+        (' {"ü": 1} ', ' {"ü": 1} ', ' {"ü": 1} '),
+        ("", "{}", "{}"),
+        (" \n", "{}", "{}"),
+        ('{"a": ', '{"_raw": "{\\"a\\": "}', '{"a": '),
+        ("[1]", '{"_raw": "[1]"}', "[1]"),
+        ("ü", '{"_raw": "ü"}', "ü"),
+        ('{"a": NaN}', '{"_raw": "{\\"a\\": NaN}"}', '{"a": NaN}'),
+        ("[" * 5000, '{"_raw": "' + "[" * 5000 + '"}', "[" * 5000),
+    ],
+    ids=["object", "with blanks", "none", "blank", "broken", "a list", "no json", "NaN", "deep"],
+)
+def test_broken_arguments_are_wrapped_where_servers_refuse_them(arguments: str, want: str, as_it_is: str) -> None:
+    for valid, expected in ((True, want), (False, as_it_is)):
+        got = sent(Q, calls("f", arguments), returns("f"), valid_arguments=valid)
+        assert got[1]["tool_calls"][0]["function"]["arguments"] == expected
+
+
+def test_a_signature_goes_back_on_its_call_and_nothing_else_of_extra_does() -> None:
+    content = {"google": {"thought_signature": "s"}}
+    call = sent(Q, calls("f", extra={"extra_content": content, "is_error": False}, id="a"), returns("f"))[1][
+        "tool_calls"
+    ][0]
+    assert call == {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "f", "arguments": "{}"},
+        "extra_content": content,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_signature_is_sent_only_to_servers_that_may_know_it(kind: str) -> None:
+    call = calls("f", extra={"extra_content": {"google": {}}}, id="a")
+    sent_calls = sent(Q, call, returns("f"), **KINDS[kind].model_dump())[1]["tool_calls"]
+    assert ("extra_content" in sent_calls[0]) == (kind in ("openai_compatible", "gemini"))
+
+
+def test_media_of_results_follow_the_last_result_in_one_message() -> None:
+    def picture(number: int) -> Json:
+        return {"image": f"data:,{number}"}
+
+    steps = [calls("f", id="a"), calls("g", id="b")]
+    results = [returns("f", [{"text": "x"}, picture(1), {"text": "y"}], "a"), returns("g", [picture(2)], "b")]
+    got = sent(Q, *steps, *results)
+    assert [message["role"] for message in got] == ["user", "assistant", "tool", "tool", "user"]
+    assert got[2]["content"] == "x\n[image 1: see below]\ny"
+    assert got[3]["content"] == "[image 2: see below]"
+    assert [part.get("text") or part["image_url"]["url"] for part in got[4]["content"]] == [
+        "[image 1]",
+        "data:,1",
+        "[image 2]",
+        "data:,2",
+    ]
+
+
+def test_media_of_a_result_are_refused_with_their_place() -> None:
+    result = returns("f", [{"text": "x"}, {"video": "data:,"}])
+    assert refused(Q, calls("f"), result, media=("image",)) == [
+        ("messages[2].content[1].video", "this model takes no video")
+    ]
+
+
+def test_a_signature_of_a_text_goes_back_with_it_where_the_server_knows_it() -> None:
+    signed = says("Hi", extra={"extra_content": {"google": {"thought_signature": "AbC="}}})
+    assert sent(user("q"), signed, user("r"))[1] == {
+        "role": "assistant",
+        "content": "Hi",
+        "extra_content": {"google": {"thought_signature": "AbC="}},
+    }
+    assert "extra_content" not in sent(user("q"), signed, user("r"), replay_extra_content=False)[1]

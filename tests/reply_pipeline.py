@@ -1,0 +1,111 @@
+"""A model server's reply pushed through the gateway in one process: the whole path of a reply but the sockets.
+
+The connection is ours and pushes the parts at once; client, inflater, reader, assembler and stages are the gateway's.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import httpx
+from app.chat.events import Event, Failed
+from app.chat.messages import ChatRequest, Tool
+from app.errors import UpstreamFailed
+from app.formats.base import ReplyInfo, ReplyMode
+from app.formats.qwen import QWEN
+from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
+from app.profiles import Profile
+from app.token_counting import TokenCounters
+from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.transport import PushStream
+from typing_extensions import override
+
+from tests.frame_reader import READERS, Told
+
+INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1)
+TARGET = Target("scripted", "http://model.test/v1", httpx.Headers(), 10.0, 10.0, 10.0)
+PLAIN = Profile()
+
+
+class Parts:
+    """A connection that has all the parts of its body already; it pushes them until its reader lets go."""
+
+    asked_at = 0.0
+
+    def __init__(self, parts: Iterable[bytes], broken: bool) -> None:
+        self._parts = parts
+        self._error = httpx.ReadError("connection reset") if broken else None
+        self._wanted = True
+
+    def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
+        for part in self._parts:
+            if not self._wanted:
+                return
+            on_data(part)
+        if self._wanted:
+            on_end(self._error)
+
+    def release(self) -> None:
+        self._wanted = False
+
+    abort = release
+
+    def pause(self) -> None:
+        """What was pushed is there already."""
+
+    resume = pause
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(httpx.AsyncBaseTransport):
+    """Answers every request with one reply."""
+
+    parts: Iterable[bytes]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    broken: bool = False
+    """The connection is reset after the last part."""
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        stream = PushStream(Parts(self.parts, self.broken))  # type: ignore[arg-type]
+        return httpx.Response(self.status, headers=dict(self.headers), stream=stream, request=request)
+
+
+@dataclass(slots=True)
+class Batches:
+    """A receiver that keeps what each read brought."""
+
+    batches: list[list[Event]] = field(default_factory=list)
+
+    def on_events(self, events: list[Event]) -> None:
+        self.batches.append(events)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        self.batches.extend(batches)
+
+    def on_crash(self, error: Exception) -> None:
+        raise AssertionError("a defect while reading a reply") from error
+
+
+async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[str] = ()) -> list[list[Event]]:
+    """The events of every read; the last of them is the end of the reply. `tools` are the names of those offered."""
+    route = ModelRoute("m", (Deployment(TARGET, "m", profile),), {})
+    gateway = Gateway(lambda _: route, None, UpstreamClient(recorded), TokenCounters(()).get)
+    asked = ChatRequest("m", (), tuple(Tool(name, {"name": name}) for name in tools))
+    try:
+        reply = await gateway.open(PreparedRequest(route, asked, (b"{}",), (), 0, None), INFO.response_id)
+    except UpstreamFailed as error:
+        return [[Failed(error.fault)]]
+    received = Batches()
+    reply.start(received)
+    return received.batches
+
+
+def told(batches: list[list[Event]], mode: ReplyMode) -> Told:
+    """What a caller of that mode reads."""
+    encoder = QWEN.reply_encoder(INFO, mode)
+    data = encoder.open() + b"".join(encoder.feed(events) for events in batches)
+    last = batches[-1][-1]
+    if mode == "whole" and isinstance(last, Failed):
+        data = encoder.fail(UpstreamFailed(last.fault).to_dict(INFO.request_id))
+    return READERS[mode](data)

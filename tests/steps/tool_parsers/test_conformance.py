@@ -1,0 +1,56 @@
+"""The corpus's cases of leaked calls: bytes through the reader, the assembler, the stages, into messages."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from app.chat.events import Failed, Finish
+from app.chat.messages import Tool
+from app.chat.stage import Stage
+from app.profiles import Profile
+from app.steps.reasoning_parser import ReasoningStage
+from app.steps.tool_parsers import tool_parser_stage
+from app.upstream.reply import chunk_decoder
+from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.sse import EventReader
+
+from tests.conformance.cases import body_chunks, compare, load_cases
+from tests.cuts import bytewise, every_cut, random_cuts, whole
+from tests.steps.stage_runner import Reply
+
+CASES = [case for case in load_cases() if {"text_tools", "think_interrupt"} & case["profile"].keys()]
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+
+
+def result(case: dict[str, Any], reads: Iterable[bytes]) -> dict[str, Any]:
+    profile = Profile.model_validate(case["profile"])
+    tools = tuple(Tool(name, {"name": name}) for name in case["request"].get("tools", ()))
+    stages: list[Stage] = [ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt)]
+    assert profile.text_tools is not None
+    found = tool_parser_stage(profile.text_tools, tools, "chat-1")
+    reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
+    reply = Reply([*stages, *([found] if found else [])])
+    for read in reads:
+        reply.feed(assembler.feed(reader.feed(read)))
+    reply.feed(assembler.feed(reader.close(clean=True)) + assembler.close(reader.junk))
+    assert isinstance(reply.end, Finish | Failed)
+    usage = reply.end.usage if isinstance(reply.end, Finish) else None
+    return {"messages": reply.messages(), "finish_reason": reply.reason, "usage": usage, "error": None}
+
+
+def test_every_family_has_a_case() -> None:
+    assert len({case["profile"].get("text_tools") for case in CASES} - {None}) == 14
+
+
+@every_case
+def test_a_case_gives_what_the_corpus_expects(case: dict[str, Any]) -> None:
+    assert compare(case, result(case, body_chunks(case))) == []
+
+
+@every_case
+def test_no_cut_changes_the_result(case: dict[str, Any]) -> None:
+    body = b"".join(body_chunks(case))
+    cuts = [whole(body), bytewise(body), *every_cut(body), *(random_cuts(body, seed, 9) for seed in range(20))]
+    for reads in cuts:
+        assert compare(case, result(case, reads)) == []

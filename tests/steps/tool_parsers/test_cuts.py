@@ -1,0 +1,132 @@
+"""Any text in any pieces: the same events, nothing lost, nothing taken back."""
+
+import json
+
+import pytest
+from app.chat.events import Event, Extra, Failed, Fault, Finish, TextDelta, ToolCallDelta
+from app.chat.messages import Tool
+from app.chat.stage import Stage
+from app.steps.prompted_tools import NousStage, QwenStage
+from app.steps.reasoning_parser import ReasoningStage
+from app.steps.tool_parsers import FAMILIES, tool_parser_stage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.steps.stage_runner import STOP, Reply, joined
+
+TOOLS = (
+    Tool("f", {"name": "f", "parameters": {"properties": {"a": {"type": "integer"}, "s": {"type": "string"}}}}),
+    Tool("g", {"name": "g"}),
+)
+TAGS = {
+    "json": ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|python_tag|>", ";"],
+    "more": ["[TOOL_REQUEST]", "[END_TOOL_REQUEST]", "[f(a=1)", ", g(s='x')", "]", "[", "<|python_start|>"],
+    "xml": ["<function=f>", "<parameter=s>", "</parameter>", "</function>", "<arg_key>a</arg_key>", "<arg_value>"],
+    "mini": ["<minimax:tool_call>", '<invoke name="f">', '<parameter name="s">', "</invoke>", "</minimax:tool_call>"],
+    "dsml": ["<｜DSML｜function_calls>", '<｜DSML｜invoke name="f">', "</｜DSML｜invoke>", "</｜DSML｜function_calls>"],
+    "args": ['<｜DSML｜parameter name="s" string="true">', "</｜DSML｜parameter>", "</arg_value>", "</s>"],
+    "deep": ["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "```json\n"],
+    "kimi": ["<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "functions.f:0"],
+    "kend": ["<|tool_call_end|>", "<|tool_calls_section_end|>", "<｜tool▁calls▁end｜>", "```", "function"],
+    "harm": ["<|start|>assistant", "<|channel|>", "analysis", "commentary to=functions.f ", "<|message|>", "<|end|>"],
+    "think": ["<think>", "</think>", "\n", "\r\n", " ", "\t", ": "],
+    "qwen": ["✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿FUNCTION✿: f\n✿ARGS✿: ", "✿"],
+    "whole": ['{"name": "f", "arguments": {"a": 1}}', '{"name": "g", "arguments": "{}"}', "{'name': 'f', a: [1,],}"],
+    "parts": [
+        '{"name": "f", ',
+        '"arguments": ',
+        '{"a": "',
+        '"}',
+        "}",
+        "{",
+        '"',
+        "'",
+        "\\",
+        "\\u00e9",
+        "\\x41",
+        "1.5e3",
+    ],
+    "odd": ["f", "g", "true", "None", ",", ":", "/* c */", "// c\n", "é", "北京", "word ", "<", "</", "<tool", "0x1F"],
+}
+PIECES = st.one_of(*(st.sampled_from(tags) for tags in TAGS.values()), st.text(max_size=4))
+TEXTS = st.lists(PIECES, max_size=14).map("".join)
+CUTS = st.lists(st.integers(0, 400), max_size=30)
+ENDS: list[Event] = [STOP, Finish("length"), Failed(Fault("timeout", "", True))]
+
+STAGES = {family: lambda family=family: tool_parser_stage(family, TOOLS, "chat-1") for family in FAMILIES} | {
+    "nous": lambda: NousStage("chat-1", TOOLS),
+    "nous-thoughts": lambda: NousStage("chat-1", TOOLS, thought_in_content=True, code=True),
+    "qwen": lambda: QwenStage("chat-1", TOOLS),
+    "qwen-forced": lambda: QwenStage("chat-1", TOOLS, parallel=True, forced="f"),
+    "think": lambda: ReasoningStage("forced_open", ("<think>", "</think>"), "<tool_call>"),
+    "think-interleaved": lambda: ReasoningStage("interleaved", ("<think>", "</think>"), "<tool_call>"),
+}
+
+every_stage = pytest.mark.parametrize("name", STAGES)
+
+
+def events(stage: Stage, text: str, cuts: list[int], end: Event = STOP) -> list[Event]:
+    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    out: list[Event] = []
+    for start, stop in zip(edges, edges[1:], strict=False):
+        out += stage.feed([TextDelta(text[start:stop])])
+    return out + stage.feed([end])
+
+
+def settled(found: list[Event]) -> list[Event]:
+    """Joined, with warnings behind the text that they are about."""
+    warnings = [event for event in found if isinstance(event, Extra)]
+    return joined([event for event in found if not isinstance(event, Extra)]) + warnings
+
+
+@every_stage
+@settings(max_examples=150, deadline=None)
+@given(text=TEXTS, cuts=CUTS, end=st.sampled_from(ENDS))
+def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int], end: Event) -> None:
+    whole = settled(events(STAGES[name](), text, [], end))
+    assert settled(events(STAGES[name](), text, cuts, end)) == whole
+    assert settled(events(STAGES[name](), text, list(range(len(text))), end)) == whole
+
+
+@every_stage
+@settings(max_examples=80, deadline=None)
+@given(text=TEXTS, cuts=CUTS)
+def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: list[int]) -> None:
+    reply = Reply([STAGES[name]()])
+    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    for start, stop in zip(edges, edges[1:], strict=False):
+        reply.feed([TextDelta(text[start:stop])])
+    reply.feed([STOP])
+    calls = [message for message in reply.messages() if "function_call" in message]
+    assert all(call["function_call"]["name"] and call["function_call"]["arguments"] for call in calls)
+    assert len({call["extra"]["function_id"] for call in calls} - {""}) == len(calls)
+    assert reply.reason == ("tool_calls" if calls else "stop")
+
+
+@pytest.mark.parametrize("name", sorted(set(STAGES) - {"harmony", "think", "think-interleaved", "qwen", "qwen-forced"}))
+@settings(max_examples=80, deadline=None)
+@given(text=TEXTS)
+def test_text_without_a_call_comes_out_as_it_went_in(name: str, text: str) -> None:
+    found = joined([event for event in events(STAGES[name](), text, [3, 9, 20]) if not isinstance(event, Extra)])
+    if not any(isinstance(event, ToolCallDelta) for event in found):
+        assert "".join(event.text for event in found if isinstance(event, TextDelta)) == text
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(values=st.dictionaries(st.text(max_size=8), VALUES, max_size=4), indent=st.none() | st.just(2), cuts=CUTS)
+def test_json_arguments_come_out_letter_for_letter(
+    values: dict[str, object], indent: int | None, cuts: list[int]
+) -> None:
+    raw = json.dumps(values, ensure_ascii=False, indent=indent)
+    text = f'<tool_call>\n{{"name": "f", "arguments": {raw}}}\n</tool_call>'
+    found = joined(events(NousStage("chat-1", TOOLS), text, cuts))
+    call = found[0]
+    assert isinstance(call, ToolCallDelta)
+    assert call.arguments == raw

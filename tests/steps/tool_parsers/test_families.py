@@ -1,0 +1,256 @@
+"""Every family's own spellings, beyond the one in the corpus."""
+
+import json
+
+import pytest
+from app.chat.messages import Tool
+from app.profiles import Profile
+from app.steps.tool_parsers import FAMILIES, tool_parser_stage
+
+from tests.steps.stage_runner import Reply, run, texts
+
+TOOLS = (
+    Tool(
+        "f",
+        {
+            "name": "f",
+            "parameters": {
+                "properties": {
+                    "n": {"type": "integer"},
+                    "x": {"type": "number"},
+                    "s": {"type": "string"},
+                    "b": {"type": "boolean"},
+                    "l": {"type": "array"},
+                    "o": {"type": ["object", "null"]},
+                    "e": {"enum": ["1", "2"]},
+                    "u": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+                    "w": {"anyOf": [{"type": "integer"}, {}]},
+                    "t": True,
+                }
+            },
+        },
+    ),
+    Tool("g", {"name": "g", "parameters": {"properties": None}}),
+)
+F, G = ("F", "f", '{"n": 1}'), ("F", "g", "{}")
+DSML = "<｜DSML｜"
+SEP = "<｜tool▁sep｜>"
+BEGIN, END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
+
+
+def reply(family: str, text: str, seed: int | None = None) -> Reply:
+    stage = tool_parser_stage(family, TOOLS, "chat-1")
+    assert stage is not None
+    return run([stage], texts(text, seed))
+
+
+def xml(key: str, value: str) -> str:
+    return f"<tool_call>\n<function=f>\n<parameter={key}>\n{value}\n</parameter>\n</function>\n</tool_call>"
+
+
+CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}}\n{"name":"g"}</tool_call>', [F, G]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}}<tool_call>{"name":"g"}', [F, G]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}} so </tool_call>.', [F, ("C", " so .")]),
+    ("hermes", "<tool_call><function=f><parameter=n>1</parameter></function></tool_call>", [F]),
+    ("hermes", '<tool_call>{"type": "function", "name":"f","arguments":{"n": 1}, "id": [1]}</tool_call>', [F]),
+    ("hermes", '<tool_call>{"name":"f","name":"g","arguments":{"n": 1}}</tool_call>', [F]),
+    ("hermes", '<tool_call>{"name":"f","arguments":[1]}</tool_call>', [("F", "f", "[1]")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":"run it"}</tool_call>', [("F", "f", "run it")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":""}</tool_call>', [("F", "f", "{}")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":"{\'n\': 1}"}</tool_call>', [F]),
+    ("hermes", '<tool_call>{"name":"f","arguments":"[1]"}</tool_call>', [("F", "f", "[1]")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}, ?}</tool_call>!', [F, ("C", "?}!")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}, "b" 2}</tool_call>!', [F, ("C", "!")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1 2}}</tool_call>!', [("F", "f", '{"n": 1 2}'), ("C", "!")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"s": "a</tool_call> b', [("F", "f", '{"s": "a'), ("C", " b")]),
+    (
+        "hermes",
+        '<tool_call>{"name":"f","arguments":{"s":"</tool_call>"}}</tool_call>',
+        [("F", "f", '{"s":"</tool_call>"}')],
+    ),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"s":"</tool_call>"} oh', [("F", "f", '{"s":"'), ("C", '"} oh')]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"s":"</tool_call>" x', [("F", "f", '{"s":"'), ("C", '" x')]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"s":"</tool_call>"}', [("F", "f", '{"s":"'), ("C", '"}')]),
+    ("qwen3_coder", xml("s", "3"), [("F", "f", '{"s": "3"}')]),
+    ("qwen3_coder", xml("s", "a\nb\n"), [("F", "f", '{"s": "a\\nb\\n"}')]),
+    ("qwen3_coder", xml("s", 'say "é"\r'), [("F", "f", '{"s": "say \\"é\\""}')]),
+    ("qwen3_coder", xml("n", "3"), [("F", "f", '{"n": 3}')]),
+    ("qwen3_coder", xml("n", "three"), [("F", "f", '{"n": "three"}')]),
+    ("qwen3_coder", xml("x", "3"), [("F", "f", '{"x": 3}')]),
+    ("qwen3_coder", xml("n", "3.0"), [("F", "f", '{"n": 3.0}')]),
+    ("qwen3_coder", xml("b", "True"), [("F", "f", '{"b": true}')]),
+    ("qwen3_coder", xml("n", "true"), [("F", "f", '{"n": "true"}')]),
+    ("qwen3_coder", xml("l", "['a', 1]"), [("F", "f", '{"l": ["a", 1]}')]),
+    ("qwen3_coder", xml("l", "{1, 2}"), [("F", "f", '{"l": "{1, 2}"}')]),
+    ("qwen3_coder", xml("l", "(1, 2)"), [("F", "f", '{"l": [1, 2]}')]),
+    ("qwen3_coder", xml("o", "{a: 1}"), [("F", "f", '{"o": {"a": 1}}')]),
+    ("qwen3_coder", xml("o", "null"), [("F", "f", '{"o": null}')]),
+    ("qwen3_coder", xml("e", "1"), [("F", "f", '{"e": "1"}')]),
+    ("qwen3_coder", xml("u", "1"), [("F", "f", '{"u": 1}')]),
+    ("qwen3_coder", xml("w", "NaN"), [("F", "f", '{"w": "NaN"}')]),
+    ("qwen3_coder", xml("t", '"q"'), [("F", "f", '{"t": "\\"q\\""}')]),
+    ("qwen3_coder", "<function=f><parameter=n>1</parameter></function></tool_call>.", [F, ("C", ".")]),
+    ("qwen3_coder", "<function=f><parameter=n>1</parameter></function> so</tool_call>.", [F, ("C", " so.")]),
+    (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=n>1<parameter=s>\nx</function></tool_call>",
+        [("F", "f", '{"n": 1, "s": "x"}')],
+    ),
+    ("qwen3_coder", "<tool_call><function=f><parameter=n>1</tool_call>", [F]),
+    ("qwen3_coder", "<tool_call><function=g></function></tool_call>", [G]),
+    (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=n>1</parameter></function><function=g></function></tool_call>",
+        [F, G],
+    ),
+    ("qwen3_coder", '<tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>', [F]),
+    ("qwen3_coder", "<tool_call><function=f><parameter=s>\nab", [("F", "f", '{"s": "ab')]),
+    (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=n>1</parameter><parameter=s>\r\nx\r</parameter>",
+        [("F", "f", '{"n": 1, "s": "x\\r"')],
+    ),
+    ("glm45", "<tool_call>g</tool_call>", [G]),
+    ("glm45", "<tool_call>g<arg_key>k</arg_key><arg_value>a\n</arg_value></tool_call>", [("F", "g", '{"k": "a\\n"}')]),
+    ("glm45", "<tool_call>f<arg_key>n</arg_key><arg_value>1</arg_value></tool_call>\n", [F]),
+    ("glm45", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>1\n</arg_value>", [("F", "f", '{"s": "1\\n"')]),
+    (
+        "minimax_m2",
+        '<minimax:tool_call><invoke name="f"><parameter name="n">1</parameter></invoke>\n<invoke name="g">'
+        "</invoke></minimax:tool_call>",
+        [F, G],
+    ),
+    (
+        "dsml",
+        f'{DSML}tool_calls>{DSML}invoke name="f">{DSML}parameter name="s" string="false">7</｜DSML｜parameter>'
+        "</｜DSML｜invoke></｜DSML｜tool_calls>ok",
+        [("F", "f", '{"s": 7}'), ("C", "ok")],
+    ),
+    ("deepseek_v3", f"{BEGIN}function{SEP}g\n```json\n{{}}\n```{END} Wait.", [G, ("C", " Wait.")]),
+    ("deepseek_v31", f'{BEGIN}f{SEP}{{"n": 1}}{END}', [F]),
+    ("deepseek_v31", f'<｜tool▁calls▁begin｜>{BEGIN}f{SEP}{{"n": 1}}{END} so<｜tool▁calls▁end｜>', [F, ("C", " so")]),
+    ("mistral_json", '[TOOL_CALLS]{"name": "f", "arguments": {"n": 1}}</s>', [F]),
+    ("mistral_args", '[TOOL_CALLS]f[CALL_ID]abc123def[ARGS]{"n": 1}', [F]),
+    (
+        "llama_json",
+        '<|python_tag|>{"name": "f", "parameters": {"n": 1}}; {"name": "g", "parameters": {}}<|eom_id|>',
+        [F, G],
+    ),
+    ("llama_json", ' {"name": "f", "parameters": {"n": 1}}', [F]),
+    ("llama_json", '{"name": "Ada", "parameters": {}}', [("C", '{"name": "Ada", "parameters": {}}')]),
+    ("llama_json", '{"city": "Paris"}', [("C", '{"city": "Paris"}')]),
+    ("llama_json", '<|python_tag|>{"name": "f", "parameters": {"n": 1}} Done', [F, ("C", " Done")]),
+    ("pythonic", "[f(n=1), g()]", [F, G]),
+    ("pythonic", "<|python_start|>[f(n=1)]<|python_end|>", [F]),
+    ("pythonic", "<|tool_call_start|>[f(n=1)] . <|tool_call_end|>!", [F, ("C", " . !")]),
+    (
+        "pythonic",
+        "[f(s='a)\\'', b=true, l=[1, {'a': None}])]",
+        [("F", "f", '{"s": "a)\'", "b": true, "l": [1, {"a": null}]}')],
+    ),
+    ("pythonic", "[f(n=1), g(x)]", [F, ("C", ", g(x)]")]),
+    ("pythonic", "[f(n=1) g()]", [F, ("C", " g()]")]),
+    ("pythonic", "[f(n=f)]", [("C", "[f(n=f)]")]),
+    ("pythonic", "[h(n=1)]", [("C", "[h(n=1)]")]),
+    ("pythonic", "[f(n=1", [("C", "[f(n=1")]),
+    ("pythonic", "[1, 2]", [("C", "[1, 2]")]),
+    ("pythonic", f"[{'f' * 300}", [("C", f"[{'f' * 300}")]),
+    ("kimi_k2", "<|tool_call_begin|>g:1<|tool_call_argument_begin|>{}<|tool_call_end|>", [G]),
+    ("lmstudio", '[TOOL_REQUEST]{"name": "g"}[END_TOOL_REQUEST]\nDone', [G, ("C", "\nDone")]),
+    ("harmony", '<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{"n": 1}<|call|>', [F]),
+    ("harmony", "<|channel|>commentary<|message|>I look.<|end|><|channel|>final<|message|>It", [("C", "I look.It")]),
+    (
+        "harmony",
+        "<|channel|>analysis<|message|>Hm<|channel|>final<|message|>Yes<|return|>",
+        [("R", "Hm"), ("C", "Yes")],
+    ),
+    ("harmony", "Plain.", [("C", "Plain.")]),
+]
+
+
+@pytest.mark.parametrize("seed", [None, *range(5)])
+@pytest.mark.parametrize(("family", "text", "want"), CASES, ids=lambda value: str(value)[:60])
+def test_a_call_is_read(family: str, text: str, want: list[tuple[str, ...]], seed: int | None) -> None:
+    found = reply(family, text, seed)
+    assert found.short() == want
+    assert found.reason == ("tool_calls" if any(one[0] == "F" for one in want) else "stop")
+
+
+TEXTS: list[tuple[str, str]] = [
+    ("hermes", "<tool_call>{'name': 'f', 'arguments'"),
+    ("hermes", '<tool_call>{"name": "", "arguments": {}}</tool_call>'),
+    ("hermes", '<tool_call>{"arguments": {"n": 1}}</tool_call>'),
+    ("hermes", '<tool_call>{"arguments": {"n": 1 1}, "name": "f"}</tool_call>'),
+    ("hermes", '<tool_call>{"name" "f"}</tool_call>'),
+    ("hermes", "<tool_call>{my-key: 1}</tool_call>"),
+    ("hermes", '<tool_call>{"name": NaN}</tool_call>'),
+    ("hermes", '<tool_call>{"name": {"a": 01}}</tool_call>'),
+    ("hermes", f'<tool_call>{{"name": {"[" * 5000}{"]" * 5000}}}</tool_call>'),
+    ("qwen3_coder", "<tool_call><function=></function></tool_call>"),
+    ("qwen3_coder", "<tool_call><function=f> then what</function></tool_call>"),
+    ("minimax_m2", "<minimax:tool_call>nothing</minimax:tool_call>"),
+    ("glm45", "<tool_call>two\nlines</tool_call>"),
+    ("deepseek_v3", "<｜tool▁calls▁begin｜>none"),
+    ("deepseek_v3", f"{BEGIN}{SEP}x"),
+    ("kimi_k2", "<|tool_call_begin|><|tool_call_argument_begin|>{}"),
+    ("mistral_args", "[TOOL_CALLS]" + "so " * 200 + "[ARGS]{}"),
+    ("llama_json", "<|python_tag|>search('x')"),
+    ("pythonic", "<|python_start|>print(1)"),
+    ("harmony", "<|channel|>final"),
+    ("harmony", "<|channel|>commentary to=functions.f<|message|>no JSON"),
+]
+
+
+@pytest.mark.parametrize("seed", [None, *range(5)])
+@pytest.mark.parametrize(("family", "text"), TEXTS, ids=lambda value: str(value)[:60])
+def test_what_is_no_call_is_text_with_a_warning(family: str, text: str, seed: int | None) -> None:
+    found = reply(family, text, seed)
+    assert found.short() == [("C", text)]
+    assert found.warnings
+    assert found.reason == "stop"
+
+
+def test_the_profile_knows_every_family() -> None:
+    schema = Profile.model_json_schema()["properties"]["text_tools"]
+    assert set(schema["anyOf"][0]["enum"]) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_without_tools_only_channels_are_read(family: str) -> None:
+    stage = tool_parser_stage(family, (), "chat-1")
+    assert (stage is None) == (family != "harmony")
+
+
+def test_without_tools_a_call_of_a_channel_is_text() -> None:
+    stage = tool_parser_stage("harmony", (), "chat-1")
+    assert stage is not None
+    found = run([stage], texts('<|channel|>commentary to=functions.f<|message|>{"a": 1}<|call|>'))
+    assert found.short() == [("C", '{"a": 1}')]
+
+
+def test_ids_in_the_text_are_kept_and_unique() -> None:
+    one = "<|tool_call_begin|>functions.g:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    ids = [message["extra"]["function_id"] for message in reply("kimi_k2", one + one).messages()]
+    assert ids[0] == "functions.g:0"
+    assert ids[1].startswith("call_")
+    assert len(ids[1]) == 29
+
+
+def test_ids_follow_from_the_reply_alone() -> None:
+    text = '[TOOL_REQUEST]{"name": "g"}[END_TOOL_REQUEST]'
+    first, second = (reply("lmstudio", text).messages()[0]["extra"]["function_id"] for _ in range(2))
+    assert first == second
+
+
+def test_broken_arguments_are_marked() -> None:
+    found = reply("hermes", '<tool_call>{"name": "f", "arguments": {"a": "x"y"}}</tool_call>').messages()
+    assert found[0]["function_call"]["arguments"] == '{"a": "x"y"}'
+    assert found[0]["extra"]["arguments_valid"] is False
+
+
+def test_text_is_not_held_longer_than_it_must() -> None:
+    stage = tool_parser_stage("qwen3_coder", TOOLS, "chat-1")
+    assert stage is not None
+    found = run([stage], texts("<tool_call><function=f><parameter=s>\none two", 0), end=None)
+    assert json.loads(found.messages()[0]["function_call"]["arguments"] + '"}') == {"s": "one two"}

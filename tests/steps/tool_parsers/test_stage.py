@@ -1,0 +1,87 @@
+"""What stands around calls in text: structured calls, thoughts, annotations, the end."""
+
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.messages import Tool
+from app.steps.tool_parsers import tool_parser_stage
+from app.steps.tool_parsers.stage import CallStage
+
+from tests.steps.stage_runner import STOP, joined
+
+OWN = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+
+
+def stage() -> CallStage:
+    found = tool_parser_stage("hermes", [Tool("f", {"name": "f"})], "chat-1")
+    assert found is not None
+    return found
+
+
+def events(*given: Event) -> list[Event]:
+    machine = stage()
+    return joined([event for one in given for event in machine.feed([one])])
+
+
+def test_structured_calls_are_numbered_behind_those_found_before() -> None:
+    found = events(
+        TextDelta(OWN),
+        ToolCallDelta(0, "{", "c1", "g"),
+        ToolCallDelta(0, "}"),
+        Extra({"extra_content": 1}, 0),
+        ToolCallDelta(1, "{}", "c1", "h"),
+        Finish("tool_calls"),
+    )
+    calls = [event for event in found if isinstance(event, ToolCallDelta)]
+    assert [(call.index, call.name, call.arguments) for call in calls] == [
+        (0, "f", '{"a": 1}'),
+        (1, "g", "{}"),
+        (2, "h", "{}"),
+    ]
+    assert calls[1].id == "c1"
+    assert len({call.id for call in calls}) == 3
+    assert Extra({"extra_content": 1}, 1) in found
+
+
+def test_after_a_structured_call_text_is_text() -> None:
+    call = ToolCallDelta(0, "{}", "c1", "g")
+    end = Finish("tool_calls")
+    assert events(TextDelta("A <tool"), call, TextDelta(OWN), end) == [TextDelta("A <tool"), call, TextDelta(OWN), end]
+
+
+def test_a_stage_that_looks_no_longer_passes_the_list_on() -> None:
+    machine = stage()
+    machine.feed([ToolCallDelta(0, "{}", "c1", "g")])
+    given: list[Event] = [TextDelta(OWN)]
+    assert machine.feed(given) is given
+
+
+def test_anything_but_text_ends_what_is_held() -> None:
+    thought = ReasoningDelta("Hm")
+    found = events(TextDelta("A <tool_"), thought, TextDelta("call>"), STOP)
+    assert found == [TextDelta("A <tool_"), thought, TextDelta("call>"), STOP]
+
+
+def test_an_annotation_passes_what_is_held() -> None:
+    note = Extra({"reasoning_details": []})
+    assert events(TextDelta("<tool"), note, TextDelta("box>"), STOP) == [note, TextDelta("<toolbox>"), STOP]
+
+
+def test_a_refusal_is_never_searched() -> None:
+    refusal = TextDelta(OWN, refusal=True)
+    assert events(refusal, STOP) == [refusal, STOP]
+
+
+def test_only_stop_becomes_tool_calls() -> None:
+    for end in (Finish("length", {"n": 1}), Finish("content_filter"), Failed(Fault("timeout", "", True))):
+        assert events(TextDelta(OWN), end)[-1] == end
+    assert events(TextDelta(OWN), Finish("stop", {"n": 1}, "eos"))[-1] == Finish("tool_calls", {"n": 1}, "eos")
+
+
+def test_the_end_gives_what_is_held() -> None:
+    machine = stage()
+    machine.feed([TextDelta("A <tool_ca")])
+    assert joined(machine.feed([STOP])) == [TextDelta("<tool_ca"), STOP]
+
+
+def test_text_far_from_a_tag_is_the_same_event() -> None:
+    given = TextDelta("word ")
+    assert stage().feed([given])[0] is given

@@ -1,0 +1,85 @@
+"""A model with several servers: one that cannot be sent a request is passed over where another can."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.in_process_gateway import ModelServer, Running
+
+LONG = [{"role": "system", "content": "word " * 400}, {"role": "user", "content": "q"}]
+CALLED = {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "{}"}}
+GAPS = [
+    {"role": "user", "content": "q"},
+    CALLED,
+    {"role": "function", "name": "g", "content": "r", "extra": {"function_id": "c9"}},
+]
+
+
+def settings(**kinds: str) -> dict[str, Any]:
+    """One model with a server of each kind, in this order."""
+    upstreams = {name: {"base_url": f"http://{name}.test/v1", "kind": kind} for name, kind in kinds.items()}
+    return {"upstreams": upstreams, "models": {"m": {"upstreams": list(upstreams)}}}
+
+
+def asked(tree: dict[str, Any], messages: list[Any], **body: Any) -> tuple[Any, list[str]]:
+    """(the answer, the hosts that were asked)."""
+    server = ModelServer()
+    with Running(tree, server) as gateway:
+        answer = gateway.post("/v1/chat", {"messages": messages, "stream": False, **body})
+    return answer, [request.url.host for request in server.requests]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "asked_first"), [("vllm", "openai", "one.test"), ("openai", "vllm", "two.test")]
+)
+def test_a_server_that_cannot_be_sent_the_request_is_passed_over(first: str, second: str, asked_first: str) -> None:
+    sound = [{"role": "user", "content": [{"audio": {"data": "A" * 16}}]}]  # openai's must name its format
+    answer, hosts = asked(settings(one=first, two=second), sound)
+    assert (answer.status, hosts) == (200, [asked_first])
+
+
+def test_where_none_can_the_first_ones_refusal_is_told() -> None:
+    answer, hosts = asked(settings(one="vllm", two="openai"), LONG, generate_cfg={"max_input_tokens": 1})
+    assert (answer.status, answer.json["error"]["code"], hosts) == (400, "context_length_exceeded", [])
+
+
+def words(tree: dict[str, Any]) -> dict[str, Any]:
+    tree["models"]["m"]["profile"] = {"native_tools": False}
+    return tree
+
+
+def test_gaps_between_calls_and_results_are_words_where_nothing_can_be_called() -> None:
+    answer, hosts = asked(words(settings(one="openai_compatible")), GAPS)
+    assert (answer.status, hosts) == (200, ["one.test"])
+    assert [warning.partition(":")[0] for warning in answer.json["warnings"]] == [
+        "messages[2]",
+        "messages[1].function_call",
+    ]
+
+
+def test_gaps_are_refused_where_functions_are_given() -> None:
+    answer, hosts = asked(words(settings(one="openai_compatible")), GAPS, functions=[{"name": "f"}])
+    assert (answer.status, hosts) == (422, [])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"generate_cfg": {"nope": 1}},
+        {"functions": [{"name": "f"}, {"name": 7}]},
+        {"metadata": {"a": 1}, "functions": [{"name": "f"}]},
+    ],
+    ids=json.dumps,
+)
+def test_gaps_are_told_with_the_violations_elsewhere(wrong: dict[str, Any]) -> None:
+    answer, _ = asked(settings(one="openai_compatible"), GAPS, **{"functions": [{"name": "f"}], **wrong})
+    places = {violation["param"] for violation in answer.json["error"]["violations"]}
+    assert len(places) == 3
+    assert {"messages[2]", "messages[1].function_call"} < places
+
+
+def test_gaps_are_not_looked_for_among_messages_that_are_refused() -> None:
+    wrong = [GAPS[0], {**CALLED, "function_call": {"name": 7}}, GAPS[2]]
+    answer, _ = asked(settings(one="openai_compatible"), wrong, functions=[{"name": "f"}])
+    assert all(one["param"].startswith("messages[1]") for one in answer.json["error"]["violations"])

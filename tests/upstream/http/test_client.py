@@ -1,0 +1,150 @@
+"""The client on a transport that is not ours, and what it does with answers that are no replies."""
+
+import asyncio
+import gzip
+import json
+from typing import Any
+
+import httpx
+import pytest
+import respx
+from app.errors import UpstreamFailed
+from app.main import create_app
+from app.settings import Settings
+from app.upstream.http import client as client_room
+from app.upstream.http.client import MAX_ERROR_BYTES, Target, UpstreamClient
+from app.upstream.http.transport import PushTransport
+
+from tests.scripted_server import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://model.test/v1/chat/completions"
+STREAM = (
+    b'data: {"choices":[{"delta":{"content":"Hi"}}]}\n\ndata: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+)
+SETTINGS = Settings.model_validate(
+    {"upstreams": {"m": {"base_url": "http://model.test/v1"}}, "passthrough": "m", "server": {"log_level": "error"}}
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def target(url: str) -> Target:
+    return Target("m", f"{url}/v1", httpx.Headers({"host": "m"}), 5, 5, 5)
+
+
+async def ask(router: respx.Router, **more: Any) -> httpx.Response:
+    app = create_app(SETTINGS, transport=httpx.MockTransport(router.async_handler))
+    async with app.router.lifespan_context(app):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as caller:
+            body = {"model": "x", "messages": [{"role": "user", "content": "Hello"}], **more}
+            return await asyncio.wait_for(caller.post("/v1/chat", json=body), 5)
+
+
+async def _pieces() -> Any:
+    for byte in STREAM:
+        yield bytes([byte])
+
+
+@pytest.mark.parametrize("content", [STREAM, None], ids=["at once", "in pieces"])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_respx_can_stand_in_for_the_network(content: bytes | None, stream: bool) -> None:
+    router = respx.Router()
+    route = router.post(URL).mock(side_effect=lambda _: httpx.Response(200, content=content or _pieces()))
+    response = await ask(router, stream=stream)
+    assert response.status_code == 200
+    assert "Hi" in response.text
+    assert ("response.completed" in response.text) is stream
+    assert json.loads(route.calls[0].request.content)["model"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(httpx.ConnectError("no"), 502), (httpx.ConnectTimeout("no"), 504), (httpx.ReadTimeout("no"), 504)],
+)
+async def test_what_httpx_raises_is_a_status(error: Exception, status: int) -> None:
+    router = respx.Router()
+    router.post(URL).mock(side_effect=error)
+    assert (await ask(router)).status_code == status
+
+
+async def test_an_error_that_is_mocked_is_read() -> None:
+    router = respx.Router()
+    router.post(URL).respond(400, json={"error": {"message": "too long", "code": "context_length_exceeded"}})
+    response = await ask(router)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+async def test_a_mocked_stream_that_breaks_ends_the_reply() -> None:
+    async def broken() -> Any:
+        yield b'data: {"choices":[{"delta":{"content":"Hi"}}]}\n\n'
+        raise RuntimeError("not even an error of httpx")
+
+    router = respx.Router()
+    router.post(URL).mock(side_effect=lambda _: httpx.Response(200, content=broken()))
+    assert "upstream_incomplete" in (await ask(router)).text
+
+
+async def test_an_error_body_without_end_is_read_so_far_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_room, "ERROR_BODY_SECONDS", 0.05)
+    reply = Reply([b'{"error": "full"}', asyncio.Event()], status=503)
+    async with ScriptedServer(reply) as server:
+        transport = PushTransport()
+        with pytest.raises(UpstreamFailed) as caught:
+            await UpstreamClient(transport).open(target(server.url), b"{}")
+        assert (caught.value.status, caught.value.message) == (503, "full")
+        await asyncio.wait_for(server.connections[0].closed.wait(), 1)
+
+
+async def test_an_error_body_that_floods_is_cut() -> None:
+    flood = [b"x" * 60_000] * 100
+    async with ScriptedServer(Reply(flood, status=500, chunked=True)) as server:
+        transport = PushTransport()
+        with pytest.raises(UpstreamFailed):
+            await asyncio.wait_for(UpstreamClient(transport).open(target(server.url), b"{}"), 5)
+        assert server.connections[0].finished == 0
+        await transport.aclose()
+
+
+async def test_an_error_body_that_expands_is_cut() -> None:
+    text = b'{"message": "no"}' + b" " * 10 * MAX_ERROR_BYTES + b"rate limit"
+    packed = gzip.compress(text)
+    headers = {"content-encoding": "gzip", "content-length": str(len(packed))}
+    async with ScriptedServer(Reply([packed], status=500, headers=headers)) as server:
+        transport = PushTransport()
+        with pytest.raises(UpstreamFailed) as caught:
+            await UpstreamClient(transport).open(target(server.url), b"{}")
+        await transport.aclose()
+    assert (caught.value.code, caught.value.message) == ("server_error", "no")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply([b"[]"], headers={"content-length": "2"}),
+        Reply([b"{"], headers={"content-length": "1"}),
+        Reply(status=404, headers={"content-length": "0"}),
+    ],
+)
+async def test_a_server_without_a_list_of_models_lists_none_or_says_so(reply: Reply) -> None:
+    async with ScriptedServer(reply) as server:
+        client = UpstreamClient()
+        try:
+            assert await client.models(target(server.url)) == []
+        except UpstreamFailed as error:
+            assert "lists no models" in error.message
+        await client.aclose()
+
+
+async def test_a_list_of_models_that_does_not_end_is_given_up_and_closed() -> None:
+    slow = Target("m", "", httpx.Headers({"host": "m"}), 0.05, 5, 5)
+    async with ScriptedServer(Reply([b'{"data": ', asyncio.Event()])) as server:
+        transport = PushTransport()
+        with pytest.raises(UpstreamFailed):
+            await UpstreamClient(transport).models(Target("m", server.url, slow.headers, 0.05, 5, 5))
+        await transport.aclose()
+        await asyncio.wait_for(server.connections[0].closed.wait(), 1)

@@ -1,0 +1,58 @@
+"""Compressed bodies, cut anywhere."""
+
+import gzip
+import zlib
+
+import pytest
+from app.upstream.http.decompress import decompressor_for
+
+from tests.cuts import every_cut, whole
+
+TEXT = b'data: {"choices": []}\n\n' * 3
+
+
+def bare(data: bytes) -> bytes:
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflate.compress(data) + deflate.flush()
+
+
+BODIES = {
+    "gzip": ("gzip", gzip.compress(TEXT, mtime=0)),
+    "two members": ("x-gzip", gzip.compress(TEXT[:9], mtime=0) + gzip.compress(TEXT[9:], mtime=0)),
+    "zlib": ("deflate", zlib.compress(TEXT)),
+    "bare": ("Deflate ", bare(TEXT)),
+    "plain": (None, TEXT),
+    "identity": ("identity", TEXT),
+    "none": ("none", TEXT),
+    "a charset": ("UTF-8", TEXT),
+}
+
+
+@pytest.mark.parametrize(("encoding", "body"), BODIES.values(), ids=BODIES)
+def test_any_cut_of_a_body_inflates_to_the_same_text(encoding: str | None, body: bytes) -> None:
+    for parts in [whole(body), *every_cut(body)]:
+        inflate = decompressor_for(encoding)
+        assert b"".join(map(inflate.feed, parts)) == TEXT
+
+
+def test_what_can_be_inflated_of_a_body_that_was_cut_off_is_given() -> None:
+    deflate = zlib.compressobj(wbits=31)
+    flushed = deflate.compress(TEXT) + deflate.flush(zlib.Z_SYNC_FLUSH)
+    assert decompressor_for("gzip").feed(flushed) == TEXT
+
+
+@pytest.mark.parametrize("body", [TEXT, gzip.compress(TEXT, mtime=0) + b"more"])
+def test_bytes_that_are_not_compressed_are_an_error(body: bytes) -> None:
+    with pytest.raises(ValueError, match="broken compressed body"):
+        decompressor_for("gzip").feed(body)
+
+
+def test_an_unknown_encoding_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValueError, match="'br'"):
+        decompressor_for("br")
+
+
+def test_a_body_that_expands_without_end_is_refused() -> None:
+    bomb = zlib.compress(b"\n" * 64 * 1024 * 1024)
+    with pytest.raises(ValueError, match="expands too far"):
+        decompressor_for("deflate").feed(bomb)

@@ -1,0 +1,114 @@
+"""What whole messages and odd errors in a stream come to."""
+
+import pytest
+from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.upstream.reply import chunk_decoder
+from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.sse import EventReader
+
+
+def events(*lines: bytes) -> list[Event]:
+    reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
+    found: list[Event] = []
+    for line in lines:
+        found += assembler.feed(reader.feed(b"data: " + line + b"\n\n"))
+    return found + assembler.close()
+
+
+CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
+SAID = b'{"choices":[{"delta":{"content":"hi"}}]}'
+
+
+def test_a_closing_message_tells_only_what_the_deltas_did_not() -> None:
+    closing = b'{"choices":[{"message":{"content":"hi","tool_calls":[' + CALL + b']},"finish_reason":"stop"}]}'
+    told = events(SAID, closing, b"[DONE]")
+    assert told == [TextDelta("hi"), ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+
+
+def test_a_call_without_arguments_is_not_told_twice() -> None:
+    call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
+    closing = b'{"choices":[{"message":{"tool_calls":[' + CALL + b']},"finish_reason":"tool_calls"}]}'
+    told = events(call, closing, b"[DONE]")
+    assert told == [ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+
+
+@pytest.mark.parametrize("blank", ['"content":"\\n"', '"content":" ","reasoning_content":"\\n"', '"refusal":" "'])
+def test_blank_text_between_the_pieces_of_a_name_ends_no_name(blank: str) -> None:
+    pieces = [
+        b'"tool_calls":[{"index":0,"id":"a","function":{"name":"get_"}}]',
+        blank.encode(),
+        b'"tool_calls":[{"index":0,"function":{"name":"weather"}}]',
+        b'"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]',
+    ]
+    told = events(*(b'{"choices":[{"delta":{%b}}]}' % piece for piece in pieces), b"[DONE]")
+    assert [event for event in told if isinstance(event, ToolCallDelta)] == [ToolCallDelta(0, "{}", "a", "get_weather")]
+
+
+def test_text_ends_a_name() -> None:
+    call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
+    told = events(call, SAID, b"[DONE]")
+    assert told[:2] == [ToolCallDelta(0, "", "a", "f"), TextDelta("hi")]
+
+
+def test_what_belongs_to_a_thought_follows_its_text() -> None:
+    details = b'[{"type":"reasoning.text","text":"hm","signature":"s"}]'
+    told = events(SAID, b'{"choices":[{"delta":{"reasoning_details":' + details + b"}}]}", b"[DONE]")
+    assert told[1:3] == [
+        ReasoningDelta("hm"),
+        Extra({"reasoning_details": [{"type": "reasoning.text", "signature": "s"}]}),
+    ]
+
+
+FIELDS = [
+    b'{"content":"%b"}',
+    b'{"reasoning":"%b"}',
+    b'{"refusal":"%b"}',
+    b'{"reasoning_details":[{"type":"reasoning.text","text":"%b"}]}',
+    b'{"reasoning_details":[{"type":"reasoning.summary","summary":"%b"}]}',
+    b'{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"%b"}}]}',
+    b'{"function_call":{"name":"f","arguments":"%b"}}',
+]
+
+
+def texts(events: list[Event]) -> str:
+    found = "".join(getattr(event, "text", "") or getattr(event, "arguments", "") for event in events)
+    assert found.encode()
+    return found
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("end", [b"[DONE]", b'{"error":{"message":"no"}}'], ids=["good end", "bad end"])
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([b"a\\ud83d", b"\\ude00b"], "a\U0001f600b"),
+        ([b"a\\ud83d"], "a\ufffd"),
+        ([b"a\\ud83d", b"b"], "a\ufffdb"),
+        ([b"a", b"\\ude00b"], "a\ufffdb"),
+    ],
+    ids=["pair", "first half at the end", "first half", "second half"],
+)
+def test_half_a_pair_is_told_as_a_replacement(field: bytes, end: bytes, pieces: list[bytes], text: str) -> None:
+    assert texts(events(*(b'{"choices":[{"delta":%b}]}' % (field % piece) for piece in pieces), end)) == text
+
+
+def test_half_a_pair_at_the_end_of_a_whole_message_is_told_once() -> None:
+    delta = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
+    closing = b'{"choices":[{"message":{"content":"a\\ud83d"},"finish_reason":"stop"}]}'
+    assert texts(events(delta, closing, b"[DONE]")) == "a\ufffd"
+    assert texts(events(closing, b"[DONE]")) == "a\ufffd"
+
+
+def test_a_script_in_a_web_page_begins_no_json() -> None:
+    page = b'<html>\n<script>\nlet a =\n{\n  "error": {"message": "no"}\n}\n[{"error": "no"}]\n</script></html>\n'
+    reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
+    told = assembler.feed(reader.feed(page)) + assembler.feed(reader.close(clean=True))
+    [failed] = told + assembler.close(reader.junk)
+    assert isinstance(failed, Failed)
+    assert "a web page" in failed.fault.message
+
+
+def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
+    [failed] = events(b'{"message":"model is overloaded","code":503}', b"[DONE]")
+    assert isinstance(failed, Failed)
+    assert failed.fault.code == "overloaded"

@@ -1,0 +1,114 @@
+"""What a reply has beside text and calls of functions: told in a stream and in one piece alike."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, TextDelta
+
+from tests.upstream.reply.test_assembler import events
+
+Json = dict[str, Any]
+WAV = b"RIFF\x24\x00\x00\x00WAVEfmt "
+SOUND = f"data:audio/wav;base64,{base64.b64encode(WAV).decode()}"
+CITED = [{"type": "url_citation", "url_citation": {"url": "https://example.com", "title": "t"}}]
+SIGNED = {"google": {"thought_signature": "AbC="}}
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
+def streamed(*deltas: Json, end: str = "stop") -> list[Event]:
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": end}]})
+    return events(*(json.dumps(chunk).encode() for chunk in chunks), b"[DONE]")
+
+
+def whole(message: Json, end: str = "stop") -> list[Event]:
+    return events(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": end}]}).encode())
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_sound_is_one_data_uri_and_its_transcript_is_text() -> None:
+    told = [TextDelta("Hi"), MediaOutput("audio", SOUND, {"id": "a1", "transcript": "Hi"}), Finish("stop")]
+    assert whole({"content": None, "audio": {"id": "a1", "data": b64(WAV), "transcript": "Hi"}}) == told
+    pieces = ({"id": "a1", "transcript": "Hi"}, {"data": b64(WAV[:4])}, {"data": b64(WAV[4:])})
+    assert streamed(*({"audio": piece} for piece in pieces)) == told
+
+
+def test_sound_without_a_head_is_pcm_and_broken_sound_is_warned_of() -> None:
+    _, made, _ = whole({"audio": {"data": b64(b"\x01\x02"), "transcript": "Hi"}})
+    assert isinstance(made, MediaOutput)
+    assert made.url == "data:audio/pcm;base64,AQI="
+    [said, end] = whole({"audio": {"data": "?", "transcript": "Hi"}})
+    assert said == TextDelta("Hi")
+    assert isinstance(end, Finish)
+    assert "not valid base64" in end.warnings[0]
+
+
+@pytest.mark.parametrize("field", [{"annotations": CITED}, {"extra_content": SIGNED}])
+def test_what_stands_beside_the_text_goes_with_its_message(field: Json) -> None:
+    told = [TextDelta("Hi"), Extra(field), Finish("stop")]
+    assert whole({"content": "Hi", **field}) == told
+    assert streamed({"content": "Hi"}, field) == told
+
+
+def test_citations_of_the_whole_reply_are_told_once_at_its_end() -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}}], "citations": ["https://a"]}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "citations": ["https://a", "https://b"]}
+    told = events(json.dumps(chunk).encode(), json.dumps(chunk).encode(), json.dumps(end).encode(), b"[DONE]")
+    assert told == [TextDelta("a"), TextDelta("a"), Extra({"citations": ["https://a", "https://b"]}), Finish("stop")]
+
+
+@pytest.mark.parametrize(
+    "message", [{"content": "Hi", "images": [PICTURE]}, {"content": [{"type": "text", "text": "Hi"}, PICTURE]}]
+)
+def test_a_picture_is_carried_wherever_the_server_has_it(message: Json) -> None:
+    told = [TextDelta("Hi"), MediaOutput("image", PICTURE["image_url"]["url"]), Finish("stop")]
+    assert whole(message) == streamed(message) == told
+
+
+def test_a_closing_message_tells_pictures_and_sound_only_once() -> None:
+    delta = {"content": "Hi", "images": [PICTURE], "annotations": CITED}
+    chunks = [
+        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]},
+    ]
+    told = events(*(json.dumps(chunk).encode() for chunk in chunks), b"[DONE]")
+    assert told == streamed(delta)
+
+
+@pytest.mark.parametrize("tell", [whole, streamed])
+def test_a_part_that_nothing_carries_is_named_in_a_warning(tell: Any) -> None:
+    found = tell({"content": [{"type": "text", "text": "Hi"}, {"type": "hologram", "data": "x"}]})
+    assert found[0] == TextDelta("Hi")
+    assert "'hologram'" in found[-1].warnings[0]
+
+
+CUSTOM = {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "grep", "input": "x"}}
+
+
+@pytest.mark.parametrize("tell", [whole, streamed])
+@pytest.mark.parametrize("call", [CUSTOM, {"index": 0, "id": "c1", "type": "mcp", "mcp": {}}])
+def test_a_call_that_is_none_of_a_function_is_an_error_that_names_it(tell: Any, call: Json) -> None:
+    [said, failed] = tell({"content": "Hi", "tool_calls": [call]}, end="tool_calls")
+    assert said == TextDelta("Hi")
+    assert isinstance(failed, Failed)
+    assert (failed.fault.code, failed.fault.transient) == ("unsupported", False)
+    assert call["type"] in failed.fault.message
+
+
+ENDED = b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}'
+
+
+@pytest.mark.parametrize(
+    "late",
+    [b'{"error":{"message":"disk full"}}', b'{"object":"error","message":"disk full"}'],
+)
+def test_an_error_behind_the_finish_reason_is_a_warning_and_the_reply_is_not_kept(late: bytes) -> None:
+    said, end = events(ENDED, late, b"[DONE]")
+    assert said == TextDelta("Hi")
+    warning = "the model server sent an error after the end of its reply: disk full"
+    assert end == Finish("stop", warnings=(warning,), cacheable=False)

@@ -1,0 +1,89 @@
+"""Fragments into calls: what a flood of them costs, and when arguments are whole."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from app.chat.events import Event, TextDelta, ToolCallDelta
+from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
+from app.upstream.reply.partial_tool_call import PartialToolCall
+from app.upstream.reply.tool_calls import ToolCallAssembler
+
+from tests.linear_time import linear
+
+
+def fed(*fragments: ToolCallFragment, text: str = "", whole: bool = False) -> list[Event]:
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    for fragment in fragments:
+        table.feed([fragment], out, whole=whole)
+        if text:
+            table.seal_last_call(text, out)
+    table.close(out)
+    return out
+
+
+def piece(
+    number: int, name: str | None = None, arguments: str | None = None, id: str | None = None
+) -> ToolCallFragment:
+    return ToolCallFragment(number, id, FunctionFragment(name, arguments))
+
+
+FLOODS: dict[str, Callable[[int], object]] = {
+    "a string": lambda n: fed(piece(0, "f", '"'), *[piece(0, None, "x" * 50)] * n),
+    "a name on every fragment": lambda n: fed(piece(0, "f", "["), *[piece(0, "f", "x" * 50)] * n),
+    "brackets": lambda n: fed(*[piece(0, "f", '{"a":[')] * n),
+    "objects in a list": lambda n: fed(piece(0, "f", "["), *[piece(0, "f", "{},")] * n),
+    "objects behind an object": lambda n: fed(piece(0, "f", "[" + "0," * n + "x]"), *[piece(0, "f", "{}x")] * n),
+    "an id on every fragment": lambda n: fed(piece(0, "f", "["), *(piece(0, "f", "[],", str(id)) for id in range(n))),
+    "text after every call": lambda n: fed(*(piece(number, "f", "{") for number in range(n)), text="x"),
+    "calls": lambda n: fed(*(piece(number, "f", "{}") for number in range(n)), whole=True),
+    "calls backwards": lambda n: fed(*(piece(n - number, "f", "{}") for number in range(n)), whole=True),
+    "calls behind a gap": lambda n: fed(*(piece(number + 1, "f", "{}") for number in range(n)), whole=True),
+    "calls without a name": lambda n: fed(*(piece(number, None, "{}") for number in range(n)), whole=True),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
+    assert linear(flood, 4000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "}", "b": [1, {"c": "\\\\\\""}]} ',
+        "[]",
+        " \n{}",
+        '{"a": "\\\\"}',
+        '{"a',
+        "{'a': 1}",
+        '"{}"',
+        "{}{}",
+        "1",
+        "]",
+    ],
+)
+def test_arguments_are_whole_when_they_are_one_object_or_list(text: str) -> None:
+    def whole(text: str) -> bool:
+        try:
+            return isinstance(json.loads(text), dict | list)
+        except ValueError:
+            return False
+
+    at_once, by_characters, at_the_end = PartialToolCall(0), PartialToolCall(0), PartialToolCall(0)
+    for place, character in enumerate(text):
+        by_characters.add(character)
+        at_the_end.add(character)
+        assert by_characters.complete() is whole(text[: place + 1])
+    at_once.add(text)
+    assert at_once.complete() is at_the_end.complete() is whole(text)
+
+
+def test_calls_stand_in_the_order_of_their_indices() -> None:
+    told = fed(*(piece(number, f"f{number}", "{}") for number in (3, 1, 4, 0, 2)))
+    assert [event.name for event in told if isinstance(event, ToolCallDelta)] == ["f0", "f1", "f2", "f3", "f4"]
+
+
+def test_what_came_of_a_call_without_a_name_is_text() -> None:
+    told = fed(piece(0, None, "{}"), piece(1, "f", "{}"), piece(2, None, " "))
+    assert told == [TextDelta("{}"), ToolCallDelta(0, "{}", told[1].id, "f")]  # type: ignore[union-attr]

@@ -1,0 +1,75 @@
+"""What a reply cost, in OpenAI's names, whatever the server calls it."""
+
+from typing import Any
+
+import pytest
+from app.upstream.reply.finish import normalize_usage
+
+BASE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 4}},
+        {"input_tokens_details": {"cached_tokens": 4}},
+        {"cached_tokens": 4},
+        {"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6},
+        {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 0},
+        {"prompt_tokens_details": None, "cached_tokens": 4},
+        {"prompt_tokens_details": {"audio_tokens": 0}, "prompt_cache_hit_tokens": 4},
+    ],
+)
+def test_tokens_from_the_servers_cache_have_one_name(own: dict[str, Any]) -> None:
+    found = normalize_usage(BASE | own)
+    assert found is not None
+    assert (found["cached_tokens"], found["prompt_tokens_details"]["cached_tokens"]) == (4, 4)
+    kept = BASE | {name: value for name, value in own.items() if name != "prompt_tokens_details"}
+    assert kept.items() <= found.items()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 0}},
+        {"output_tokens_details": {"reasoning_tokens": 3}},
+        {"reasoning_tokens": 3},
+    ],
+)
+def test_tokens_of_thoughts_have_one_name(own: dict[str, Any]) -> None:
+    found = normalize_usage(BASE | own)
+    assert found is not None
+    assert (found["reasoning_tokens"], found["completion_tokens_details"]["reasoning_tokens"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "want"),
+    [
+        ({"input_tokens": 10, "output_tokens": 5}, (10, 5, 15)),
+        (
+            {"input_tokens": 3, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3, "output_tokens": 5},
+            (10, 5, 15),
+        ),
+        ({"prompt_eval_count": 10, "eval_count": 5}, (10, 5, 15)),
+        ({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 20}, (10, 5, 20)),
+        ({"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 354}, (12, 2, 354)),
+    ],
+)
+def test_the_totals_have_openais_names(own: dict[str, Any], want: tuple[int, int, int]) -> None:
+    found = normalize_usage(own)
+    assert found is not None
+    assert (found["prompt_tokens"], found["completion_tokens"], found["total_tokens"]) == want
+    assert own.items() <= found.items()
+
+
+def test_what_is_unknown_stays_unknown() -> None:
+    assert normalize_usage(None) is None
+    assert normalize_usage(BASE) == BASE
+    assert normalize_usage({"prompt_tokens": 3}) == {"prompt_tokens": 3}
+    odd = BASE | {"cached_tokens": "many", "reasoning_tokens": True, "prompt_tokens_details": "x"}
+    assert normalize_usage(odd) == odd
+
+
+def test_details_without_a_number_are_not_changed_for_a_zero() -> None:
+    own = BASE | {"completion_tokens_details": {"audio_tokens": 0}, "reasoning_tokens": 0}
+    assert normalize_usage(own) == own

@@ -1,0 +1,296 @@
+"""The options of a request in the body that a server takes, and what the caller is told of the rest."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from app.api.chat_schema import parse_chat_body
+from app.api.request_limits import RequestLimits
+from app.chat.messages import ChatRequest, Tool
+from app.errors import InvalidInput
+from app.params import UNSENT, GenerateCfg
+from app.profiles import KINDS, Profile
+from app.upstream.request import build
+
+from tests.upstream.sample_histories import Json, body, calls, options, request, returns, user, warnings
+
+LIMITS = RequestLimits(max_messages=10, max_content_items=10, max_functions=10, max_nesting=20)
+FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
+
+
+def wrong(*messages: Json, tools: tuple[str, ...] = (), **params: Any) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidInput) as caught:
+        build(request(*messages, tools=tools, **params), "m", Profile())
+    return [(found.path, found.message) for found in caught.value.violations]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_body_streams_and_asks_for_usage_where_the_server_knows_how(kind: str) -> None:
+    got = body(kind)
+    usage = {} if kind in ("mistral", "llamacpp_python") else {"stream_options": {"include_usage": True}}
+    assert got == {"model": "m", "messages": [user("q")], "stream": True, **usage}
+
+
+def test_functions_are_tools_as_they_were_given() -> None:
+    asked = ChatRequest("m", request().messages, (Tool("f", FUNCTION), Tool("g", {"name": "g"})))
+    assert build(asked, "m", Profile())[0]["tools"] == [
+        {"type": "function", "function": FUNCTION},
+        {"type": "function", "function": {"name": "g"}},
+    ]
+
+
+def test_bare_and_wrapped_functions_come_to_the_same() -> None:
+    asked = {"messages": [user("q")], "functions": [FUNCTION, {"type": "function", "function": {"name": "g"}}]}
+    reading = parse_chat_body(msgspec.json.encode(asked), LIMITS)
+    assert [(tool.name, tool.schema) for tool in reading.request.tools] == [("f", FUNCTION), ("g", {"name": "g"})]
+
+
+def test_without_functions_there_is_no_list_of_tools() -> None:
+    assert "tools" not in body()
+
+
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice", "want"),
+    [
+        ("vllm", "auto", "auto"),
+        ("vllm", "none", "none"),
+        ("vllm", "required", "required"),
+        ("vllm", "f", NAMED),
+        ("vllm", NAMED, NAMED),
+        (
+            "vllm",
+            {"type": "function", "function": {"name": "auto"}},
+            {"type": "function", "function": {"name": "auto"}},
+        ),
+        ("mistral", "required", "any"),
+        ("mistral", "f", NAMED),
+        ("moonshot", "none", "none"),
+        ("ollama", "auto", "auto"),
+        ("llamacpp_python", "f", NAMED),
+    ],
+)
+def test_a_choice_of_function_is_said_as_the_server_says_it(kind: str, choice: Any, want: Any) -> None:
+    for name in ("function_choice", "tool_choice"):
+        assert body(kind, tools=("f", "auto"), **{name: choice})["tool_choice"] == want
+        assert warnings(kind, tools=("f", "auto"), **{name: choice}) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        ("moonshot", "required"),
+        ("llamacpp_python", "required"),
+        ("ollama", "required"),
+        ("ollama", "f"),
+        ("transformers", "f"),
+    ],
+)
+def test_a_choice_that_the_server_cannot_make_is_warned_of(kind: str, choice: str) -> None:
+    assert "tool_choice" not in body(kind, tools=("f",), function_choice=choice)
+    [warning] = warnings(kind, tools=("f",), function_choice=choice)
+    assert warning.startswith("generate_cfg.function_choice was not sent")
+
+
+def test_llamacpp_which_ignores_a_name_is_given_the_named_function_alone() -> None:
+    got = body("llamacpp", tools=("f", "g"), function_choice="g")
+    assert (got["tool_choice"], [tool["function"]["name"] for tool in got["tools"]]) == ("required", ["g"])
+
+
+def test_a_profile_says_none_for_a_server_without_the_word() -> None:
+    profile = Profile(tool_choice_required="none")
+    assert "tool_choice" not in build(request(tools=("f", "g"), function_choice="required"), "m", profile)[0]
+    assert build(request(tools=("f", "g"), function_choice="none"), "m", profile)[0]["tool_choice"] == "none"
+
+
+def test_a_server_that_cannot_be_told_which_function_is_given_that_one_alone() -> None:
+    profile = Profile(named_tool_choice=False)
+    got, told = build(request(tools=("f", "g"), function_choice="g"), "m", profile)
+    assert (got["tool_choice"], told) == ("required", [])
+    assert [tool["function"]["name"] for tool in got["tools"]] == ["g"]
+
+
+@pytest.mark.parametrize("choice", ["h", {"type": "function", "function": {"name": "h"}}, {"type": "auto"}, ""])
+def test_a_choice_that_is_no_function_is_refused_under_its_own_name(choice: Any) -> None:
+    for name in ("function_choice", "tool_choice"):
+        [(path, message)] = wrong(tools=("f", "g"), **{name: choice})
+        assert path == f"generate_cfg.{name}"
+        assert "is none of the functions (f, g)" in message
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_without_functions_a_choice_of_nothing_is_no_choice(choice: str) -> None:
+    assert options(function_choice=choice) == {}
+
+
+@pytest.mark.parametrize("choice", ["required", "f", NAMED])
+def test_without_functions_none_can_be_chosen(choice: Any) -> None:
+    assert wrong(tool_choice=choice) == [("generate_cfg.tool_choice", "there are no functions to choose from")]
+
+
+@pytest.mark.parametrize("name", ["parallel_function_calls", "parallel_tool_calls"])
+@pytest.mark.parametrize("value", [True, False])
+def test_parallel_calls_go_by_either_name_and_only_beside_functions(name: str, value: bool) -> None:
+    assert options(tools=("f",), **{name: value}) == {"parallel_tool_calls": value}
+    assert options(**{name: value}) == {}
+
+
+@pytest.mark.parametrize("kind", ["ollama", "deepseek", "zhipu", "gemini", "llamacpp_python", "transformers"])
+def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str) -> None:
+    assert options(kind, tools=("f",), parallel_function_calls=False) == {}
+    [warning] = warnings(kind, tools=("f",), parallel_function_calls=False)
+    assert warning.startswith("generate_cfg.parallel_function_calls was not sent")
+    assert warnings(kind, tools=("f",), parallel_function_calls=True) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_the_most_tokens_are_said_once_and_in_the_servers_word(kind: str, name: str) -> None:
+    word = "max_completion_tokens" if kind == "openai" else "max_tokens"
+    assert options(kind, **{name: 5}) == {word: 5}
+
+
+SAMPLING: Json = {"min_p": 0.1, "repetition_penalty": 1.1, "seed": 1, "top_k": 20}
+LACK_SAMPLERS = {
+    "ollama",
+    "transformers",
+    "groq",
+    "mistral",
+    "xai",
+    "openai",
+    "deepseek",
+    "moonshot",
+    "zhipu",
+    "gemini",
+}
+LACK_SEED = {"deepseek", "moonshot", "zhipu", "gemini"}
+RENAMED = {
+    "llamacpp": {"repetition_penalty": "repeat_penalty"},
+    "llamacpp_python": {"repetition_penalty": "repeat_penalty"},
+    "mistral": {"seed": "random_seed"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SAMPLING)
+def test_a_way_to_sample_has_the_servers_name_or_the_caller_is_warned(kind: str, name: str) -> None:
+    lacks = kind in (LACK_SEED if name == "seed" else LACK_SAMPLERS)
+    word = RENAMED.get(kind, {}).get(name, name)
+    assert options(kind, **{name: SAMPLING[name]}) == ({} if lacks else {word: SAMPLING[name]})
+    want = [f"generate_cfg.{name} was not sent: this model's server has no such parameter"] if lacks else []
+    assert warnings(kind, **{name: SAMPLING[name]}) == want
+
+
+def test_every_other_option_is_sent_as_it_was_said() -> None:
+    plain: Json = {
+        "frequency_penalty": 0.1,
+        "logit_bias": {"1": 2.0},
+        "n": 1,
+        "presence_penalty": 0.2,
+        "reasoning_effort": "low",
+        "response_format": {"type": "json_object"},
+        "stop": ["a", "b"],
+        "temperature": 0.0,
+        "top_p": 0.5,
+    }
+    assert options(**plain) == plain
+    assert options(stop="a") == {"stop": "a"}
+
+
+def test_the_gateways_own_options_are_never_sent() -> None:
+    ours = {name: "x" for name in UNSENT}
+    assert options(**ours) == {}
+    assert set(GenerateCfg.model_fields) >= UNSENT
+
+
+def test_extra_body_is_sent_as_it_is_and_wins() -> None:
+    assert options(temperature=1, extra_body={"temperature": 2, "guided_json": {}}) == {
+        "temperature": 2,
+        "guided_json": {},
+    }
+
+
+def test_an_object_of_extra_body_is_laid_over_the_gateways() -> None:
+    extra = {"chat_template_kwargs": {"preserve_thinking": True, "thinking": True}}
+    got = options("vllm", enable_thinking=False, extra_body=extra)
+    assert got == {"chat_template_kwargs": {"enable_thinking": False, "thinking": True, "preserve_thinking": True}}
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    extra = {"stream": False, "model": "x", "ok": 1}
+    found = wrong(user("q"), calls("f"), user("r"), tools=("f",), function_choice="g", extra_body=extra)
+    assert [path for path, _ in found] == [
+        "messages[1].function_call",
+        "generate_cfg.function_choice",
+        "generate_cfg.extra_body.model",
+        "generate_cfg.extra_body.stream",
+    ]
+
+
+def test_private_keys_of_messages_never_reach_the_body() -> None:
+    secret = {"extra": {"function_id": "a", "turn": "t9", "secret": "hush", "usage": {"hush": 1}}}
+    steps = [{**calls("f"), **secret}, {**returns("f"), **secret}]
+    sent = msgspec.json.encode(body("openai_compatible", {**user("q"), **secret}, *steps, tools=("f",))).decode()
+    assert all(word not in sent for word in ("hush", "extra", "t9", "function_id", "turn"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_requests_give_equal_bytes(kind: str) -> None:
+    params: Json = {
+        "temperature": 1,
+        "top_p": 0.5,
+        "enable_thinking": True,
+        "max_tokens": 5,
+        "extra_body": {"b": 1, "a": 2},
+    }
+    turned = {**dict(reversed(params.items())), "extra_body": {"a": 2, "b": 1}}
+    one, other = (msgspec.json.encode(body(kind, tools=("f",), **given)) for given in (params, turned))
+    assert one == other
+
+
+@pytest.mark.parametrize(("how", "asked", "want"), [
+    ("always", True, True),
+    ("always", False, True),
+    ("as_asked", True, True),
+    ("as_asked", False, False),
+    ("never", True, False),
+    ("never", False, False),
+])  # fmt: skip
+def test_a_server_is_asked_to_stream_as_its_profile_says(how: Any, asked: bool, want: bool) -> None:
+    got, told = build(replace(request(), stream=asked), "m", Profile(stream=how))
+    usage = {"stream_options": {"include_usage": True}} if want else {}
+    assert (got, told) == ({"model": "m", "messages": [user("q")], "stream": want, **usage}, [])
+
+
+def test_stream_options_are_sent_and_usage_is_always_asked_for() -> None:
+    given = {"continuous_usage_stats": True, "include_usage": False}
+    assert body(stream_options=given)["stream_options"] == {"continuous_usage_stats": True, "include_usage": True}
+
+
+@pytest.mark.parametrize("profile", [Profile(stream="never"), Profile(stream_usage=False)])
+def test_stream_options_are_for_nothing_where_none_are_sent(profile: Profile) -> None:
+    def said(**given: Any) -> list[str]:
+        got, told = build(request(stream_options=given), "m", profile)
+        assert "stream_options" not in got
+        return told
+
+    assert said(include_usage=True) == said(continuous_usage_stats=False) == []
+    [warning] = said(continuous_usage_stats=True)
+    assert warning.startswith("generate_cfg.stream_options was not sent")
+
+
+@pytest.mark.parametrize("name", ["logprobs", "top_logprobs", "prompt_logprobs", "return_token_ids", "echo"])
+def test_what_no_reply_has_a_place_for_is_sent_and_warned_of(name: str) -> None:
+    assert options(extra_body={name: 3}) == {name: 3}
+    [warning] = warnings(extra_body={name: 3})
+    assert warning.startswith(f"generate_cfg.extra_body.{name} is sent, but")
+    assert warnings(extra_body={name: None}) == warnings(extra_body={name: False}) == []
+
+
+@pytest.mark.parametrize("name", ["n", "best_of"])
+def test_more_than_one_reply_is_refused_wherever_it_is_asked_for(name: str) -> None:
+    assert wrong(extra_body={name: 2}) == [(f"generate_cfg.extra_body.{name}", "must be 1: a request has one reply")]
+    assert options(extra_body={name: 1}) == {name: 1}

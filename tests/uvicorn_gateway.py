@@ -1,0 +1,76 @@
+"""A gateway under uvicorn on a socket of its own, and a model server that answers by the model it is asked for."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import uvicorn
+from app.main import create_app
+from app.settings import CacheSettings, Settings
+from typing_extensions import override
+
+from tests.frame_reader import READERS, Told
+from tests.scripted_server import Reply, Request, ScriptedServer
+
+QUESTION = [{"role": "user", "content": "Hi"}]
+
+
+class ByModel(ScriptedServer):
+    """Answers with what `scripts` holds for the model that a request names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts: dict[str, Reply] = {}
+
+    @override
+    def reply_to(self, request: Request) -> Reply:
+        return self.scripts[json.loads(request.body)["model"]]
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and leaves the signals of the test run alone."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway that runs while the context is open; without a cache, if the settings name none."""
+    if settings.cache.url is None:
+        settings = settings.model_copy(update={"cache": CacheSettings(url="null:")})
+    config = uvicorn.Config(create_app(settings), port=0, http="httptools", ws="none", log_config=None)
+    server = _Server(config)
+    running = asyncio.create_task(server.serve())
+    await server.listening.wait()
+    host, port = server.servers[0].sockets[0].getsockname()
+    try:
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await running
+
+
+async def ask(client: httpx.AsyncClient, mode: str, **body: Any) -> tuple[int, Told]:
+    """Status and telling of one question in one mode."""
+    modes = {"stream": mode != "whole"} | ({"stream_mode": mode} if mode != "whole" else {})
+    response = await client.post("/v1/chat", json={"messages": QUESTION, **modes, **body})
+    streamed = response.headers["content-type"].startswith("text/event-stream")
+    assert streamed == (mode != "whole" and response.status_code == 200)
+    return response.status_code, READERS[mode if streamed else "whole"](response.content)
