@@ -568,6 +568,7 @@ async def test_a_new_connection_is_refused_in_words_where_all_are_busy(
     server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each server warns at most once in ten seconds, whatever others in its process do."""
+    caplog.set_level("WARNING")
     site, state, warnings = Site(gate=asyncio.Event()), ServerState(), ConnectionWarnings()
     clients = [await Client(site, state=state).say(NEXT) for _ in range(LIMITS.max_connections)]
     for _ in range(3):

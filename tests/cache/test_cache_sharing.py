@@ -196,7 +196,7 @@ def test_the_first_may_leave_before_the_first_word_and_the_others_are_answered()
 
 def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
     async def scenario(bench: Bench) -> None:
-        answers = [await bench.ask(), await bench.ask(stays=True)]
+        answers = [await bench.ask(), await bench.ask(keep_running=True)]
         leave(list(answers))
         assert bench.model.calls[0].closes == 0
         source = answers[1].found[-1]

@@ -156,5 +156,5 @@ def test_each_who_stays_hears_exactly_what_the_source_said(
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 
-    with patch.object(flights, "MAX_LOG_BYTES", 1500 if small else 10**9), patch.object(flights, "BATCHES_A_TURN", 3):
+    with patch.object(flights, "MAX_LOG_BYTES", 1500 if small else 10**9), patch.object(flights, "BATCHES_PER_TURN", 3):
         run(scenario)

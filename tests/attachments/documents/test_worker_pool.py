@@ -124,7 +124,7 @@ async def test_one_too_many_is_told_to_come_back_later() -> None:
     async with shop(max_waiting=1) as workshop:
         tasks = [asyncio.create_task(workshop.extract_text(b"x", "")) for _ in range(3)]
         found = await asyncio.gather(*tasks, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in found) == ["Busy", "Read", "Read"]
+    assert sorted(type(one).__name__ for one in found) == ["Busy", "TextResult", "TextResult"]
 
 
 async def test_the_end_of_the_gateway_ends_a_reading() -> None:
