@@ -45,7 +45,7 @@ class UpstreamStream:
         """The reply's bytes so far, unpacked."""
         self._alive = False
         self._paused = False
-        self._last_active_at = self._last_event_at = body.asked_at
+        self._last_active_at = self._last_event_at = body.sent_at
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -153,10 +153,10 @@ class UpstreamStream:
             self._received_events = False
             self._last_event_at = now
         patience = max(target.first_token_seconds, target.idle_seconds)
-        if now - self._body.asked_at > target.max_reply_seconds:
+        if now - self._body.sent_at > target.max_reply_seconds:
             self._time_out(IDLE_TIMEOUT, f"its reply took more than {target.max_reply_seconds:g} s")
         elif not started:
-            if now - self._body.asked_at > target.first_token_seconds and not self._paused:
+            if now - self._body.sent_at > target.first_token_seconds and not self._paused:
                 self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
         elif self._assembler.finishing and now - self._last_event_at > GRACE_SECONDS:
             self._body.abort()
