@@ -29,7 +29,7 @@ PLAIN = Profile()
 class Parts:
     """A connection that has all the parts of its body already; it pushes them until its reader lets go."""
 
-    asked_at = 0.0
+    sent_at = 0.0
 
     def __init__(self, parts: Iterable[bytes], broken: bool) -> None:
         self._parts = parts

@@ -434,7 +434,9 @@ async def test_a_server_that_breaks_off_or_speaks_no_http_is_unavailable(answer:
 
 async def test_a_name_that_nobody_knows_is_unavailable() -> None:
     async with reading() as fetcher:
-        assert (await refused(fetcher, "http://unknown.test/")).message == "could not be read: its host is not known"
+        assert (
+            await refused(fetcher, "http://unknown.test/")
+        ).message == "could not be fetched: its host name was not found"
 
 
 async def test_the_machines_own_resolver_finds_loopback_and_it_is_refused() -> None:
