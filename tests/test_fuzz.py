@@ -311,7 +311,9 @@ def run(pieces: list[bytes], mode: ReplyMode, profile: Profile, clean: bool) -> 
     reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
     info = ReplyInfo("chat-1", "req-1", "m", 1)
     encoder = FORMATS["qwen"].reply_encoder(info, mode)
-    (stage,) = reply_stages(ChatRequest("m", ()), profile, "chat-1") or [None]
+    stages = reply_stages(ChatRequest("m", ()), profile, "chat-1")
+    assert len(stages) < 2
+    stage = stages[0] if stages else None
     out, events = encoder.open(), []
     for piece in pieces:
         if not assembler.ended:

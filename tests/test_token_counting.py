@@ -48,7 +48,7 @@ def write_json(path: Path) -> Path:
     vocabulary = {token: rank for rank, token in enumerate([*sorted(alphabet), "on", "Ġt", "Ġtw"])}
     model = models.BPE(vocab=vocabulary, merges=[("o", "n"), ("Ġ", "t"), ("Ġt", "w")])
     tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=50)
     tokenizer.save(str(path))

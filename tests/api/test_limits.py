@@ -167,7 +167,7 @@ def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.C
     server = Held()
     body = padded(100)
 
-    async def crowd() -> list[Any]:
+    async def crowd(gateway: Running) -> list[Any]:
         first = asyncio.create_task(gateway.asked("POST", "/v1/chat", [body]))
         await server.asked.wait()
         refused = await gateway.asked("POST", "/v1/chat", [body])
@@ -177,7 +177,7 @@ def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.C
         return [refused, served, *others, await gateway.asked("POST", "/v1/chat", [body])]
 
     with Running({**SERVER, "server": LIMITS}, server) as gateway:
-        refused, *others = gateway.loop.run_until_complete(crowd())
+        refused, *others = gateway.loop.run_until_complete(crowd(gateway))
     assert code(refused) == (503, "overloaded")
     assert refused.json["error"]["retryable"] is True
     assert [answer.status for answer in others] == [200] * 4

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.chat.messages import ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.base import Options, ParsedMessages
 
@@ -178,7 +179,8 @@ def test_reasoning_can_only_be_text() -> None:
 def test_a_result_without_a_name_takes_it_from_the_call_that_its_id_names() -> None:
     decoded = decode(call("f"), {"role": "function", "content": "x", "extra": {"function_id": "1"}})
     (result,) = decoded.messages[2].parts
-    assert (result.kind, result.name, result.id) == ("tool_result", "f", "1")
+    assert isinstance(result, ToolResult)
+    assert (result.name, result.id) == ("f", "1")
 
 
 def test_a_result_whose_id_names_no_call_needs_a_name() -> None:
@@ -191,7 +193,9 @@ def test_a_result_whose_id_names_no_call_needs_a_name() -> None:
 def test_arguments_that_are_no_json_go_back_with_a_warning(arguments: str) -> None:
     decoded = decode(call(arguments=arguments))
     assert decoded.warnings == ["messages[1].function_call.arguments is not valid JSON"]
-    assert decoded.messages[1].parts[0].arguments == arguments
+    (part,) = decoded.messages[1].parts
+    assert isinstance(part, ToolCall)
+    assert part.arguments == arguments
 
 
 @pytest.mark.parametrize("arguments", ["{}", "", " ", "[1]", '"x"'])
@@ -200,7 +204,9 @@ def test_arguments_that_are_json_or_blank_need_no_warning(arguments: str) -> Non
 
 
 def test_a_number_is_taken_for_an_id_and_nothing_else_is() -> None:
-    assert decode(call() | {"extra": {"function_id": 7}}).messages[1].parts[0].id == "7"
+    (part,) = decode(call() | {"extra": {"function_id": 7}}).messages[1].parts
+    assert isinstance(part, ToolCall)
+    assert part.id == "7"
     assert places(call() | {"extra": {"function_id": True}}) == ["messages[1].extra.function_id"]
 
 

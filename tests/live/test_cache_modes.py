@@ -58,7 +58,7 @@ async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one() -> 
 async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later: bool) -> None:
     async with ScriptedServer(OLD) as upstream, caching(upstream) as gateway:
         for calls, how in enumerate([mode("only"), said("only-if-cached")]):
-            asked = {"messages": question(str(how)), "stream": stream}
+            asked: Json = {"messages": question(str(how)), "stream": stream}
             missed = await gateway.ask(**asked, **how)
             assert (missed.status, missed.json["error"]["code"], gateway.calls) == (504, "cache_miss", calls)
             await gateway.ask(**asked)
@@ -111,7 +111,7 @@ def _ahead(store: MemoryStore, seconds: float) -> None:
 
 @pytest.mark.parametrize("model", [{"cache": False}, {}])
 async def test_a_model_without_a_cache_is_asked_every_time(model: Json) -> None:
-    url = {} if model else {"url": "null:"}
+    url: Json = {} if model else {"url": "null:"}
     async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, model=model, **url) as gateway:
         assert [await told(gateway), await told(gateway)] == [("bypass", "old"), ("bypass", "new")]
         only = await gateway.ask(**mode("only"))

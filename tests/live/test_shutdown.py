@@ -108,7 +108,7 @@ async def process(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number: int) -> None:
     gate = asyncio.Event()
-    script = [say("a"), gate, say("b"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -127,7 +127,7 @@ async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number:
 async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> None:
     """It signals every process of its group."""
     gate = asyncio.Event()
-    script = [say("a"), gate, say("b"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -142,7 +142,7 @@ async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> Non
 
 @WORKERS
 async def test_who_started_it_with_nohup_may_hang_up(workers: int) -> None:
-    script = [say("a"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), end(), DONE]
     async with ScriptedServer(Reply(script, chunked=True)) as upstream:
         async with process(upstream, workers=workers, before=("nohup",)) as gateway:
             gateway.signal_all(signal.SIGHUP)
@@ -154,7 +154,7 @@ async def test_who_started_it_with_nohup_may_hang_up(workers: int) -> None:
 
 
 async def test_while_it_settles_it_is_not_ready_but_serves() -> None:
-    script = [say("a"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), end(), DONE]
     async with (
         ScriptedServer(Reply(script, chunked=True)) as upstream,
         process(upstream, settle_seconds=1.5) as gateway,
@@ -211,7 +211,7 @@ async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
 @WORKERS
 async def test_one_ctrl_c_lets_streams_finish(workers: int) -> None:
     gate = asyncio.Event()
-    script = [say("a"), gate, end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), gate, end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -241,7 +241,7 @@ async def test_a_second_ctrl_c_ends_everything_at_once() -> None:
 
 
 async def test_a_caller_who_reads_nothing_does_not_hold_the_end_up() -> None:
-    script = [say("x" * 4_000_000), asyncio.Event()]
+    script: list[bytes | asyncio.Event] = [say("x" * 4_000_000), asyncio.Event()]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, drain_seconds=0.3) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask()

@@ -71,9 +71,9 @@ def survivors(case: dict[str, Any]) -> list[int]:
 
 def _is_kept(before: dict[str, Any], after: dict[str, Any] | None) -> bool:
     if after is None:
-        return before["role"] != "system"
-    known = all(before.get(key) == after[key] for key in ("name", "function_call") if after.get(key))
-    return known and before["role"] == after["role"]
+        return bool(before["role"] != "system")
+    keys = ["role", *(key for key in ("name", "function_call") if after.get(key))]
+    return all(before.get(key) == after[key] for key in keys)
 
 
 def places(request: ChatRequest) -> list[int]:
@@ -122,14 +122,19 @@ def test_a_shortened_result_keeps_its_name_and_its_id() -> None:
 def test_a_call_of_an_old_turn_goes_with_its_result() -> None:
     call = {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "a b c d e f g h"}}
     result = {"role": "function", "name": "f", "content": "r r r r"}
-    turns = [{"role": "user", "content": "q q q q"}, call, result, {"role": "user", "content": "z"}]
+    turns: list[dict[str, Any]] = [
+        {"role": "user", "content": "q q q q"},
+        call,
+        result,
+        {"role": "user", "content": "z"},
+    ]
     request, _ = truncate(conversation(*turns), 8, Words(), MEDIA)
     assert texts(request) == [("user", "z")]
 
 
 def test_a_note_between_a_call_and_its_result_begins_no_turn() -> None:
     call = {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "a b"}}
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"role": "user", "content": "q q q"},
         call,
         {"role": "user", "content": "note"},
@@ -141,7 +146,7 @@ def test_a_note_between_a_call_and_its_result_begins_no_turn() -> None:
 
 
 def test_reasoning_counts_and_goes_before_the_answer_is_shortened() -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"role": "user", "content": "q q q q q"},
         {"role": "assistant", "content": "a a a a a", "reasoning_content": "t t t t t"},
         {"role": "user", "content": "z"},
@@ -152,7 +157,7 @@ def test_reasoning_counts_and_goes_before_the_answer_is_shortened() -> None:
 
 
 def test_a_message_that_was_only_reasoning_goes_with_it() -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"role": "user", "content": "q q q q q"},
         {"role": "assistant", "content": "", "reasoning_content": "t t t t t"},
         {"role": "assistant", "content": "a"},
@@ -208,14 +213,16 @@ def test_the_image_of_an_old_question_goes_before_its_text() -> None:
 
 
 def test_warnings_name_what_was_left_out_and_what_was_shortened() -> None:
-    turns = [{"role": role, "content": "word " * 8 + "word"} for role in ("user", "assistant") * 2]
+    turns: list[dict[str, Any]] = [
+        {"role": role, "content": "word " * 8 + "word"} for role in ("user", "assistant") * 2
+    ]
     _, warnings = truncate(conversation(*turns, {"role": "user", "content": "z"}), 17, Words(), MEDIA)
     cut = "the conversation has 37 tokens, more than the 17 of max_input_tokens: "
     assert warnings == (f"{cut}messages[0], messages[1] left out", f"{cut}messages[2] shortened")
 
 
 def test_many_names_are_summed_up() -> None:
-    turns = [{"role": "user", "content": "word word"}] * 9 + [{"role": "user", "content": "z"}]
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "word word"}] * 9 + [{"role": "user", "content": "z"}]
     _, warnings = truncate(conversation(*turns), 1, Words(), MEDIA)
     assert warnings[0].endswith("messages[0], messages[1], … messages[8] (9 messages) left out")
 
@@ -230,12 +237,13 @@ class Uncountable:
     def count(self, text: str) -> int:
         raise AssertionError("nothing had to be counted")
 
-    truncate = count  # type: ignore[assignment]
+    def truncate(self, text: str, max_tokens: int, keep_both_sides: bool = False) -> str:
+        raise AssertionError("nothing had to be cut")
 
 
 def test_what_cannot_be_too_long_is_not_counted() -> None:
     request = conversation({"role": "user", "content": "汉字"})
-    assert truncate(request, 7, Uncountable(), MEDIA) == (request, ())  # type: ignore[arg-type]
+    assert truncate(request, 7, Uncountable(), MEDIA) == (request, ())
 
 
 @pytest.mark.parametrize(
@@ -255,7 +263,7 @@ def test_everything_that_is_sent_counts(part: Part, tokens: int) -> None:
 
 
 def test_a_turn_that_is_just_what_is_too_much_goes_whole() -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"role": "user", "content": "a a a a"},
         {"role": "assistant", "content": "b b"},
         {"role": "user", "content": "z"},
@@ -332,7 +340,7 @@ def size(request: ChatRequest, counter: TokenCounter) -> int:
     return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
 
 
-def ids(request: ChatRequest, kind: type[ToolCall] | type[ToolResult]) -> list[str | None]:
+def ids(request: ChatRequest, kind: type[ToolCall] | type[ToolResult]) -> list[str]:
     return sorted(str(part.id) for one in request.messages for part in one.parts if isinstance(part, kind))
 
 

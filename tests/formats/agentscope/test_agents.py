@@ -15,6 +15,7 @@ each = pytest.mark.parametrize("name", AGENTS)
 def test_a_talk_is_sent_as_the_agent_sent_it(name: str) -> None:
     golden = AGENTS[name]
     ours = sent(FORMATS[golden["format"]], golden["messages"], OPENAI)
+    assert isinstance(ours, list), ours
     assert ours[: len(golden["request"])] == golden["request"]
     assert [one["role"] for one in ours[len(golden["request"]) :]] == ["assistant"]
 

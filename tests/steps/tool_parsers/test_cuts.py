@@ -1,6 +1,8 @@
 """Any text in any pieces: the same events, nothing lost, nothing taken back."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, TextDelta, ToolCallDelta
@@ -8,7 +10,8 @@ from app.chat.messages import Tool
 from app.chat.stage import Stage
 from app.steps.prompted_tools import NousStage, QwenStage
 from app.steps.reasoning_parser import ReasoningStage
-from app.steps.tool_parsers import FAMILIES, tool_parser_stage
+from app.steps.tool_parsers import FAMILIES
+from app.steps.tool_parsers.stage import CallStage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +56,8 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join)
 CUTS = st.lists(st.integers(0, 400), max_size=30)
 ENDS: list[Event] = [STOP, Finish("length"), Failed(Fault("timeout", "", True))]
 
-STAGES = {family: lambda family=family: tool_parser_stage(family, TOOLS, "chat-1") for family in FAMILIES} | {
+STAGES: dict[str, Callable[[], Stage]] = {
+    **{family: partial(CallStage, "chat-1", TOOLS, parser) for family, parser in FAMILIES.items()},
     "nous": lambda: NousStage("chat-1", TOOLS),
     "nous-thoughts": lambda: NousStage("chat-1", TOOLS, thought_in_content=True, code=True),
     "qwen": lambda: QwenStage("chat-1", TOOLS),
