@@ -1,7 +1,6 @@
 """Counting tokens by files that the tests write themselves."""
 
 import base64
-import json
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-UNITS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "goldens" / "qwen_agent" / "unit_tokenizer.json").read_text()
-)
+from tests.recorded_token_counts import UNITS
+
 COUNTED = [case for case in UNITS if "count" in case]
 TRUNCATED = [case for case in UNITS if "max_token" in case]
 

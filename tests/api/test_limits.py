@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
-from typing_extensions import override
 
-from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.api.held_server import Held, code
+from tests.in_process_gateway import SERVER, ModelServer, Running
 
 LIMITS = {
     "max_body_bytes": 1024,
@@ -31,10 +30,6 @@ def gateway(server: ModelServer) -> Iterator[Running]:
     with Running({**SERVER, "server": LIMITS}, server) as running:
         yield running
     assert running.app.state.desk.busy == 0
-
-
-def code(answer: Any) -> tuple[int, str]:
-    return answer.status, answer.json["error"]["code"]
 
 
 def padded(size: int) -> bytes:
@@ -147,20 +142,6 @@ def test_a_number_that_json_lacks_is_named(gateway: Running, number: str) -> Non
     body = f'{{"messages":[{{"role":"user","content":"x","extra":{{"a":[{number}]}}}}]}}'
     answer = gateway.post("/v1/chat", body.encode())
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].extra.a[0]")
-
-
-class Held(ModelServer):
-    """Says that it was asked, and answers when it may."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked, self.may = asyncio.Event(), asyncio.Event()
-
-    @override
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked.set()
-        await self.may.wait()
-        return streamed(SAID, STOP)
 
 
 def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,9 @@ from app.chat.events import Event, Failed
 from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
 
+from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
 from tests.cache.fake_calls import DONE, Ear, say
 from tests.cache.fake_model import REPLY, Answer, Bench
-from tests.cache.test_cache import BUSY, CUT, MARKED, OTHER, REFUSED, play
 
 
 async def turns(count: int = 3) -> None:

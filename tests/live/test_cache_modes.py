@@ -1,18 +1,15 @@
 """What a caller says of the cache, in the body and in the header, and what the settings say, seen from outside."""
 
 import time
-from typing import Any
 
 import pytest
 from app.cache.stores.memory import MemoryStore
 
-from tests.live.caching_gateway import Asker, Json, caching, question
-from tests.live.gateway import DONE, end, say
-from tests.scripted_server import Reply, ScriptedServer
+from tests.live.caching_gateway import Json, caching, question
+from tests.live.old_and_new_replies import NEW, OLD, told
+from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.anyio
-
-OLD, NEW = Reply([say("old"), end(), DONE], chunked=True), Reply([say("new"), end(), DONE], chunked=True)
 
 
 def said(headers: str) -> Json:
@@ -21,13 +18,6 @@ def said(headers: str) -> Json:
 
 def mode(name: str) -> Json:
     return {"cache": {"mode": name}}
-
-
-async def told(gateway: Asker, **how: Any) -> tuple[str, str]:
-    """Label and text."""
-    answer = await gateway.ask(stream=False, **how)
-    assert answer.status == 200
-    return answer.label, answer.json["messages"][0]["content"]
 
 
 async def test_a_refreshed_reply_stands_in_place_of_the_old_one(later: bool) -> None:

@@ -6,14 +6,12 @@
 import asyncio
 import json
 import random
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving
 from tests.live.raw_client import ASK, calling
+from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -85,24 +83,6 @@ async def test_leaving_unread_what_blocks_the_gateway(stream_mode: str) -> None:
             await caller.ask(stream_mode=stream_mode)
             await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.desk.active))
         await closed(upstream)
-
-
-@asynccontextmanager
-async def unreachable() -> AsyncIterator[str]:
-    """An address at which connecting neither works nor fails: the backlog is full and nobody accepts."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
-        try:
-            yield f"http://127.0.0.1:{address[1]}"
-        finally:
-            for filler in fillers:
-                filler.close()
 
 
 @pytest.mark.parametrize("stream", [True, False])

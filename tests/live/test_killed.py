@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.gateway import DONE, end, say
+from tests.live.parley_command import Process, process
 from tests.live.raw_client import calling
-from tests.live.test_shutdown import Process, process
 from tests.scripted_server import Reply, ScriptedServer
 
 ROUNDS = 4 * int(os.environ.get("SEEDS") or 2)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.steps.sample_calls import WRITTEN
 from tests.steps.stage_runner import STOP, Reply
-from tests.steps.tool_parsers.test_cuts import CUTS, PIECES, TEXTS, TOOLS
+from tests.steps.tool_parsers.sample_texts import CUTS, PIECES, TEXTS, TOOLS
 
 Json = dict[str, Any]
 

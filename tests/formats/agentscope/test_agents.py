@@ -5,7 +5,7 @@ from app.formats import FORMATS
 
 from tests.conversations.sample_conversations import convert
 from tests.formats.agentscope.cases import Json, load, sent
-from tests.formats.agentscope.test_requests import OPENAI
+from tests.formats.agentscope.recorded_requests import OPENAI
 
 AGENTS = load("agentscope/agents")
 each = pytest.mark.parametrize("name", AGENTS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, TextDelta
 
-from tests.upstream.reply.test_assembler import events
+from tests.upstream.reply.assembled_events import events
 
 Json = dict[str, Any]
 WAV = b"RIFF\x24\x00\x00\x00WAVEfmt "
