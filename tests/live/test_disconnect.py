@@ -121,7 +121,7 @@ async def test_leaving_while_it_waits_for_a_free_connection() -> None:
 async def test_leaving_before_the_request_is_all_there() -> None:
     async with ScriptedServer() as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            caller._writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
+            caller.writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             await eventually(lambda: gateway.callers == 1)
         await eventually(lambda: gateway.callers == 0, SOON)
         assert upstream.requests == []
@@ -130,7 +130,7 @@ async def test_leaving_before_the_request_is_all_there() -> None:
 async def test_leaving_with_a_second_request_behind_the_first() -> None:
     async with ScriptedServer(Reply([say("a"), never()])) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            caller._writer.write(ASKED * 2)
+            caller.writer.write(ASKED * 2)
             await caller.head()
             await caller.write()
         await closed(upstream)
@@ -161,7 +161,7 @@ async def test_an_answer_comes_at_the_moment_the_caller_leaves() -> None:
                 async with calling(gateway.address) as caller:
                     await caller.ask()
                     await upstream.request()
-                    caller._writer.transport.abort()
+                    caller.writer.transport.abort()
                     for _ in range(turns):
                         await asyncio.sleep(0)
                     hold.set()

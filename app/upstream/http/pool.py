@@ -39,6 +39,10 @@ class Pool:
         """Open connections and those that are being opened."""
         self._waiting: dict[ServerAddress, deque[asyncio.Future[None]]] = {}
 
+    @property
+    def idle_connections(self) -> int:
+        return sum(len(connections) for connections in self._idle.values())
+
     async def take(self, origin: ServerAddress, patience: float | None, *, fresh: bool = False) -> Connection:
         """A connection to the origin, within `patience` seconds in all.
 
