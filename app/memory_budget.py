@@ -26,6 +26,11 @@ class MemoryBudget:
         self.held_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    @property
+    def waiting(self) -> int:
+        """How many waits stand in line."""
+        return len(self._waiting)
+
     def lease(self) -> "Lease":
         return Lease(self)
 

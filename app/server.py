@@ -83,7 +83,7 @@ class ParleyServer(uvicorn.Server):
         elif sig == self.stop_signal:
             self._exit()
             _end_replies(desk)
-            asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self._drop_all)
+            asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self.drop_connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
@@ -141,7 +141,8 @@ class ParleyServer(uvicorn.Server):
     def _exit(self) -> None:
         self.should_exit = True
 
-    def _drop_all(self) -> None:
+    def drop_connections(self) -> None:
+        """Closes the connections of all callers at once."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, ClientConnection):
                 connection.drop()
@@ -153,7 +154,7 @@ class ParleyServer(uvicorn.Server):
             log.info("shutting down: %d replies may finish within %g s", len(desk.active), desk.server.drain_seconds)
             loop = asyncio.get_running_loop()
             loop.call_later(desk.server.drain_seconds, _end_replies, desk)
-            loop.call_later(desk.server.drain_seconds + FINAL_FLUSH_SECONDS, self._drop_all)
+            loop.call_later(desk.server.drain_seconds + FINAL_FLUSH_SECONDS, self.drop_connections)
         await super().shutdown(sockets)
 
     def _get_context(self) -> Any:

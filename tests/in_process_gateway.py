@@ -11,8 +11,12 @@ from typing import Any, Self
 import httpx
 from app.main import create_app
 from app.settings import Settings
+from starlette.types import Message
 
-SERVER = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "models": {"m": {"upstreams": ["local"]}}}
+SERVER: dict[str, Any] = {
+    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
+    "models": {"m": {"upstreams": ["local"]}},
+}
 SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
 STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
@@ -125,13 +129,13 @@ class Running:
         begin: dict[str, Any] = {}
         body: list[bytes] = []
 
-        async def receive() -> dict[str, Any]:
+        async def receive() -> Message:
             if queue:
                 return queue.pop(0)
             await ended.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 assert not begin, "two heads"
                 begin.update(message)

@@ -9,8 +9,8 @@ from app.formats import FORMATS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.fuzz_values import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, effort, record, usually
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
-from tests.test_fuzz import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, effort, record, usually
 
 PART = record(
     {

@@ -221,7 +221,7 @@ def test_variables_that_are_no_settings_are_left_alone(variable: str, value: str
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        load({}).server.port = 1  # type: ignore[misc]
+        load({}).server.port = 1
 
 
 # -- mistakes ---------------------------------------------------------------------------

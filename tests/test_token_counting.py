@@ -1,7 +1,6 @@
 """Counting tokens by files that the tests write themselves."""
 
 import base64
-import json
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-UNITS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "goldens" / "qwen_agent" / "unit_tokenizer.json").read_text()
-)
+from tests.recorded_token_counts import UNITS
+
 COUNTED = [case for case in UNITS if "count" in case]
 TRUNCATED = [case for case in UNITS if "max_token" in case]
 
@@ -48,7 +46,7 @@ def write_json(path: Path) -> Path:
     vocabulary = {token: rank for rank, token in enumerate([*sorted(alphabet), "on", "Ġt", "Ġtw"])}
     model = models.BPE(vocab=vocabulary, merges=[("o", "n"), ("Ġ", "t"), ("Ġt", "w")])
     tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=50)
     tokenizer.save(str(path))

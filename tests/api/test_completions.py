@@ -10,7 +10,7 @@ from tests.in_process_gateway import SERVER, ModelServer, Running
 
 NAMED = {"type": "function", "function": {"name": "f"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {"type": "object"}}}
-LISTED = {"functions": [TOOL["function"]]}
+LISTED: Json = {"functions": [TOOL["function"]]}
 
 
 def refused(**body: Any) -> Json:
@@ -68,7 +68,7 @@ def test_what_the_gateway_does_not_know_is_passed_on(body: Json) -> None:
 
 @pytest.mark.parametrize("field", ["lang", "request_timeout", "max_retries", "max_input_tokens", "fncall_prompt_type"])
 def test_what_is_the_gateways_own_business_is_not_sent(field: str) -> None:
-    value = {
+    value: Json = {
         "lang": "zh",
         "request_timeout": 5,
         "max_retries": 1,

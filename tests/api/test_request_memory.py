@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_limits import Held, code
+from tests.api.held_server import Held, code
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 MB = 1024 * 1024

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,34 +11,14 @@ from app.cache import inflight as flights
 from app.cache.cache import LARGE_ENTRY
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
-from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, ToolCallDelta
-from app.errors import CacheMiss, UpstreamFailed
+from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
+from app.errors import CacheMiss
 
+from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
 from tests.cache.fake_model import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
-from tests.cache.manual_clock import Clocked, run
 
-Scenario = Callable[[Bench], Awaitable[None]]
-CUT = Fault("upstream_incomplete", "cut off", transient=True)
-BUSY = UpstreamFailed(Fault("overloaded", "busy", transient=True, status=503))
-REFUSED = UpstreamFailed(Fault("invalid_request", "no", transient=False, status=400))
 REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), make_cache_policy("only")
-OTHER: list[list[Event]] = [*say("another"), [DONE]]
-MARKED = [*REPLY[:-1], [Finish("stop", {"total_tokens": 3, "cached": True})]]
-
-
-def play(scenario: Scenario, rules: CacheRules | None = None) -> None:
-    """When it is over, nothing of any call is left."""
-
-    async def bounded(loop: Clocked) -> None:
-        bench = Bench(rules)
-        await scenario(bench)
-        await bench.settled()
-        assert not bench.beats.live and not bench.cache._running
-        await bench.cache.aclose()
-        assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
-
-    run(bounded)
 
 
 # -- hits --------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Equal questions at one time are one call, and nobody is worse off for sharing it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from app.cache import inflight as flights
@@ -8,9 +9,9 @@ from app.chat.events import Event, Failed
 from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
 
+from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
 from tests.cache.fake_calls import DONE, Ear, say
 from tests.cache.fake_model import REPLY, Answer, Bench
-from tests.cache.test_cache import BUSY, CUT, MARKED, OTHER, REFUSED, play
 
 
 async def turns(count: int = 3) -> None:
@@ -18,7 +19,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def together(bench: Bench, count: int, **more: object) -> list[Answer | BaseException]:
+async def together(bench: Bench, count: int, **more: Any) -> list[Answer | BaseException]:
     """Callers who all ask before the model's first word."""
     bench.model.gate = asyncio.Event()
     asking = [asyncio.ensure_future(bench.ask(**more)) for _ in range(count)]

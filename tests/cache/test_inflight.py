@@ -14,7 +14,7 @@ from tests.cache.fake_calls import DONE, Ear, Scene, Source, say
 from tests.cache.manual_clock import Clocked, run
 
 BROKEN = Fault("upstream_incomplete", "cut off", transient=True)
-REPLY = [*say("one", "two"), [], *say("three"), [DONE]]
+REPLY: list[list[Event]] = [*say("one", "two"), [], *say("three"), [DONE]]
 
 
 async def turns(count: int = 3) -> None:
@@ -69,15 +69,17 @@ def test_the_server_is_held_back_exactly_while_nobody_can_take_more() -> None:
         scene = await Scene().opened()
         one, other, source = scene.ear(), scene.ear(), scene.source
         one.pause()
-        assert not source.paused
+        held = [source.paused]
         other.pause()
-        assert source.paused
+        held.append(source.paused)
+        assert held == [False, True]
         third = scene.ear()
         third.pause()
         one.resume()
-        assert not source.paused
+        held.append(source.paused)
         one.leave()
-        assert source.paused, "the only one who could take more has left"
+        held.append(source.paused)
+        assert held[2:] == [False, True], "the only one who could take more has left"
         other.leave()
         scene.flight.retain()
         third.leave()
@@ -420,7 +422,8 @@ def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(
         slow, quick = scene.ear(), scene.ear()
         slow.pause()
         told: list[list[Event]] = []
-        while not scene.source.paused:
+        source = scene.source
+        while not source.paused:
             told += say("x" * 500)
             scene.source.push(told[-1])
             assert len(told) < 10

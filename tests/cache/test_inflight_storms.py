@@ -68,7 +68,8 @@ class Storm:
         self.push([TextDelta("x" * self.draw(st.integers(1, 300)))] if self.draw(st.integers(0, 3)) else [])
 
     async def _reads(self) -> None:
-        self.push(*([TextDelta(str(number))] for number in range(self.draw(st.integers(2, 9)))))
+        batches: list[list[Event]] = [[TextDelta(str(number))] for number in range(self.draw(st.integers(2, 9)))]
+        self.push(*batches)
 
     async def _join(self) -> None:
         if self.scene.flight.complete:

@@ -48,12 +48,11 @@ class Gateway:
     def quiet(self) -> bool:
         """Nothing is left of any request but connections that are kept for the next one."""
         desk = self.desk
-        idle = sum(len(some) for some in self.transport._pool._idle.values())
         return (
             not desk.active
             and not len(desk.ticker)
             and not desk.in_progress
-            and idle == self.transport.open_connections
+            and self.transport.idle_connections == self.transport.open_connections
         )
 
 
@@ -101,7 +100,7 @@ async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
     finally:
         server.should_exit = True
         await running
-        server._drop_all()
+        server.drop_connections()
         await server.shutdown(sockets=[listener])
     assert transport.open_connections == 0
     names = ("_deliver", "_left", "_flush", "run_asgi")

@@ -177,7 +177,7 @@ async def crowd(*addresses: tuple[str, int]) -> AsyncIterator[list[Caller]]:
 
 async def kill(caller: Caller) -> None:
     """As a machine that is switched off: the connection is reset."""
-    link: socket.socket = caller._writer.get_extra_info("socket")
+    link: socket.socket = caller.writer.get_extra_info("socket")
     link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     await caller.leave()
 

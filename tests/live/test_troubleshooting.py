@@ -19,7 +19,7 @@ from app.upstream.causes import Cause
 
 from tests.live.gateway import DONE, end, say, serving, serving_with
 from tests.live.raw_client import checked, reply_of
-from tests.live.test_disconnect import unreachable
+from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio

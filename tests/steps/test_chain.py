@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.steps.sample_calls import WRITTEN
 from tests.steps.stage_runner import STOP, Reply
-from tests.steps.tool_parsers.test_cuts import CUTS, PIECES, TEXTS, TOOLS
+from tests.steps.tool_parsers.sample_texts import CUTS, PIECES, TEXTS, TOOLS
 
 Json = dict[str, Any]
 
@@ -41,8 +41,17 @@ PARAMS = st.fixed_dictionaries(
         "repair_arguments": st.booleans(),
     },
 )
-NATIVE = [ToolCallDelta(0, '{"a": ', "id-0", "f"), ToolCallDelta(0, "1}"), ToolCallDelta(1, "{'a': 1,", "id-1", "g")]
-BESIDES = [ReasoningDelta("why"), ReasoningDelta("<think>"), TextDelta("no", refusal=True), Extra({"a": 1})]
+NATIVE: list[Event] = [
+    ToolCallDelta(0, '{"a": ', "id-0", "f"),
+    ToolCallDelta(0, "1}"),
+    ToolCallDelta(1, "{'a': 1,", "id-1", "g"),
+]
+BESIDES: list[Event] = [
+    ReasoningDelta("why"),
+    ReasoningDelta("<think>"),
+    TextDelta("no", refusal=True),
+    Extra({"a": 1}),
+]
 ENDS: list[Event] = [STOP, Finish("length"), Finish("tool_calls"), Failed(Fault("timeout", "", True))]
 
 WORDS = st.text("ab é<✿[北", min_size=1, max_size=8).filter(lambda text: text.strip() not in ("", "<"))

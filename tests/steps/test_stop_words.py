@@ -3,7 +3,6 @@
 import json
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,8 @@ from app.steps.stop_words import MAX_STOP_CHARACTERS, StopWordStage, stop_violat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-GOLDENS = Path(__file__).parents[1] / "goldens" / "qwen_agent"
-UNITS: list[dict[str, Any]] = json.loads((GOLDENS / "unit_stop_words.json").read_text())
-CUT_OTHERWISE = {"one\n\nHuman": ("one\n\nHuman", "nothing but a whole stop word is taken away")}
-MERGES: list[dict[str, Any]] = json.loads((GOLDENS / "unit_generate_cfg_merge.json").read_text())
+from tests.steps.recorded_stop_words import CUT_OTHERWISE, GOLDENS, MERGED_OTHERWISE, MERGES, UNITS
+
 END = Finish("stop", {"total_tokens": 3})
 
 
@@ -69,9 +66,6 @@ def test_a_recorded_stream_ends_before_its_stop_word(case: str) -> None:
     stage = StopWordStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
     out = [event for text in said if text for event in stage.feed([TextDelta(text)])]
     assert out == [TextDelta("abc" if case == "09_stop_string" else "Tho"), Finish("stop")]
-
-
-MERGED_OTHERWISE = {'{"stop": "yz"}': (["x", "yz"], "a single stop word is a word, not its letters")}
 
 
 def test_stop_words_of_model_and_caller_are_joined() -> None:

@@ -136,8 +136,8 @@ def test_without_functions_none_can_be_chosen(choice: Any) -> None:
 @pytest.mark.parametrize("name", ["parallel_function_calls", "parallel_tool_calls"])
 @pytest.mark.parametrize("value", [True, False])
 def test_parallel_calls_go_by_either_name_and_only_beside_functions(name: str, value: bool) -> None:
-    assert options(tools=("f",), **{name: value}) == {"parallel_tool_calls": value}
-    assert options(**{name: value}) == {}
+    assert options("openai_compatible", ("f",), **{name: value}) == {"parallel_tool_calls": value}
+    assert options("openai_compatible", (), **{name: value}) == {}
 
 
 @pytest.mark.parametrize("kind", ["ollama", "deepseek", "zhipu", "gemini", "llamacpp_python", "transformers"])
@@ -152,7 +152,7 @@ def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str)
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 def test_the_most_tokens_are_said_once_and_in_the_servers_word(kind: str, name: str) -> None:
     word = "max_completion_tokens" if kind == "openai" else "max_tokens"
-    assert options(kind, **{name: 5}) == {word: 5}
+    assert options(kind, (), **{name: 5}) == {word: 5}
 
 
 SAMPLING: Json = {"min_p": 0.1, "repetition_penalty": 1.1, "seed": 1, "top_k": 20}
@@ -203,8 +203,8 @@ def test_every_other_option_is_sent_as_it_was_said() -> None:
 
 
 def test_the_gateways_own_options_are_never_sent() -> None:
-    ours = {name: "x" for name in UNSENT}
-    assert options(**ours) == {}
+    ours: Json = {name: "x" for name in UNSENT}
+    assert options("openai_compatible", (), **ours) == {}
     assert set(GenerateCfg.model_fields) >= UNSENT
 
 

@@ -41,6 +41,10 @@ class Pool:
         """How many connections are open or being opened."""
         self._waiting: dict[ServerAddress, deque[asyncio.Future[None]]] = {}
 
+    @property
+    def idle_connections(self) -> int:
+        return sum(len(connections) for connections in self._idle.values())
+
     async def take(self, origin: ServerAddress, timeout_seconds: float | None, *, fresh: bool = False) -> Connection:
         """Return a connection to the origin; `fresh` demands a new one. `timeout_seconds` bounds all waits together.
 

@@ -77,6 +77,11 @@ class PushTransport(httpx.AsyncBaseTransport):
     def open_connections(self) -> int:
         return len(self._pool)
 
+    @property
+    def idle_connections(self) -> int:
+        """Those of the open ones that no request uses."""
+        return self._pool.idle_connections
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request. The response holds no reference to it, because its body may be large."""
         url = request.url

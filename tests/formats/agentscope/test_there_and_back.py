@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.formats.agentscope.cases import Json, decoded, encoded, load, msg, sent
+from tests.formats.agentscope.recorded_requests import OPENAI
 from tests.formats.agentscope.strategies import CONVERSATIONS, MESSAGES
-from tests.formats.agentscope.test_requests import OPENAI
 
 LISTS = [
     pytest.param(form, golden["input"], id=f"{folder}-{name}")
