@@ -50,7 +50,7 @@ class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
 
 
 class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
-    """What went wrong at the model server; `spec` of the kinds: docs/errors.md."""
+    """What went wrong at the model server; `spec` of the kinds: docs/reference/errors.md."""
 
     code: str
     message: str
@@ -64,7 +64,7 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     upstream: str | None = None
     """The configured name of the upstream."""
     cause: str | None = None
-    """One word for what went wrong on the way (docs/errors.md lists them)."""
+    """One word for what went wrong on the way (docs/reference/errors.md lists them)."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):

@@ -1,4 +1,6 @@
-"""A conversation into the messages that OpenAI's form wants: grouping, ids, order (docs/formats.md).
+"""A conversation into the messages that OpenAI's form wants: grouping, ids, order.
+
+docs/reference/formats/upstream-messages.md lists the rules.
 
 Assistant messages of one turn are joined into one with all its calls; results follow it in the order in which they
 came, and what stood between them and the calls is sent after the last. Ids are kept, missing ones derived from

@@ -1,7 +1,7 @@
 """What a model and its server can and cannot do: data, never code.
 
 `KINDS` holds a row of defaults for each known kind of server; a model's own `[models.<name>.profile]` overrides it
-field by field. docs/profiles.md is made of this room (`scripts/profiles`).
+field by field. `scripts/profiles` writes docs/reference/profiles.md from this package.
 """
 
 from app.chat.messages import MediaKind

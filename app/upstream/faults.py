@@ -70,7 +70,7 @@ def from_body(body: bytes, status: int | None, retry_after_seconds: float | None
 
 
 def from_object(value: Any, status: int | None, retry_after_seconds: float | None = None) -> Fault:
-    """The fault in a JSON value of any of the shapes that servers use (docs/errors.md lists them)."""
+    """The fault in a JSON value of any of the shapes that servers use (docs/reference/errors.md lists them)."""
     if isinstance(value, list):
         value = next((item for item in value if isinstance(item, dict)), {})
     base = value.get("base_resp")

@@ -1,4 +1,4 @@
-"""docs/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
+"""docs/evidence/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
 
 from tests.goldens.cached_calls import DIFFERENT, load_cached, requests
 from tests.goldens.differences import CONSTANT, EXPECTED

@@ -1,7 +1,7 @@
 """Chunks of a model server's reply into events: one machine for streams and whole replies.
 
-The rules (1-11) are those that `docs/assembly.md` lists with the servers that made each of them necessary. Thinking in
-tags and white space between messages are the business of later stages.
+The rules (1-11) are those that `docs/reference/assembly.md` lists with the servers that made each of them necessary.
+Thinking in tags and white space between messages are the business of later stages.
 """
 
 from typing import Any
