@@ -1,6 +1,6 @@
 """What can be set: file and environment (`sources`) become one frozen `Settings`, or a list of mistakes.
 
-docs/configuration.md lists every setting; a test compares.
+docs/reference/settings.md lists every setting; a test compares.
 """
 
 import hashlib

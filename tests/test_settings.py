@@ -10,7 +10,7 @@ from app.settings import CacheSettings, Documents, Fetch, Model, Server, Setting
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-DOCUMENT = (Path(__file__).parent.parent / "docs/configuration.md").read_text()
+DOCUMENT = (Path(__file__).parent.parent / "docs/reference/settings.md").read_text()
 LOCAL = '[upstreams.local]\nbase_url = "http://127.0.0.1:1/v1"\n'
 ONE_MODEL = LOCAL + '[models.m]\nupstreams = ["local"]\n'
 

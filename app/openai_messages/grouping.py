@@ -1,4 +1,4 @@
-"""Groups the messages of a conversation as OpenAI's format orders them (docs/formats.md).
+"""Groups the messages of a conversation as OpenAI's format orders them (docs/reference/formats/upstream-messages.md).
 
 Assistant messages of one turn become one message with all its calls. The results follow it in the order in which they
 came, and messages between the calls and their results follow the last result. Ids are kept; a missing id is derived

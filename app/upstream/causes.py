@@ -1,7 +1,7 @@
 """Map exceptions to the causes of upstream faults: a code word, a text and advice.
 
 Callers get the word and the text, which name no address. Operators also get the advice, from
-`parley check-config --online`. docs/errors.md lists the causes.
+`parley check-config --online`. docs/reference/errors.md lists the causes.
 """
 
 import errno

@@ -72,7 +72,7 @@ def from_body(body: bytes, status: int | None, retry_after_seconds: float | None
 
 
 def from_object(value: Any, status: int | None, retry_after_seconds: float | None = None) -> Fault:
-    """Parse an error from a JSON value in any of the shapes that docs/errors.md lists."""
+    """Parse an error from a JSON value in any of the shapes that docs/reference/errors.md lists."""
     if isinstance(value, list):
         value = next((item for item in value if isinstance(item, dict)), {})
     base = value.get("base_resp")

@@ -1,4 +1,4 @@
-"""docs/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
+"""docs/evidence/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Qwen-Agent's messages as they come over the wire (docs/formats.md: where the package and its documents differ)."""
+"""Qwen-Agent's messages as they come over the wire (docs/reference/formats/qwen.md)."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,7 @@
 """Turn the chunks of a model server's reply into events: one state machine for streamed and whole replies.
 
-`docs/assembly.md` lists the rules (1-11) and the servers that made each of them necessary. Later stages handle
-thinking in tags and white space between messages.
+`docs/reference/assembly.md` lists the rules (1-11) and the servers that made each of them necessary. Later stages
+handle thinking in tags and white space between messages.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The fields that are read of a model server's chunks, and the limit on their nesting.
 
-Rule 11 of `docs/assembly.md`: every other field is skipped. Nesting is limited because the code that later reads and
-writes these values is recursive.
+Rule 11 of `docs/reference/assembly.md`: every other field is skipped. Nesting is limited because the code that
+later reads and writes these values is recursive.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The page on preprocessing: what it asks, asked over real sockets, is answered as it says."""
+"""The guides on files and tools: their requests, sent over real sockets, get the replies that the guides show."""
 
 import base64
 import json
@@ -14,8 +14,12 @@ from app.settings import Settings
 
 from tests.uvicorn_gateway import serving
 
-PAGE = (Path(__file__).parents[2] / "docs" / "preprocessing.md").read_text("utf-8")
-FILES = dict(re.findall(r"^cat >(\S+) <<'END'\n(.*?)^END\n", PAGE, re.DOTALL | re.MULTILINE))
+DOCS = Path(__file__).parents[2] / "docs"
+STEPS = (DOCS / "reference/preprocessing.md").read_text("utf-8")
+GUIDES = [(DOCS / "guides" / name).read_text("utf-8") for name in ("files.md", "tools.md")]
+PAGE = "".join(GUIDES)
+WRITTEN = re.findall(r"^cat >(\S+) <<'END'\n(.*?)^END\n", PAGE, re.DOTALL | re.MULTILINE)
+FILES = dict(WRITTEN)
 SHELL = {
     "'\"$(cat functions.json)\"'": FILES["functions.json"],
     "'\"$(base64 <word.pdf | tr -d '\\n')\"'": base64.b64encode(FILES["word.pdf"].encode()).decode(),
@@ -51,6 +55,10 @@ async def _asked(bodies: list[Any]) -> list[Any]:
             return [(await client.post("/v1/chat", json=body, timeout=30)).json() for body in bodies]
 
 
+def test_both_guides_write_the_same_configuration() -> None:
+    assert [text for name, text in WRITTEN if name == "text.toml"] == [FILES["text.toml"]] * len(GUIDES)
+
+
 def test_the_configuration_is_of_a_model_that_only_reads_text() -> None:
     profile = settings().profile("plain", "box")
     assert (profile.native_tools, profile.fncall_prompt_type, profile.media) == (False, "nous", ())
@@ -81,7 +89,7 @@ def _without_id(message: Any) -> Any:
 
 
 def test_every_field_that_the_tables_name_is_one() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("|")]
+    rows = [line for line in STEPS.splitlines() if line.startswith("|")]
     named = {
         name for row in rows for cell in re.findall(r"profile ((?:`\w+`(?:, | and )?)+)", row) for name in _names(cell)
     }
