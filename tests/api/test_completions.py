@@ -223,7 +223,7 @@ def test_a_wrong_method_and_a_defect_are_told_in_openais_shape() -> None:
 
 def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
     with Running() as gateway:
-        gateway.app.state.desk.busy = gateway.app.state.settings.server.max_concurrent_requests
+        gateway.app.state.desk.in_progress = gateway.app.state.settings.server.max_concurrent_requests
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (answer.status, answer.json["error"]["type"]) == (503, "overloaded_error")
 

@@ -30,7 +30,7 @@ def gateway(server: ModelServer) -> Iterator[Running]:
     with Running({**SERVER, "server": LIMITS}, server) as running:
         yield running
     assert running.app.state.desk.budget.held_bytes == 0
-    assert running.app.state.desk.busy == 0
+    assert running.app.state.desk.in_progress == 0
 
 
 async def unfinished(gateway: Running, path: str, size: int) -> "asyncio.Task[None]":
@@ -167,7 +167,7 @@ def test_calls_that_go_on_without_their_callers_count_as_requests() -> None:
             await server.asked.wait()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert running.app.state.desk.busy == 0
+        assert running.app.state.desk.in_progress == 0
         refused = await running.asked("POST", "/v1/chat", [SMALL])
         server.may.set()
         async with asyncio.timeout(5):
