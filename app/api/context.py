@@ -23,8 +23,10 @@ from app.errors import Busy, Cancelled, ParleyError
 from app.formats.base import Encoder, Format, ReplyInfo
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
-from app.settings import Server
+from app.model_registry import ModelRegistry
+from app.settings import Server, Settings
 from app.ticker import Ticker
+from app.upstream.catalog import Catalog
 
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
@@ -36,22 +38,36 @@ ABORT_CONNECTION = "parley.hang_up"
 
 @dataclass(slots=True)
 class AppContext:
+    settings: Settings
     gateway: Gateway
-    server: Server
+    registry: ModelRegistry
+    catalog: Catalog | None
+    """Lists the models of the pass-through's upstream; None: there is no pass-through."""
     ticker: Ticker
     resumable: ResumableReplies
     cache: Cache
     budget: MemoryBudget
-    """What requests may hold in memory, all together."""
-    separate_callers: bool = False
-    """Replies are shared only among requests of one caller."""
+    """The memory that all requests together may hold."""
     draining: bool = False
+    """The process is about to end: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
+    """The responses that have not ended."""
     in_progress: int = 0
+    """The requests that are admitted and have not ended."""
+
+    @property
+    def server(self) -> Server:
+        return self.settings.server
+
+    @property
+    def separate_callers(self) -> bool:
+        """Replies are shared only among the requests of one caller."""
+        return self.settings.cache.scope == "caller"
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """A request that is served. Raises Busy where as many are as may be, calls without callers included."""
+        """Admits one request. Raises Busy when `max_concurrent_requests` are in progress, calls without a caller
+        included."""
         limit = self.server.max_concurrent_requests
         if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
             raise Busy("this gateway serves as many requests as it may")
