@@ -149,9 +149,10 @@ class ChatEndpoint:
             warnings += prepared.warnings
             opening = gateway.reply(prepared, asked)
         entry.record_request(route.model, envelope.stream, envelope.metadata)
-        form = reading.reply_format
-        encoder = form.reply_encoder(info, envelope.mode)
-        return self._context.create_response(scope, send, encoder, info, form, stream=envelope.stream), opening
+        reply_format = reading.reply_format
+        encoder = reply_format.reply_encoder(info, envelope.mode)
+        create = self._context.create_event_stream if envelope.stream else self._context.create_json_response
+        return create(scope, send, encoder, info, reply_format), opening
 
     def _make_options(
         self, reading: ParsedRequest, lease: Lease, scope: Scope, info: ReplyInfo, route: ModelRoute

@@ -73,9 +73,9 @@ class ResumeEndpoint:
 
     async def _stream_rest(self, kept: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send) -> None:
         encoder = SkipFrames(kept.format.reply_encoder(kept.info, kept.mode), after)
-        delivery = self._context.create_response(scope, send, encoder, kept.info, kept.format, stream=True)
-        delivery.start_stream()  # who comes back had a stream: what failed is told as its last frame, never as a status
-        await self._context.run_response(delivery, kept.source.open(), receive)
+        response = self._context.create_event_stream(scope, send, encoder, kept.info, kept.format)
+        response.start_stream()  # the client had a stream before: a failure is its last frame, never a status
+        await self._context.run_response(response, kept.source.open(), receive)
 
 
 class ReplyEndpoint:
@@ -110,8 +110,8 @@ class ReplyEndpoint:
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
             encoder = kept.format.reply_encoder(kept.info, "whole")
-            delivery = desk.create_response(scope, send, encoder, kept.info, kept.format, stream=False)
-            await desk.run_response(delivery, kept.source.open(), receive)
+            response = desk.create_json_response(scope, send, encoder, kept.info, kept.format)
+            await desk.run_response(response, kept.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:
         """Its call goes on while anyone listens whose reply is another."""

@@ -1,9 +1,10 @@
 """What `POST /v1/chat/completions` takes, passes on and refuses, and how it says so."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from app.gateway import Gateway
 
 from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
 from tests.in_process_gateway import SERVER, ModelServer, Running
@@ -210,20 +211,21 @@ def test_a_body_that_is_too_long_is_told_in_openais_shape() -> None:
 
 
 def test_a_wrong_method_and_a_defect_are_told_in_openais_shape() -> None:
-    async def crash(*_: object) -> None:
-        raise RuntimeError("boom")
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("boom")
 
     with Running() as gateway:
         method = gateway.get("/v1/chat/completions")
-        gateway.app.state.completions = crash
-        defect = gateway.post("/v1/chat/completions", {})
+        gateway.app.context.gateway = cast(Gateway, Broken())
+        defect = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (method.status, method.json["error"]["type"]) == (405, "invalid_request_error")
     assert (defect.status, defect.json["error"]["type"]) == (500, "server_error")
 
 
 def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
     with Running() as gateway:
-        gateway.app.state.desk.in_progress = gateway.app.state.settings.server.max_concurrent_requests
+        gateway.app.context.in_progress = gateway.app.context.settings.server.max_concurrent_requests
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (answer.status, answer.json["error"]["type"]) == (503, "overloaded_error")
 

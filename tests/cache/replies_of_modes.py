@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.api.responses import ReplyResponse
+from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
 from app.cache.replay import ReplayedReply
 from app.chat.events import Event
@@ -45,19 +45,12 @@ async def told(reply: Live | ReplayedReply, form: Format, mode: ReplyMode) -> tu
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    delivery = ReplyResponse(
-        send,
-        form.reply_encoder(INFO, mode),
-        INFO,
-        stream=mode != "whole",
-        heartbeat_seconds=15,
-        commit_seconds=5,
-        stall_seconds=60,
-        refusal=form.error,
-    )
-    delivery.start(reply)
-    await delivery.done
-    assert delivery.error is None
+    limits = ResponseLimits(heartbeat_seconds=15, commit_seconds=5, stall_seconds=60)
+    kind = JsonResponse if mode == "whole" else EventStreamResponse
+    response = kind(send, form.reply_encoder(INFO, mode), INFO, form, limits, abort_connection=None)
+    response.start(reply)
+    await response.done
+    assert response.error is None
     head, *pieces = sent
     assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
     return head, b"".join(piece["body"] for piece in pieces)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
+from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.main import create_app
 from app.server import ParleyServer, config
@@ -33,9 +34,9 @@ def end(reason: str = "stop") -> bytes:
 
 
 class Gateway:
-    def __init__(self, app: Any, server: ParleyServer, transport: PushTransport, port: int) -> None:
+    def __init__(self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int) -> None:
         self._server = server
-        self.desk: AppContext = app.state.desk
+        self.desk: AppContext = app.context
         self.transport = transport
         self.address = ("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{port}"
