@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from app.cache.codec import Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
-from app.cache.inflight import InFlightCall, LogReader, ReplyLocation, TickRegistry
-from app.cache.recorded import StoredReply
+from app.cache.inflight import InFlightCall, TickRegistry
+from app.cache.log import LogReader, ReplyLocation, StoredReply
 from app.cache.stores import Store, StoreStats
 from app.cache.types import CacheRequest, CacheRules, CallCoordinator, OpenUpstream, ReplaySource
 from app.chat.stream import Reply
@@ -76,7 +76,7 @@ class Cache:
     async def _find_stored(self, question: CacheRequest) -> StoredReply | None:
         flight = self._calls.get(question.key)
         if flight is not None and flight.ended:
-            return _if_fresh(question, flight.batches, flight.finished_at)
+            return _if_fresh(question, flight.log.batches, flight.log.finished_at)
         if flight is not None and flight.complete and not question.policy.only:
             return None
         entry = await self._load_entry(question.key)
@@ -101,7 +101,7 @@ class Cache:
         while True:
             flight = self._calls.get(question.key)
             if flight is not None and flight.ended:
-                recorded = _if_fresh(question, flight.batches, flight.finished_at)
+                recorded = _if_fresh(question, flight.log.batches, flight.log.finished_at)
                 if recorded is not None:
                     return self._serve_hit(question, recorded)
             if flight is not None and (flight.ended or not flight.complete):
@@ -172,7 +172,7 @@ class Cache:
 
     def _on_call_ended(self, question: CacheRequest, flight: InFlightCall) -> None:
         self._remove_call(flight)
-        good = flight.complete and is_cacheable(flight.batches, length=self._rules.store_length)
+        good = flight.complete and is_cacheable(flight.log.batches, length=self._rules.store_length)
         if good and question.policy.write:
             self._keep_newest(question.key, flight)
             task = asyncio.get_running_loop().create_task(self._store_reply(question, flight))
@@ -183,8 +183,8 @@ class Cache:
 
     async def _store_reply(self, question: CacheRequest, flight: InFlightCall) -> None:
         try:
-            assert flight.finished_at is not None
-            entry = StoredEntry(flight.finished_at, flight.batches)
+            assert flight.log.finished_at is not None
+            entry = StoredEntry(flight.log.finished_at, flight.log.batches)
             data = dump(entry) if flight.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
             if not flight.followed:
                 await self._store.put(question.key, data, ttl_seconds=question.ttl_seconds, model=question.model)

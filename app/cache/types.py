@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from app.cache.inflight import ReplyLocation
+from app.cache.log import Pace, ReplyLocation
 from app.cache.policy import CachePolicy
-from app.cache.replay import Pace
 from app.chat.stream import Origin, Reply
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]

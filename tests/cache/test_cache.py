@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
-from app.cache import inflight as flights
+from app.cache import log as logs
 from app.cache.cache import LARGE_ENTRY
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
@@ -155,7 +155,7 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
 def test_what_is_no_whole_reply_is_not(
     batches: list[list[Event]], again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 5000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 5000)
 
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
@@ -179,7 +179,7 @@ def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() 
 
 def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is() -> None:
     async def scenario(bench: Bench) -> None:
-        left, stays = await bench.ask(), await bench.ask(key="stays", stays=True)
+        left, stays = await bench.ask(), await bench.ask(key="stays", keep_running=True)
         for call, answer in zip(bench.model.calls, (left, stays), strict=True):
             call.push(*REPLY[:-1])
             answer.ear.leave()
@@ -387,7 +387,7 @@ def test_a_call_that_is_under_way_outlives_a_purge() -> None:
 
 def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
     async def scenario(bench: Bench) -> None:
-        answers = [await bench.ask(stays=True), await bench.ask(OFF)]
+        answers = [await bench.ask(keep_running=True), await bench.ask(OFF)]
         await bench.cache.aclose()
         assert [call.closes for call in bench.model.calls] == [1, 1]
         assert all(failed(answer.ear) for answer in answers)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from app.cache import inflight as flights
+from app.cache import log as logs
 from app.chat.events import Event, Failed
 from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
@@ -196,7 +196,7 @@ def test_the_first_may_leave_before_the_first_word_and_the_others_are_answered()
 
 def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
     async def scenario(bench: Bench) -> None:
-        answers = [await bench.ask(), await bench.ask(stays=True)]
+        answers = [await bench.ask(), await bench.ask(keep_running=True)]
         leave(list(answers))
         assert bench.model.calls[0].closes == 0
         source = answers[1].found[-1]
@@ -233,7 +233,7 @@ def test_a_caller_is_told_where_the_reply_can_be_had_again(label: str) -> None:
 
 
 def test_nobody_joins_a_reply_whose_beginning_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
 
     async def scenario(bench: Bench) -> None:
         huge = say(*("x" * 500 for _ in range(8)))
@@ -255,7 +255,7 @@ def test_nobody_joins_a_reply_whose_beginning_is_gone(monkeypatch: pytest.Monkey
 
 
 def test_a_reply_whose_end_is_too_much_is_not_kept_without_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
 
     async def scenario(bench: Bench) -> None:
         batches: list[list[Event]] = [*say("x" * 1500), [*say("y" * 1500)[0], DONE]]
