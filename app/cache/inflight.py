@@ -149,7 +149,7 @@ class InFlightCall:
             self._opened.set()
 
     def _end(self) -> None:
-        self.log.ended = True
+        self.log.end()
         if self._source is not None:
             self._source.close()
         self._on_end(self)

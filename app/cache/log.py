@@ -118,6 +118,11 @@ class ReplyLog:
             self.size += events_size(events)
         self.truncated = self.truncated or self.too_large
 
+    def end(self) -> None:
+        """Nothing more comes. Who reads it does not matter to its source any more."""
+        self.ended = True
+        self._on_readers_changed = None
+
     @property
     def too_large(self) -> bool:
         return self.size > MAX_LOG_BYTES

@@ -136,8 +136,8 @@ def test_a_follower_whose_chances_are_used_up_gives_in() -> None:
             await gates[asked - 1].wait()
             raise BUSY
 
-        def ask(retries: int) -> asyncio.Future[Reply]:
-            return asyncio.ensure_future(bench.cache.reply(bench.question(retries=retries), lead))
+        def ask(retries: int) -> asyncio.Future[Answer]:
+            return asyncio.ensure_future(bench.ask(lead=lead, retries=retries))
 
         asking = [ask(0), ask(5), ask(0)]
         for gate in gates[:2]:
