@@ -28,9 +28,9 @@ from app.api.send_queue import Send
 from app.cache import MODES, Apply, CachePolicy, Mode, ReplaySource, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, Reply
-from app.errors import InvalidInput, ParleyError, Shape, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo
-from app.gateway import Gateway, ModelRoute, ReplyOptions, new_reply_id
+from app.errors import CacheMiss, InvalidInput, ParleyError, Shape, UpstreamFailed, Violation
+from app.formats.base import Format, ReplyInfo, ReplyMode
+from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import RequestLog, log_late_failure
 from app.steps.media import MediaRequest
@@ -141,13 +141,16 @@ class ChatEndpoint:
             include_usage=envelope.include_usage,
         )
         asked = self._make_options(reading, lease, scope, info, route)
+        register = (
+            partial(self._register, reading.reply_format, envelope.mode, info, asked) if envelope.stream else None
+        )
         wanted = gateway.media_requests(route, reading.request)
         if wanted or large:
-            opening = _prepare_in_thread(gateway, route, reading.request, wanted, warnings, asked)
+            opening = self._prepare_in_thread(route, reading.request, wanted, warnings, asked, register)
         else:
             prepared = gateway.prepare(route, reading.request)
             warnings += prepared.warnings
-            opening = gateway.reply(prepared, asked)
+            opening = self._open_reply(prepared, asked, register)
         entry.record_request(route.model, envelope.stream, envelope.metadata)
         reply_format = reading.reply_format
         encoder = reply_format.reply_encoder(info, envelope.mode)
@@ -157,25 +160,63 @@ class ChatEndpoint:
     def _make_options(
         self, reading: ParsedRequest, lease: Lease, scope: Scope, info: ReplyInfo, route: ModelRoute
     ) -> ReplyOptions:
-        envelope, desk, form = reading.body, self._context, reading.reply_format
-        whose = caller_scope(scope) if desk.separate_callers else ""
-        stays = not envelope.cancel_on_disconnect
-
-        stream, mode = envelope.stream, envelope.mode
-
-        def found(source: ReplaySource) -> None:
-            if stream:  # who waits for the whole does not know its id before it has it
-                desk.resumable.put(ResumableReply(info, form, mode, whose, source, stays))
-
         return ReplyOptions(
             info.response_id,
             _read_cache_policy(reading, scope, route, self._apply),
-            whose,
-            stays,
+            caller_scope(scope) if self._context.separate_callers else "",
+            not reading.body.cancel_on_disconnect,
             info.origin,
-            found,
             lease,
         )
+
+    async def _prepare_in_thread(
+        self,
+        route: ModelRoute,
+        request: ChatRequest,
+        wanted: list[MediaRequest],
+        warnings: list[str],
+        asked: ReplyOptions,
+        register: Callable[[ReplaySource], None] | None,
+    ) -> Reply:
+        """Media are loaded, and much is prepared in another thread, while the caller is watched and the stream may
+        open; `warnings` grows by what follows."""
+        gateway = self._context.gateway
+        media = await gateway.load_media(wanted, asked.lease.take)
+        prepared = await call_in_thread(gateway.prepare, route, request, media)
+        del request, wanted, media  # the wait for the model server may be long
+        asked.lease.change(prepared.size)
+        warnings += prepared.warnings
+        return await self._open_reply(prepared, asked, register)
+
+    async def _open_reply(
+        self, prepared: PreparedRequest, asked: ReplyOptions, register: Callable[[ReplaySource], None] | None
+    ) -> Reply:
+        """`register` makes the reply resumable before the head of the server's response is waited for."""
+        cache, origin = self._context.cache, asked.origin
+        try:
+            found = await self._context.gateway.find(prepared, asked)
+        except CacheMiss:
+            if asked.cache_policy.read:
+                origin.label = "miss"
+            raise
+        if found is None:
+            return await self._context.gateway.open_with_lease(prepared, asked)
+        while True:
+            origin.label, origin.age_seconds = found.label, found.age_seconds
+            if register is not None:
+                register(found.source)
+            try:
+                opened = await cache.open(found)
+            except UpstreamFailed as error:
+                found = cache.find_again(found, error)
+            else:
+                origin.label = opened.label
+                return opened.reply
+
+    def _register(
+        self, form: Format, mode: ReplyMode, info: ReplyInfo, asked: ReplyOptions, source: ReplaySource
+    ) -> None:
+        self._context.resumable.put(ResumableReply(info, form, mode, asked.scope, source, asked.keep_running))
 
 
 def _read_cache_policy(reading: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
@@ -206,24 +247,6 @@ def caller_scope(scope: Scope) -> str:
         if name == b"authorization":
             return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
     return "nobody"
-
-
-async def _prepare_in_thread(
-    gateway: Gateway,
-    route: ModelRoute,
-    request: ChatRequest,
-    wanted: list[MediaRequest],
-    warnings: list[str],
-    asked: ReplyOptions,
-) -> Reply:
-    """Media are gathered, and much is prepared in another thread, while the caller is watched and the stream may open;
-    `warnings` grows by what follows."""
-    media = await gateway.load_media(wanted, asked.lease.take)
-    prepared = await call_in_thread(gateway.prepare, route, request, media)
-    del request, wanted, media  # the wait for the model server may be long
-    asked.lease.change(prepared.size)
-    warnings += prepared.warnings
-    return await gateway.reply(prepared, asked)
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:

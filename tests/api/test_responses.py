@@ -9,7 +9,7 @@ import pytest
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.errors import Busy
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
 
 INFO = ReplyInfo("chat-1", "req-1", "m", 1)
@@ -25,7 +25,7 @@ def sent_by(kind: type[EventStreamResponse] | type[JsonResponse], act: Callable[
         messages.append(message)
 
     async def run() -> None:
-        mode = "whole" if kind is JsonResponse else "delta"
+        mode: ReplyMode = "whole" if kind is JsonResponse else "delta"
         act(kind(send, QWEN.reply_encoder(INFO, mode), INFO, QWEN, LIMITS, abort_connection=None))
 
     asyncio.run(run())

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
-from app.cache.replay import ReplayedReply
+from app.cache.log import LogReader, ReplyLog
 from app.chat.events import Event
 from app.chat.stream import Receiver
 from app.formats import FORMATS
@@ -38,7 +38,7 @@ def timed(batches: Sequence[list[Event]]) -> list[Batch]:
     return [Batch(place * 0.01, events) for place, events in enumerate(batches)]
 
 
-async def told(reply: Live | ReplayedReply, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
+async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
     """Head and body."""
     sent: list[dict[str, Any]] = []
 
@@ -58,12 +58,16 @@ async def told(reply: Live | ReplayedReply, form: Format, mode: ReplyMode) -> tu
 
 async def differences(batches: Sequence[list[Event]]) -> list[str]:
     """The formats and modes in which a hit is told otherwise than the live reply."""
-    kept = dump(StoredEntry(1.0, timed(batches)))
+    kept = load(dump(StoredEntry(1.0, timed(batches))))
     return [
         f"{form.name} {mode}"
         for form, mode in _ways()
-        if await told(Live(batches), form, mode) != await told(ReplayedReply(load(kept).batches), form, mode)
+        if await told(Live(batches), form, mode) != await told(_replayed(kept), form, mode)
     ]
+
+
+def _replayed(entry: StoredEntry) -> LogReader:
+    return ReplyLog.from_batches(entry.batches, entry.created).add_reader()
 
 
 def _ways() -> Iterator[tuple[Format, ReplyMode]]:

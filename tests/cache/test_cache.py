@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
-from app.cache import inflight as flights
+from app.cache import log as logs
 from app.cache.cache import LARGE_ENTRY
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
@@ -134,7 +134,7 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
 def test_what_is_no_whole_reply_is_not(
     batches: list[list[Event]], again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 5000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 5000)
 
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
@@ -306,10 +306,9 @@ def test_off_neither_reads_nor_writes() -> None:
 @pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
 def test_only_asks_no_model(dim: bool) -> None:
     async def scenario(bench: Bench) -> None:
-        question = bench.question(ONLY)
         with pytest.raises(CacheMiss):
-            await bench.cache.reply(question, bench.model.lead)
-        assert (question.origin.label, bench.model.asked) == ("miss", 0)
+            await bench.ask(ONLY)
+        assert bench.model.asked == 0
         await bench.told()
         if dim:
             await bench.dimmed()
