@@ -7,9 +7,10 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish
 from app.formats.autogen.item_writer import models_usage
-from app.formats.autogen.reply_items import frame, opaque, split_text
+from app.formats.autogen.reply_items import opaque
 from app.formats.autogen.stream import AgentEventEncoder, calls_of, joined
 from app.formats.base import ReplyInfo
+from app.formats.sse import split_text, write_frame
 
 
 class CompatEncoder(AgentEventEncoder):
@@ -53,8 +54,8 @@ class CompatEncoder(AgentEventEncoder):
             own = joined((self._extra("content"), beside))
             author.add_message("TextMessage", author.new_id() if thought else self._item.id, text, {}, own)
         author.add_usage(finish.usage)
-        told = b"".join([frame(one) for one in author.messages])
-        return told + frame({"type": "TaskResult", **author.result(finish)})
+        told = b"".join([write_frame(one) for one in author.messages])
+        return told + write_frame({"type": "TaskResult", **author.result(finish)})
 
 
 class ModelViewEncoder(AgentEventEncoder):
@@ -72,15 +73,15 @@ class ModelViewEncoder(AgentEventEncoder):
     @override
     def _on_delta(self, segment: ReplyMessage, text: str) -> bytes:
         tag, self._tag = self._tag, ""
-        return b"".join([frame(piece) for piece in split_text(tag + text)])
+        return b"".join([write_frame(piece) for piece in split_text(tag + text)])
 
     @override
     def _on_completed(self, segment: ReplyMessage) -> bytes:
-        return frame("</think>") if segment.kind == "reasoning_content" else b""
+        return write_frame("</think>") if segment.kind == "reasoning_content" else b""
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:
-        return frame(self.body(finish))
+        return write_frame(self.body(finish))
 
     @override
     def body(self, finish: Finish) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from app.chat.events import Event, Failed, Finish
 from app.errors import UpstreamFailed
 from app.formats.agentscope.common_stream import (
     collect_metadata,
-    encode_json,
-    frame,
     local_time,
     merge_pieces,
     reply_head,
@@ -20,6 +18,7 @@ from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
 from app.formats.agentscope.v1.blocks import SYNTAX
 from app.formats.agentscope.v1.write import write_msg
 from app.formats.base import ReplyInfo
+from app.formats.sse import encode_json, write_frame
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
@@ -63,14 +62,14 @@ class AgentScopeStreamEncoder(_ReplyWriter):
         steps = self._accumulator.feed(events)
         end = steps[-1] if steps else None
         if isinstance(end, Finish):
-            return frame(self._write_last(end))
+            return write_frame(self._write_last(end))
         out = b""
         if len(steps) > isinstance(end, Failed):
-            out = frame({"msg": self._msg(), "last": False})
+            out = write_frame({"msg": self._msg(), "last": False})
         return out + self.fail(self._error(end)) if isinstance(end, Failed) else out
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return frame(error_body(error))
+        return write_frame(error_body(error))
 
 
 class AgentScopeWholeEncoder(_ReplyWriter):

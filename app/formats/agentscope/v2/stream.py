@@ -7,8 +7,6 @@ from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.errors import UpstreamFailed
 from app.formats.agentscope.common_stream import (
     collect_metadata,
-    encode_json,
-    frame,
     iso_time,
     read_token_count,
     reply_head,
@@ -20,6 +18,7 @@ from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
 from app.formats.agentscope.v2.blocks import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
 from app.formats.base import ReplyInfo
+from app.formats.sse import encode_json, write_frame
 
 _BLOCK = {
     "reasoning_content": "THINKING_BLOCK",
@@ -139,7 +138,7 @@ class AgentScope2EventEncoder:
         self._count += 1
         common = {"id": f"{self._info.response_id}-e{self._count}", "created_at": self._created}
         reply = {"metadata": metadata or {}, "type": type_, "reply_id": self._info.response_id}
-        return frame(common | reply | fields)
+        return write_frame(common | reply | fields)
 
 
 class AgentScope2WholeEncoder:
