@@ -6,11 +6,11 @@ what they name, so that equal conversations give equal bytes. A result without a
 refused with their place.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 
@@ -121,8 +121,7 @@ class _GroupBuilder:
 
     def _make_id(self, call: ToolCall) -> str:
         """The id as given; a repeated one gets a number, a missing one is derived from place, name and arguments."""
-        seed = f"{self._position}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
-        given = call.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
+        given = call.id or make_call_id(self._position, call.name, call.arguments)
         unique, count = given, self._taken_ids.get(given, 0)
         while unique in self._taken_ids:
             count += 1

@@ -4,8 +4,6 @@ import hashlib
 import json
 from typing import Any
 
-from app.chat.messages import ToolCall
-
 
 def make_unique(id: str, used: set[str]) -> str:
     found, count = id, 1
@@ -19,8 +17,3 @@ def make_unique(id: str, used: set[str]) -> str:
 def digest(*what: Any) -> str:
     data = json.dumps(what, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
     return hashlib.sha256(data).hexdigest()[:22]
-
-
-def make_call_id(number: int, call: ToolCall) -> str:
-    seed = f"{number}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
-    return "call_" + hashlib.sha256(seed).hexdigest()[:24]

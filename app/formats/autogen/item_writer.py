@@ -1,9 +1,9 @@
 """Writes messages of one payload each as AutoGen's items, one after the other."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.autogen.parse import parse_items
@@ -117,8 +117,7 @@ class ItemWriter:
     def _call(self, message: Message, place: int) -> dict[str, Any]:
         part = message.parts[0]
         assert isinstance(part, ToolCall)
-        seed = f"{len(self.items)}:{place}:{part.name}:{part.arguments}".encode("utf-8", "surrogatepass")
-        id_ = part.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
+        id_ = part.id or make_call_id(len(self.items), place, part.name, part.arguments)
         self._open_calls.append((id_, part.name))
         # AutoGen parses arguments, and nothing is no JSON.
         return {"id": id_, "arguments": part.arguments if part.arguments.strip() else "{}", "name": part.name}

@@ -7,13 +7,13 @@ indices, so a call whose index leaves a gap waits for the one that fills it. Arg
 to the end: an object encoded twice is unwrapped once.
 """
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Callable
 
 import msgspec
 
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
+from app.chat.ids import make_call_id
 from app.upstream.reply.chunk import ToolCallFragment
 from app.upstream.reply.partial_tool_call import PartialToolCall
 
@@ -143,8 +143,7 @@ class ToolCallAssembler:
     def _unique_id(self, call: PartialToolCall) -> str:
         id_ = call.id
         if not id_ or id_ in self._used_ids:
-            seed = f"{self._reply_id}:{call.number}"
-            id_ = "call_" + hashlib.sha256(seed.encode()).hexdigest()[:24]
+            id_ = make_call_id(self._reply_id, call.number)
         self._used_ids.add(id_)
         return id_
 
