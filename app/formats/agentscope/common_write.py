@@ -12,11 +12,12 @@ from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Part, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, split_message
 from app.errors import Violation
-from app.formats.agentscope.ids import digest, make_unique
+from app.formats.agentscope.ids import ID_DIGITS, make_unique
 from app.formats.agentscope.media import placeholder
-from app.formats.agentscope.notes import SIDECAR_KEY, BlockSyntax, Json, collect_notes
+from app.formats.agentscope.notes import BlockSyntax, Json, collect_notes
 from app.formats.agentscope.replay import make_id, replay_item
 from app.formats.base import Options
+from app.formats.sidecar import digest, with_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _build_message(
         return plain
     head = _build_head(given, blocks, options, way, ids)
     bag = collect_notes(given, shown, head, way.syntax)
-    return way.write_msg(head, blocks, {} if bag is None else {SIDECAR_KEY: bag})
+    return way.write_msg(head, blocks, {} if bag is None else with_notes(None, bag))
 
 
 def _build_nameless_message(
@@ -103,7 +104,11 @@ def _build_head(
     id_ = first.extra.get("message_id")
     if not isinstance(id_, str) or not id_:
         # A turn of OpenAI's messages is only a place in one list.
-        id_ = first.turn if first.turn and not first.turn.startswith("messages[") else digest(role, name, blocks)
+        id_ = (
+            first.turn
+            if first.turn and not first.turn.startswith("messages[")
+            else digest([role, name, blocks], ID_DIGITS)
+        )
     id_ = make_unique(id_, ids)
     created = first.extra.get("created_at")
     extra = {"message_id": id_} | ({"created_at": created} if isinstance(created, str) else {})

@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from app.chat.messages import Media, Message, Part, Role, Text, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, to_model_view
 from app.formats.agentscope.sidecar import AgentScopeSidecar, MediaNote, PieceNote
 
-SIDECAR_KEY = "parley"
 Json = dict[str, Any]
 ContentParts = tuple[Text | Media, ...]
 
@@ -104,15 +101,13 @@ def _make_media_note(part: Media, read: tuple[Part, ...]) -> Json:
     return note | ({"name": part.name} if part.name else {})
 
 
-def apply_notes(bag: Any, blocks: Sequence[Json], head: Message, tongue: BlockSyntax) -> list[Message] | None:
-    """The pieces as the notes have them; None where the notes are none, or are not about these blocks.
+def apply_notes(
+    known: AgentScopeSidecar, blocks: Sequence[Json], head: Message, tongue: BlockSyntax
+) -> list[Message] | None:
+    """The pieces as the notes have them; None where the notes are not about these blocks.
 
     Results may stand behind what the notes are about: 2.x puts them into the message that calls.
     """
-    try:
-        known = AgentScopeSidecar.model_validate(bag)
-    except ValidationError:
-        return None
     end = sum(note.blocks for note in known.pieces)
     behind = blocks[end:]
     if known.name != head.name or end > len(blocks) or (behind and behind[0]["type"] != "tool_result"):

@@ -8,8 +8,9 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.errors import Violation
 from app.formats.autogen.parse import parse_items
 from app.formats.autogen.replay import read_asides, validate_item
-from app.formats.autogen.sidecar import SIDECAR_KEY, add_sidecar, item_id, normalize_message
+from app.formats.autogen.sidecar import add_sidecar, item_id, normalize_message
 from app.formats.autogen.value_types import is_base64
+from app.formats.sidecar import without_notes
 
 _CALL_TYPES = frozenset({"ToolCallRequestEvent", "AssistantMessage"})
 _RESULT_TYPES = frozenset({"ToolCallExecutionEvent", "FunctionExecutionResultMessage"})
@@ -145,8 +146,8 @@ def _add_common_fields(raw: dict[str, Any], run: Sequence[Message]) -> dict[str,
     """The item with what AutoGen knows of every message: cost, metadata and time."""
     extra = run[0].extra
     said = extra.get("metadata")
-    known = said.items() if isinstance(said, dict) else ()
-    metadata = {key: value for key, value in known if isinstance(value, str) and key != SIDECAR_KEY}
+    known = without_notes(said) if isinstance(said, dict) else {}
+    metadata = {key: value for key, value in known.items() if isinstance(value, str)}
     body = {"id": None, "source": raw["source"], "models_usage": models_usage(run[-1].extra.get("usage"))}
     body["metadata"] = metadata | raw.get("metadata", {})
     dated = raw | {"created_at": extra["created_at"]} if "created_at" in extra else raw

@@ -27,7 +27,8 @@ from app.formats.autogen.schema import (
     ToolCallSummaryMessage,
     UserInputRequestedEvent,
 )
-from app.formats.autogen.sidecar import ID_HEAD, SIDECAR_KEY, item_id, read_item, restore
+from app.formats.autogen.sidecar import item_id, read_item, restore
+from app.formats.sidecar import ID_HEAD, SIDECAR_KEY, keep_original
 from app.validation import find_unknown_keys
 
 _MODEL_EVENTS = (
@@ -87,7 +88,7 @@ class _ItemListParser:
             self._pending_asides.append(raw)
             return
         if not _is_written_here(item, raw, number):
-            messages = _attach_item(messages, raw, verdict)
+            messages = keep_original(messages, "autogen", raw, **_describe_role(verdict))
         if self._pending_asides:
             messages[0] = _add_extra(messages[0], autogen_before=self._pending_asides)
             self._pending_asides = []
@@ -181,12 +182,10 @@ def _is_written_here(item: AutogenItem, raw: Mapping[str, Any], number: int) -> 
     return set(raw) == known and raw["models_usage"] is None and set(metadata or {}) <= {"kind", SIDECAR_KEY}
 
 
-def _attach_item(messages: Sequence[Message], raw: Mapping[str, Any], verdict: ItemRole) -> list[Message]:
-    kept: dict[str, Any] = {"raw": raw, "k": 0, "as": verdict.kind}
-    if verdict.kind == "rebuilt":
-        kept |= {"calls": list(verdict.calls), "results": list(verdict.results)}
-    first, *rest = messages
-    return [_add_extra(first, autogen=kept), *(_add_extra(one, autogen={"k": k}) for k, one in enumerate(rest, 1))]
+def _describe_role(verdict: ItemRole) -> dict[str, Any]:
+    """How an item was read, so that it can be read again in this way."""
+    how: dict[str, Any] = {"as": verdict.kind}
+    return how | ({"calls": list(verdict.calls), "results": list(verdict.results)} if verdict.kind == "rebuilt" else {})
 
 
 def _add_extra(message: Message, **fields: Any) -> Message:

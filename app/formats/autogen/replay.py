@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.chat.messages import Message, Part, Reasoning, Text, ToolResult
+from app.formats import sidecar
 from app.formats.autogen.item_parser import ITEM_ROLE_KINDS, ItemRole
 from app.formats.autogen.schema import AutogenItem, one_item
 from app.formats.autogen.sidecar import normalize_message, read_item
@@ -24,18 +25,13 @@ def validate_item(raw: Any) -> AutogenItem | None:
 
 def count_unchanged(messages: Sequence[Message], start: int) -> int:
     """How many messages from here on are still what the item kept at the first of them says; 0: none."""
-    kept = messages[start].extra.get("autogen")
-    if not isinstance(kept, dict) or kept.get("k") != 0:
-        return 0
-    item = validate_item(kept.get("raw"))
+    return sidecar.count_unchanged(messages, start, "autogen", _read_again, _is_same)
+
+
+def _read_again(kept: dict[str, Any]) -> list[Message] | None:
+    item = validate_item(kept["raw"])
     verdict = _parse_role(kept)
-    if item is None or verdict is None:
-        return 0
-    said = read_item(item, kept["raw"], verdict)
-    present = messages[start : start + len(said)]
-    if len(present) != len(said) or not all(map(_is_same, said, present)):
-        return 0
-    return len(said)
+    return None if item is None or verdict is None else read_item(item, kept["raw"], verdict)
 
 
 def _parse_role(kept: dict[str, Any]) -> ItemRole | None:

@@ -14,10 +14,11 @@ from app.formats.agentscope.common_stream import (
     usage_of,
     write_finish_fields,
 )
-from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
+from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v1.blocks import SYNTAX
 from app.formats.agentscope.v1.write import write_msg
 from app.formats.base import ReplyInfo
+from app.formats.sidecar import with_notes
 from app.formats.sse import encode_json, write_frame
 
 
@@ -38,7 +39,7 @@ class _ReplyWriter:
         pieces = merge_pieces([to_piece(segment, self._head) for segment in self._accumulator.messages])
         blocks = [block for one in pieces for block in SYNTAX.write_blocks(one)]
         bag = None if metadata is None else collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
-        return write_msg(self._head, blocks, (metadata or {}) | ({} if bag is None else {SIDECAR_KEY: bag}))
+        return write_msg(self._head, blocks, (metadata or {}) if bag is None else with_notes(metadata, bag))
 
     def _write_last(self, finish: Finish) -> Json:
         metadata: Json = {

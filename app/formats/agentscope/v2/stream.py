@@ -14,10 +14,11 @@ from app.formats.agentscope.common_stream import (
     write_finish_fields,
 )
 from app.formats.agentscope.media import choose_media_type, parse_inline
-from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
+from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v2.blocks import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
 from app.formats.base import ReplyInfo
+from app.formats.sidecar import with_notes
 from app.formats.sse import encode_json, write_frame
 
 _BLOCK = {
@@ -86,7 +87,7 @@ class AgentScope2EventEncoder:
         top = reply_head(self._info, self._created)
         pieces = [to_piece(segment, top) for segment in self._accumulator.messages]
         bag = collect_notes(pieces, pieces, top, SYNTAX) if pieces else None
-        return {} if bag is None else {SIDECAR_KEY: bag}
+        return {} if bag is None else with_notes(None, bag)
 
     def _step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
@@ -174,5 +175,5 @@ class AgentScope2WholeEncoder:
         bag = collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
         finished = iso_time(self._info.created)
         ending: Json = {"usage": usage, "finished_at": finished, "finished_reason": reason}
-        metadata = metadata if bag is None else metadata | {SIDECAR_KEY: bag}
+        metadata = metadata if bag is None else with_notes(metadata, bag)
         return {**write_msg(self._head, blocks, metadata), **ending, "structured_output": None, "error": error}
