@@ -20,9 +20,9 @@ from app.steps.media import MediaRequest
 
 @dataclass(frozen=True, slots=True)
 class AttachmentLimits:
-    max_count: int = 64
+    max_count: int
     """Media of one request whose bytes are needed."""
-    max_total_bytes: int = 64 * 1024 * 1024
+    max_total_bytes: int
     """Fetched for one request."""
     fetched_at_once: int = 4
 

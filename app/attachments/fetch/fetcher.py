@@ -87,13 +87,13 @@ _TYPES: dict[MediaKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    allow: tuple[str, ...] = ()
+    allow: tuple[str, ...]
     """Hosts and networks that are read though they are not public."""
-    max_bytes: int = 20 * 1024 * 1024
-    max_seconds: float = 20.0
+    max_bytes: int
+    max_seconds: float
     """For one URL: the wait for a free place, the look-up, all redirects and the body."""
-    max_redirects: int = 5
-    max_concurrent: int = 32
+    max_redirects: int
+    max_concurrent: int
     """At once, of all requests."""
 
 

@@ -43,15 +43,15 @@ class Target:
     connect_seconds: float
     first_token_seconds: float
     idle_seconds: float
-    max_connections: int = 4096
-    max_reply_bytes: int = 64 * 1024 * 1024
+    max_connections: int
+    max_reply_bytes: int
     """Of one reply, unpacked."""
-    max_reply_seconds: float = 3600.0
+    max_reply_seconds: float
     """From the request to the end of the reply."""
+    whole_reply_seconds: float
+    """How long a reply that is not streamed may take."""
     variant: tuple[tuple[str, str], ...] = ()
     """Those of the headers that may change what the server answers."""
-    whole_reply_seconds: float = 600.0
-    """How long a reply that is not streamed may take."""
     redactor: Redactor = field(default=EMPTY_REDACTOR, compare=False, repr=False)
 
     def with_timeout(self, seconds: float | None) -> "Target":
