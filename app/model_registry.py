@@ -108,7 +108,7 @@ def _make_target(name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR) 
         row.max_connections,
         row.max_reply_bytes,
         row.max_reply_seconds,
-        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         row.whole_reply_seconds,
+        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         redactor,
     )

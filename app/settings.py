@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from app.attachments.fetch.address_policy import AllowList
+from app.cache.stores.base import StoreLimits
 from app.cache.urls import parse_cache_url
 from app.config_sources import config_file, read_sources
 from app.nearest import did_you_mean
@@ -34,6 +35,9 @@ from app.profiles import KINDS, Profile
 from app.validation import json_path, to_violations
 
 DEMO = "demo"
+
+_STORE = StoreLimits()
+"""A store is opened without settings too, by `parley cache`."""
 
 LogFormat: TypeAlias = Literal["auto", "console", "json"]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
@@ -182,8 +186,8 @@ class CacheSettings(_Section):
     """Without one, in memory. `load` names a file of the user's where there can be one."""
     apply: Literal["auto", "always", "deterministic", "on_request"] = "auto"
     ttl_seconds: Seconds = 3600.0
-    max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1024 * 1024)
-    max_entry_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    max_bytes: int = Field(default=_STORE.max_bytes, ge=1024 * 1024)
+    max_entry_bytes: int = Field(default=_STORE.max_entry_bytes, ge=1024)
     scope: Literal["shared", "caller"] = "shared"
     replay: Literal["fast", "original"] = "fast"
     store_length: bool = False

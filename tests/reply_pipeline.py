@@ -15,14 +15,15 @@ from app.formats.qwen import QWEN
 from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
 from app.profiles import Profile
 from app.token_counting import TokenCounters
-from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.client import UpstreamClient
 from app.upstream.http.transport import PushStream
 from typing_extensions import override
 
+from tests.default_limits import upstream_target
 from tests.frame_reader import READERS, Told
 
 INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1)
-TARGET = Target("scripted", "http://model.test/v1", httpx.Headers(), 10.0, 10.0, 10.0)
+TARGET = upstream_target("scripted", "http://model.test/v1", first_token_seconds=10.0, idle_seconds=10.0)
 PLAIN = Profile()
 
 

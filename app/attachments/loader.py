@@ -20,9 +20,9 @@ from app.steps.media import MediaRequest
 
 @dataclass(frozen=True, slots=True)
 class AttachmentLimits:
-    max_count: int = 64
+    max_count: int
     """How many media of one request may be loaded."""
-    max_total_bytes: int = 64 * 1024 * 1024
+    max_total_bytes: int
     """How many bytes may be fetched for one request."""
     fetched_at_once: int = 4
 

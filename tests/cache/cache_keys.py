@@ -4,14 +4,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 from app.api.chat_schema import ParsedRequest, parse_chat_body
 from app.api.completions import parse_completions_body
 from app.api.request_limits import RequestLimits
 from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
 from app.profiles import Profile
 from app.token_counting import TokenCounters
-from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.client import UpstreamClient
+
+from tests.default_limits import upstream_target
 
 Json = dict[str, Any]
 Read = Callable[[bytes, RequestLimits], ParsedRequest]
@@ -29,7 +30,7 @@ def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> Pre
 
 def prepared(body: Json, profile: Profile = PLAIN, *, read: Read = parse_chat_body, **defaults: Any) -> PreparedRequest:
     """`defaults` are the model's."""
-    target = Target("local", "http://model.test/v1", httpx.Headers(), 1.0, 1.0, 1.0)
+    target = upstream_target("local", "http://model.test/v1")
     return asked_of(ModelRoute("m", (Deployment(target, "served", profile),), defaults), body, read)
 
 

@@ -12,19 +12,19 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    workers: int = 2
-    max_waiting: int = 64
+    workers: int
+    max_waiting: int
     """How many jobs may wait for a worker; further ones are refused with 503."""
-    wall_seconds: float = 20.0
-    cpu_seconds: int = 15
-    memory_bytes: int = 1024 * 1024 * 1024
+    wall_seconds: float
+    cpu_seconds: int
+    memory_bytes: int
     """The address space of the process that runs a job."""
-    max_pages: int = 500
+    max_pages: int
     """How many pages, slides or sheets are read; the others are left out."""
-    max_characters: int = 400_000
-    max_unpacked_bytes: int = 128 * 1024 * 1024
+    max_characters: int
+    max_unpacked_bytes: int
     """The limit of an Office document after decompression."""
-    max_pixels: int = 64_000_000
+    max_pixels: int
     """A larger image is refused without being decoded."""
 
 

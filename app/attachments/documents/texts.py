@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from app.attachments.documents import office, pdf, plain
 from app.attachments.documents.protocol import TextJob, TextResult, UnreadableFile
+from app.chat.media_types import HEAD_BYTES, detect_type
 
 Unit: TypeAlias = Literal["page", "slide", "sheet", "none"]
 
@@ -17,9 +18,6 @@ _CPU_SHARE = 0.7
 _OFFICE = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _MAGIC = {
     b"\xd0\xcf\x11\xe0": "an old binary Office file; save it as DOCX, XLSX or PPTX",
-    b"\x89PNG": "an image: send it as an image",
-    b"\xff\xd8\xff": "an image: send it as an image",
-    b"GIF8": "an image: send it as an image",
     b"\x1f\x8b": "a compressed archive",
     b"Rar!": "a compressed archive",
     b"7z\xbc\xaf": "a compressed archive",
@@ -37,6 +35,8 @@ def extract_text(job: TextJob, data: bytes) -> TextResult:
         return _collect_sections(job, "page", document.pages(), document.count, document.has_pictures)
     if data[:4] == b"PK\x03\x04":
         return _office(job, data)
+    if (detect_type(data[:HEAD_BYTES]) or "").startswith("image/"):
+        raise UnreadableFile("is an image: send it as an image")
     for magic, description in _MAGIC.items():
         if data.startswith(magic):
             raise UnreadableFile(f"is {description}")

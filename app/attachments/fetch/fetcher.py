@@ -90,13 +90,13 @@ _TYPES: dict[MediaKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    allow: tuple[str, ...] = ()
+    allow: tuple[str, ...]
     """Hosts and networks that are allowed though they are not public."""
-    max_bytes: int = 20 * 1024 * 1024
-    max_seconds: float = 20.0
+    max_bytes: int
+    max_seconds: float
     """The limit for one URL: waiting for a slot, the look-up, all redirects and the body."""
-    max_redirects: int = 5
-    max_concurrent: int = 32
+    max_redirects: int
+    max_concurrent: int
     """The limit of all requests together."""
 
 

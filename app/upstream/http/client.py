@@ -43,15 +43,15 @@ class Target:
     connect_seconds: float
     first_token_seconds: float
     idle_seconds: float
-    max_connections: int = 4096
-    max_reply_bytes: int = 64 * 1024 * 1024
+    max_connections: int
+    max_reply_bytes: int
     """The limit of one reply, decompressed."""
-    max_reply_seconds: float = 3600.0
+    max_reply_seconds: float
     """The limit from sending the request to the end of the reply."""
+    whole_reply_seconds: float
+    """The limit of a reply that is not streamed."""
     variant: tuple[tuple[str, str], ...] = ()
     """The headers that may change the server's answer; they are part of the cache key."""
-    whole_reply_seconds: float = 600.0
-    """The limit of a reply that is not streamed."""
     redactor: Redactor = field(default=EMPTY_REDACTOR, compare=False, repr=False)
 
     def with_timeout(self, seconds: float | None) -> "Target":

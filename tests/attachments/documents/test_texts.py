@@ -133,6 +133,7 @@ def test_base64_is_read_as_it_came() -> None:
         (b"PK\x03\x04 and nothing more", "is a damaged archive"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "old binary Office"),
         (sample_documents.picture(2, 2), "send it as an image"),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "send it as an image"),
         (b"\x7fELF" + bytes(99), "is a program"),
         (bytes(range(256)) * 9, "binary file"),
     ],
