@@ -4,8 +4,8 @@ This is rule 6 of `docs/reference/assembly.md`. A fragment belongs to the call w
 at its position in the delta's list, else to the call opened last. The first id counts; a missing or repeated one is
 replaced by a generated one. A call is announced when its name is certainly complete: with its first argument text, when
 another call opens, or at the end. Calls are announced in the order of their indices, so a call whose index leaves a
-gap waits for the one that fills it. Arguments that begin with a quote are held to the end, because an object that was encoded
-twice is decoded once.
+gap waits for the one that fills it. Arguments that begin with a quote are held to the end, because an object that was
+encoded twice is decoded once.
 """
 
 from bisect import bisect_left
