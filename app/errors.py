@@ -32,9 +32,9 @@ Codes are the kinds of faults (`chat.events.Fault`) and the gateway's own. The b
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from app.chat.events import Fault
 
@@ -67,17 +67,10 @@ class Violation:
     message: str
 
 
-Shape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""The body of an error in some format, from `to_dict`."""
-
-
 class ParleyError(Exception):
     code: ClassVar[str] = "internal_error"
     status: int = 500
     retryable: bool = False
-
-    shape: Shape | None = None
-    """How the caller's own format says an error; None: in the gateway's form."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from app.api.chat_schema import ParsedRequest, parse_chat_body
+from app.api.chat_schema import ParsedRequest, RejectedRequest, parse_chat_body
 from app.api.completions import parse_completions_body
 from app.api.request_limits import RequestLimits
 from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
@@ -14,7 +14,7 @@ from app.token_counting import TokenCounters
 from app.upstream.http.client import Target, UpstreamClient
 
 Json = dict[str, Any]
-Read = Callable[[bytes, RequestLimits], ParsedRequest]
+Read = Callable[[bytes, RequestLimits], ParsedRequest | RejectedRequest]
 LIMITS = RequestLimits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
 PLAIN = Profile()
 
@@ -23,6 +23,7 @@ def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> Pre
     """The request as the gateway would send it."""
     gateway = Gateway(lambda _: route, "m", UpstreamClient(None), TokenCounters(()).get)
     asked = read(json.dumps(body).encode(), LIMITS)
+    assert isinstance(asked, ParsedRequest)
     assert not gateway.media_requests(route, asked.request)
     return gateway.prepare(route, asked.request)
 
