@@ -126,9 +126,9 @@ def _create_context(
         registry.counters.get,
         loader,
         cache,
+        base_urls,
         known=registry.models(),
         catalog=catalog,
-        base_urls=base_urls,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)

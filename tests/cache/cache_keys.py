@@ -8,10 +8,11 @@ import httpx
 from app.api.chat_schema import ParsedRequest, RejectedRequest, parse_chat_body
 from app.api.completions import parse_completions_body
 from app.api.request_limits import RequestLimits
-from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
+from app.gateway import Deployment, ModelRoute, PreparedRequest
 from app.profiles import Profile
-from app.token_counting import TokenCounters
-from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.client import Target
+
+from tests.bare_gateway import make_gateway
 
 Json = dict[str, Any]
 Read = Callable[[bytes, RequestLimits], ParsedRequest | RejectedRequest]
@@ -21,7 +22,7 @@ PLAIN = Profile()
 
 def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> PreparedRequest:
     """The request as the gateway would send it."""
-    gateway = Gateway(lambda _: route, "m", UpstreamClient(None), TokenCounters(()).get)
+    gateway = make_gateway(route)
     asked = read(json.dumps(body).encode(), LIMITS)
     assert isinstance(asked, ParsedRequest)
     assert not gateway.media_requests(route, asked.request)
