@@ -121,19 +121,20 @@ class Gateway:
         default_model: str | None,
         client: UpstreamClient,
         counter: Callable[[str | None], TokenCounter],
-        gatherer: AttachmentLoader | None = None,
-        cache: Cache | None = None,
+        loader: AttachmentLoader,
+        cache: Cache,
+        base_urls: BaseUrlCheck,
         *,
-        known: Sequence[str] = (),
-        catalog: Catalog | None = None,
-        base_urls: BaseUrlCheck | None = None,
+        known: Sequence[str],
+        catalog: Catalog | None,
     ) -> None:
-        """`known` are the names that are configured; `catalog` lists those of the pass-through's server."""
+        """`known` are the configured models. `catalog` lists those of the pass-through's upstream; None: there is no
+        pass-through."""
         self._find = find
         self._default_model = default_model
         self._client = client
         self._counter = counter
-        self._loader = gatherer
+        self._loader = loader
         self._cache = cache
         self._known = known
         self._catalog = catalog
@@ -180,10 +181,9 @@ class Gateway:
         sound = _keep_possible(
             [(way, _attempt(pipeline.check_request, request, way.profile)) for way in route.deployments]
         )
-        if self._loader is not None:
-            passed = (one for way, _ in sound for one in pipeline.find_passed_urls(request, way.profile))
-            if refused := self._loader.check_url_text(list(dict.fromkeys(passed))):
-                raise InvalidInput(refused)
+        passed = (one for way, _ in sound for one in pipeline.find_passed_urls(request, way.profile))
+        if refused := self._loader.check_url_text(list(dict.fromkeys(passed))):
+            raise InvalidInput(refused)
         needs = (one for way, _ in sound for one in pipeline.media_requests(request, way.profile))
         return list(dict.fromkeys(needs))
 
@@ -194,7 +194,6 @@ class Gateway:
         and what `hold` raises."""
         if not wanted:
             return NO_MEDIA
-        assert self._loader is not None
         return await self._loader.load(wanted, hold)
 
     def prepare(
@@ -234,7 +233,7 @@ class Gateway:
             policy = policy.without_cache()
         if policy.only and not policy.read:
             raise CacheMiss("no reply is cached")
-        if self._cache is None or not policy.keep:
+        if not policy.keep:
             return None
         request = CacheRequest(
             key=prepared.key(asked.scope) if policy.read or policy.write else "",
@@ -308,7 +307,7 @@ class Gateway:
         return explained
 
     async def _explain_path(self, fault: Fault, target: Target) -> Fault:
-        return fault if self._base_urls is None else await self._base_urls.explain(fault, target)
+        return await self._base_urls.explain(fault, target)
 
     async def _suggest_model(self, model: str) -> str:
         """What a server that does not know the model probably calls it."""

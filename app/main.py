@@ -19,6 +19,7 @@ from app.api import admin, pages
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
+from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
@@ -37,6 +38,8 @@ from app.cache.stores import StoreLimits, open_store
 from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
+from app.formats.base import WriteError, wrap_error
+from app.formats.openai import OPENAI
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
@@ -82,18 +85,15 @@ def create_app(
         Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
         Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
     ]
-    addresses = context.registry.addresses()
     apply = settings.cache.apply
-    chat = ChatEndpoint(context, addresses=addresses, apply="always" if apply == "auto" else apply)
-    drop_in: Apply = "deterministic" if apply == "auto" else apply
-    completions = ChatEndpoint(
-        context, parse_completions_body, "completions", COMPLETIONS.error, addresses, apply=drop_in
-    )
+    chat_apply: Apply = "always" if apply == "auto" else apply
+    completions_apply: Apply = "deterministic" if apply == "auto" else apply
+    chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
+    completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
     app.add_middleware(
         RequestIdMiddleware,
         rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
         direct=dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)),
-        shapes={"/v1/chat/completions": COMPLETIONS.error},
     )
     _add_routes(app)
     admin.add_routes(app)
@@ -126,9 +126,9 @@ def _create_context(
         registry.counters.get,
         loader,
         cache,
+        base_urls,
         known=registry.models(),
         catalog=catalog,
-        base_urls=base_urls,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
@@ -179,18 +179,27 @@ def _make_cache(settings: CacheSettings, ticker: Ticker) -> Cache:
 def _add_routes(app: ParleyApp) -> None:
     context = app.context
 
-    @app.get("/v1/models", tags=["models"], summary="The models that callers may ask for")
-    async def models() -> dict[str, Any]:
-        return await list_models(context.registry.names(), context.catalog)
+    @app.get(
+        "/v1/models", tags=["models"], summary="The models that callers may ask for", response_model=dict[str, Any]
+    )
+    async def models(request: Request) -> dict[str, Any] | Response:
+        try:
+            return await list_models(context.registry.names(), context.catalog)
+        except ParleyError as error:
+            return _error_response(request, error, OPENAI.error)
 
     @app.get(
         "/v1/models/{model:path}",
         tags=["models"],
         summary="One of them",
+        response_model=dict[str, Any],
         responses={"4XX": {"description": "No such model"}},
     )
-    async def model_of_name(model: str) -> dict[str, Any]:
-        return await get_model(model, context.registry.names(), context.catalog)
+    async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
+        try:
+            return await get_model(model, context.registry.names(), context.catalog)
+        except ParleyError as error:
+            return _error_response(request, error, OPENAI.error)
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
     async def convert_messages(request: Request) -> Response:
@@ -225,12 +234,16 @@ def _paths(app: FastAPI) -> list[str]:
     return [*_DIRECT_PATHS, *rows]
 
 
+def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
+    request.state.error_code = error.code
+    body = write_error(error.to_dict(request.state.request_id))
+    return JSONResponse(body, error.status, headers=error.headers)
+
+
 def _add_error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
-        request.state.error_code = error.code
-        told = error.to_dict(request.state.request_id)
-        return JSONResponse(error.shape(told) if error.shape else {"error": told}, error.status, headers=error.headers)
+        return _error_response(request, error, wrap_error)
 
     async def http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)

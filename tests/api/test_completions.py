@@ -4,6 +4,7 @@ import json
 from typing import Any, cast
 
 import pytest
+from app.api.asgi import LARGE_BYTES
 from app.gateway import Gateway
 
 from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
@@ -301,12 +302,9 @@ def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(
     ("body", "param"),
     [({"tools": [TOOL], "tool_choice": "g"}, "tool_choice"), ({**LISTED, "function_call": "g"}, "function_call")],
 )
-def test_a_large_request_is_refused_in_the_same_words(
-    monkeypatch: pytest.MonkeyPatch, stream: bool, body: Json, param: str
-) -> None:
+def test_a_large_request_is_refused_in_the_same_words(stream: bool, body: Json, param: str) -> None:
     small = ask(stream=stream, **body)
-    monkeypatch.setattr("app.api.chat.LARGE_BYTES", 0)
-    large = ask(stream=stream, **body)
+    large = ask(stream=stream, **body, messages=[{"role": "user", "content": "x" * LARGE_BYTES}])
     assert (large.status, large.json["error"]["param"]) == (422, param)
     assert {**large.json["error"], "request_id": ""} == {**small.json["error"], "request_id": ""}
 

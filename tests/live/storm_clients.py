@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from app.api import resumable
 from app.cache import cache as calls
 from app.settings import CacheSettings
 from typing_extensions import override
@@ -104,9 +103,9 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     what = settings(model.url, {"commit_seconds": LONG_SECONDS}, {"first_token_seconds": LONG_SECONDS})
     kept = CacheSettings.model_validate({"url": url, "resume_seconds": 0, **cache})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resumable, "SWEEP_SECONDS", 0.05)
         patch.setattr(calls, "LINGER_AFTER_STORE_SECONDS", 0.2)
         async with serving_with(what.model_copy(update={"cache": kept})) as gateway:
+            gateway.desk.resumable.sweep_seconds = 0.05
             yield gateway
             await eventually(lambda: forgotten(gateway), 10)
 

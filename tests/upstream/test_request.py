@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.api.chat_schema import parse_chat_body
+from app.api.chat_schema import ParsedRequest, parse_chat_body
 from app.api.request_limits import RequestLimits
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput
@@ -42,8 +42,9 @@ def test_functions_are_tools_as_they_were_given() -> None:
 
 def test_bare_and_wrapped_functions_come_to_the_same() -> None:
     asked = {"messages": [user("q")], "functions": [FUNCTION, {"type": "function", "function": {"name": "g"}}]}
-    reading = parse_chat_body(msgspec.json.encode(asked), LIMITS)
-    assert [(tool.name, tool.schema) for tool in reading.request.tools] == [("f", FUNCTION), ("g", {"name": "g"})]
+    parsed = parse_chat_body(msgspec.json.encode(asked), LIMITS)
+    assert isinstance(parsed, ParsedRequest)
+    assert [(tool.name, tool.schema) for tool in parsed.request.tools] == [("f", FUNCTION), ("g", {"name": "g"})]
 
 
 def test_without_functions_there_is_no_list_of_tools() -> None:

@@ -29,6 +29,7 @@ MAX_LIST_BYTES = 8 * 1024 * 1024
 MANY_BYTES = 64 * 1024
 """A longer model list is parsed in another thread."""
 ERROR_BODY_SECONDS = 10.0
+"""How long the client reads the body of an error."""
 UNLISTED = "the model server lists no models: "
 
 
@@ -106,8 +107,11 @@ def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, st
 
 
 class UpstreamClient:
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, transport: httpx.AsyncBaseTransport | None = None, error_body_seconds: float = ERROR_BODY_SECONDS
+    ) -> None:
         self._transport = transport or PushTransport()
+        self._error_body_seconds = error_body_seconds
 
     async def open(self, target: Target, body: bytes) -> ResponseBody:
         """Send a chat request and return the response's body once its head has arrived.
@@ -142,7 +146,7 @@ class UpstreamClient:
         pieces: list[bytes] = []
         body = ResponseBody(response, decompressor_for(None))
         try:
-            async with asyncio.timeout(ERROR_BODY_SECONDS):
+            async with asyncio.timeout(self._error_body_seconds):
                 await _read(response, pieces, MAX_ERROR_BYTES)
         except (TimeoutError, httpx.TransportError):
             body.abort()

@@ -12,7 +12,6 @@ import respx
 from app.errors import UpstreamFailed
 from app.main import create_app
 from app.settings import Settings
-from app.upstream.http import client as client_room
 from app.upstream.http.client import MAX_ERROR_BYTES, Target, UpstreamClient
 from app.upstream.http.transport import PushTransport
 
@@ -91,13 +90,12 @@ async def test_a_mocked_stream_that_breaks_ends_the_reply() -> None:
     assert "upstream_incomplete" in (await ask(router)).text
 
 
-async def test_an_error_body_without_end_is_read_so_far_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_room, "ERROR_BODY_SECONDS", 0.05)
+async def test_an_error_body_without_end_is_read_so_far_and_closed() -> None:
     reply = Reply([b'{"error": "full"}', asyncio.Event()], status=503)
     async with ScriptedServer(reply) as server:
         transport = PushTransport()
         with pytest.raises(UpstreamFailed) as caught:
-            await UpstreamClient(transport).open(target(server.url), b"{}")
+            await UpstreamClient(transport, error_body_seconds=0.05).open(target(server.url), b"{}")
         assert (caught.value.status, caught.value.message) == (503, "full")
         await asyncio.wait_for(server.connections[0].closed.wait(), 1)
 
