@@ -14,6 +14,7 @@ SHOWN = [
     for found in re.finditer(r"^```toml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 ]
 
+
 @pytest.mark.parametrize(("place", "text"), SHOWN, ids=[place for place, _ in SHOWN])
 def test_a_configuration_that_a_page_shows_is_accepted(place: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "parley.toml"
