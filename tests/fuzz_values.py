@@ -1,25 +1,10 @@
 """Random values for fuzz tests, and what every error must be."""
 
 import json
-import os
 import re
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-
-LONG = os.environ.get("FUZZ") == "long"
-
-
-def effort(examples: int) -> settings:
-    return settings(
-        max_examples=examples * 50 if LONG else examples,
-        derandomize=not LONG,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
 
 TEXTS = st.one_of(
     st.sampled_from(["", " ", "auto", "f", "\ud800", "\udc00x", "\u2028", "a.b", "<text>", "str", "[0]", "data:,x"]),

@@ -11,10 +11,11 @@ import pytest
 import tokenizers
 from app.chat.token_counter import TokenCounter
 from app.token_counting import EstimatingCounter, TokenCounters, TokenizerError, load_counter
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
+from tests.effort import examples
 from tests.recorded_token_counts import UNITS
 
 COUNTED = [case for case in UNITS if "count" in case]
@@ -127,7 +128,7 @@ def test_the_estimate_goes_by_script(text: str, tokens: int) -> None:
     assert EstimatingCounter().count(text) == tokens
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(st.text(max_size=60), st.integers(0, 30), st.booleans())
 def test_the_estimate_keeps_to_the_limit(text: str, limit: int, both: bool) -> None:
     check(EstimatingCounter(), text, limit, both)
@@ -136,7 +137,7 @@ def test_the_estimate_keeps_to_the_limit(text: str, limit: int, both: bool) -> N
 _MIXED = st.lists(st.sampled_from([*TOKENS, "<|im_end|>", "e\u0301", "\ud800", "!", "?!", " "]), max_size=20)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(_MIXED.map("".join), st.integers(0, 30), st.booleans())
 def test_files_keep_to_the_limit(
     ranks: TokenCounter, json_file: TokenCounter, text: str, limit: int, both: bool

@@ -6,8 +6,10 @@ from typing import Any
 import jsonschema
 import pytest
 from app.demo.arguments import fill_schema, find_details
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.effort import examples
 
 Strategy = st.SearchStrategy[Any]
 
@@ -70,7 +72,7 @@ PARAMETERS = st.dictionaries(NAMES, st.recursive(PLAIN, nested, max_leaves=6), m
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(PARAMETERS, QUESTIONS)
 def test_filled_arguments_always_validate(schema: Any, question: str) -> None:
     value = json.loads(json.dumps(fill_schema(schema, find_details(question))))

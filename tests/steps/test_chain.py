@@ -10,9 +10,10 @@ from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.pipeline import reply_stages
 from app.steps.tool_parsers import FAMILIES
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.steps.sample_calls import WRITTEN
 from tests.steps.stage_runner import STOP, Reply
 from tests.steps.tool_parsers.sample_texts import CUTS, PIECES, TEXTS, TOOLS
@@ -122,7 +123,7 @@ def told(reply: Reply) -> tuple[list[Json], str | None]:
     return reply.messages(), reply.reason
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(replies(), st.sampled_from(ENDS), PROFILES, PARAMS, CUTS, st.data())
 def test_pieces_tell_what_the_whole_tells(
     events: list[Event], end: Event, profile: Profile, params: Json, cuts: list[int], data: st.DataObject
@@ -152,7 +153,7 @@ def short(reply: Reply) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("family", WRITTEN)
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(thought=st.none() | WORDS, pieces=st.lists(WORDS | VALUES, min_size=1, max_size=5), cuts=CUTS)
 def test_thoughts_words_and_calls_are_told_as_the_model_meant_them(
     family: str, thought: str | None, pieces: list[str | Json], cuts: list[int]

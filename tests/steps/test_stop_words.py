@@ -10,9 +10,10 @@ from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta,
 from app.params import merge_params
 from app.profiles import KINDS, Profile
 from app.steps.stop_words import MAX_STOP_CHARACTERS, StopWordStage, stop_violations, stop_words
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.steps.recorded_stop_words import CUT_OTHERWISE, GOLDENS, MERGED_OTHERWISE, MERGES, UNITS
 
 END = Finish("stop", {"total_tokens": 3})
@@ -156,7 +157,7 @@ _EVENTS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(_EVENTS, st.lists(_TEXTS, min_size=1, max_size=3), st.data())
 def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], data: st.DataObject) -> None:
     expected = StopWordStage(words).feed([*events, END])
@@ -176,7 +177,7 @@ def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], dat
     assert whole(out) == whole(expected)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_exactly_what_stands_before_the_first_word_is_said(text: str, words: list[str]) -> None:
     stage = StopWordStage(words)
@@ -199,7 +200,7 @@ def reference(events: list[Event], words: list[str]) -> list[Event]:
     return out
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(
     st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=4),
     st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=16),

@@ -21,9 +21,10 @@ from app.steps.pipeline import prepare_request
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit, truncate
 from app.token_counting import EstimatingCounter
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.steps.conversations import conversation, conversations, texts
 from tests.steps.recorded_truncations import CASES, DIFFERENT, MEDIA, TOO_LONG, name_of, places, survivors
 from tests.steps.word_counter import Words
@@ -293,7 +294,7 @@ def ids(request: ChatRequest, kind: type[ToolCall] | type[ToolResult]) -> list[s
     return sorted(str(part.id) for one in request.messages for part in one.parts if isinstance(part, kind))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(conversations(), st.integers(1, 120), st.sampled_from([Words(), EstimatingCounter()]))
 def test_any_conversation_is_cut_to_the_limit_or_refused(
     request: ChatRequest, limit: int, counter: TokenCounter
@@ -319,7 +320,7 @@ def test_any_conversation_is_cut_to_the_limit_or_refused(
     assert all(one.name == before[one.path].name and one.role == before[one.path].role for one in cut.messages)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(conversations(), st.integers(1, 80))
 def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatRequest, limit: int) -> None:
     try:

@@ -11,9 +11,10 @@ from app.steps.prompted_tools import NousStage, QwenStage
 from app.steps.reasoning_parser import ReasoningStage
 from app.steps.tool_parsers import FAMILIES
 from app.steps.tool_parsers.stage import CallStage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.steps.stage_runner import STOP, Reply, joined
 from tests.steps.tool_parsers.sample_texts import CUTS, TEXTS, TOOLS
 
@@ -47,7 +48,7 @@ def settled(found: list[Event]) -> list[Event]:
 
 
 @every_stage
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(text=TEXTS, cuts=CUTS, end=st.sampled_from(ENDS))
 def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int], end: Event) -> None:
     whole = settled(events(STAGES[name](), text, [], end))
@@ -56,7 +57,7 @@ def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int],
 
 
 @every_stage
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(text=TEXTS, cuts=CUTS)
 def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: list[int]) -> None:
     reply = Reply([STAGES[name]()])
@@ -71,7 +72,7 @@ def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: l
 
 
 @pytest.mark.parametrize("name", sorted(set(STAGES) - {"harmony", "think", "think-interleaved", "qwen", "qwen-forced"}))
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(text=TEXTS)
 def test_text_without_a_call_comes_out_as_it_went_in(name: str, text: str) -> None:
     found = joined([event for event in events(STAGES[name](), text, [3, 9, 20]) if not isinstance(event, Extra)])
@@ -86,7 +87,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(values=st.dictionaries(st.text(max_size=8), VALUES, max_size=4), indent=st.none() | st.just(2), cuts=CUTS)
 def test_json_arguments_come_out_letter_for_letter(
     values: dict[str, object], indent: int | None, cuts: list[int]
