@@ -171,11 +171,11 @@ def test_each_profile_has_its_own_counter_and_the_rest_the_default(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("tokenizer.json", "{}", "is no tokenizer"),
-        ("tokenizer.json", "no json", "is no tokenizer"),
-        ("x.tiktoken", "IQ==", "is no tokenizer"),
+        ("tokenizer.json", "{}", "is not a valid tokenizer file"),
+        ("tokenizer.json", "no json", "is not a valid tokenizer file"),
+        ("x.tiktoken", "IQ==", "is not a valid tokenizer file"),
         ("x.tiktoken", "IQ== 0", "255 of the 256 bytes have no rank"),
-        ("x.tiktoken", "!!! 0", "is no tokenizer"),
+        ("x.tiktoken", "!!! 0", "is not a valid tokenizer file"),
         ("missing.json", None, "cannot be read"),
         ("missing.tiktoken", None, "cannot be read"),
     ],
