@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format openapi lock bench compatibility interop storms
+.PHONY: help serve test coverage check format openapi lock bench compatibility interop storms
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -13,6 +13,13 @@ serve: ## run the gateway (ARGS="--port 9000")
 test: ## run the tests, one process for each core (PYTEST_ARGS="-k cache")
 	@scripts/bootstrap dev
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
+
+coverage: ## run the tests and show which lines and branches of app/ they do not run
+	@scripts/bootstrap dev
+	@.venv/bin/python -m coverage erase
+	@.venv/bin/python -m coverage run -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
+	@.venv/bin/python -m coverage combine --quiet
+	@.venv/bin/python -m coverage report
 
 storms: ## ask at one moment what is equal, kill who answers and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev
