@@ -211,7 +211,7 @@ def _shorten_traceback(text: str) -> str:
 
 
 def log_format(setting: Literal["auto", "console", "json"], stream: TextIO) -> Literal["console", "json"]:
-    """Return the formatter for a stream: `auto` means text on a terminal, else JSON."""
+    """Return the format for a stream: `auto` means text on a terminal, else JSON."""
     if setting != "auto":
         return setting
     return "console" if stream.isatty() else "json"
