@@ -35,7 +35,7 @@ _TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a text gives to fill arguments with."""
+    """The names and numbers of a text with which arguments can be filled."""
 
     text: str = ""
     names: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class _SchemaFiller:
                 return self._fill_string(found, name)
 
     def _find_mentioned(self, schema: Schema) -> list[str]:
-        """The values of an enum that stand in the text."""
+        """Return the values of an enum that the text names."""
         values = schema["enum"] if isinstance(schema.get("enum"), list) else []
         text = self._details.text.casefold()
         return [value for value in values if isinstance(value, str) and value and value.casefold() in text]

@@ -36,7 +36,7 @@ class DemoReply:
     thought: str
     content: str
     calls: tuple[tuple[str, str], ...] = ()
-    """Name and JSON arguments of each call."""
+    """The name and the JSON arguments of each call."""
 
 
 def think(question: Question) -> list[ReplyEvent]:
@@ -111,13 +111,13 @@ def _read_results(request: DemoRequest) -> str:
 
 
 def _shorten(text: str, most: int) -> str:
-    """On one line, and at most `most` characters."""
+    """Shorten a text to one line of at most `most` characters."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _write_calls(reply: DemoReply) -> str:
-    """The text, and the calls as the nous prompt wants them."""
+    """Write the text, and the calls in the form that the nous prompt demands."""
     calls = (f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}' for name, arguments in reply.calls)
     return "\n".join(filter(None, [reply.content, *(f"<tool_call>\n{call}\n</tool_call>" for call in calls)]))
 

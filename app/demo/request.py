@@ -143,7 +143,7 @@ class Question:
 
     body: DemoRequest
     fingerprint: str
-    """The same for requests that get the same reply."""
+    """Equal for requests that get the same reply."""
     writes_calls: bool
     """The functions stand in the prompt, and calls are to be written as text."""
     answer_format: AnswerFormat
@@ -151,7 +151,7 @@ class Question:
 
 
 def read_request(content: bytes) -> Question:
-    """Raises: MalformedRequest."""
+    """Parse a request body. Raises MalformedRequest."""
     try:
         body = DemoRequest.model_validate_json(content)
     except ValidationError as exc:

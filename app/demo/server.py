@@ -26,7 +26,7 @@ from app.demo.request import MalformedRequest, read_request
 from app.demo.wire import to_json, write_chunks, write_completion, write_error, write_models
 
 DELAY_SECONDS = 0.015
-"""Between the chunks of a stream."""
+"""The pause between two chunks of a stream."""
 _ABORT_SECONDS = 0.3
 _LOG = logging.getLogger("parley.demo")
 
@@ -83,7 +83,7 @@ def _json(value: dict[str, Any], status: int = 200) -> Response:
 async def _pace(
     chunks: Iterable[dict[str, Any]], delay_seconds: float, closing: asyncio.Event
 ) -> AsyncIterator[ServerSentEvent]:
-    """Ends early, and so without `[DONE]`, when the server closes."""
+    """Yield the chunks; the stream ends early, without `[DONE]`, when the server closes."""
     for chunk in chunks:
         if closing.is_set():
             return

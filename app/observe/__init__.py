@@ -1,1 +1,1 @@
-"""What operators see: one line a request."""
+"""Logging: one line per request."""

@@ -1,7 +1,7 @@
-"""Log lines on their way to a file descriptor, by a thread of its own, so that a slow reader never stops the gateway.
+"""Write log lines to a file descriptor from a separate thread, so that a slow reader never blocks the gateway.
 
-A pipe that nobody reads blocks whoever writes to it. Lines wait in a queue of bounded size; what does not fit is
-dropped and counted, and the count is a line of its own once lines are written again.
+Writing to a pipe that is not read blocks. Lines therefore wait in a queue of bounded size; those that do not fit are
+dropped and counted, and a separate line reports the count once lines are written again.
 """
 
 import logging
@@ -14,20 +14,20 @@ from typing import TextIO
 
 MAX_QUEUE_BYTES = 4 * 1024 * 1024
 FLUSH_SECONDS = 2.0
-"""How long the end of the process waits for lines that nobody reads."""
+"""How long the process waits at its end until the queued lines are written."""
 _BATCH_BYTES = 64 * 1024
 
 
 class _Flush(threading.Event):
-    """Waits in the queue; set when all lines before it were written."""
+    """A mark in the queue; set when all lines before it have been written."""
 
 
 class _Stop:
-    """Ends the thread."""
+    """A mark in the queue that ends the thread."""
 
 
 class QueuedHandler(logging.Handler):
-    """Formats a record at once and queues the line; `dropped_line` makes the line that tells how many were dropped."""
+    """Formats each record at once and queues the line. `dropped_line` formats the count of dropped lines."""
 
     def __init__(
         self, stream: TextIO, dropped_line: Callable[[int], str], max_queue_bytes: int = MAX_QUEUE_BYTES
@@ -58,7 +58,7 @@ class QueuedHandler(logging.Handler):
             self._thread.start()
 
     def flush(self) -> None:
-        """Returns when all lines so far are written, at the latest after FLUSH_SECONDS."""
+        """Wait until all lines so far are written, at most FLUSH_SECONDS."""
         if self._thread is not None:
             mark = _Flush()
             self._queue.put(mark)
@@ -75,8 +75,8 @@ class QueuedHandler(logging.Handler):
     def _run(self) -> None:
         while True:
             batch, end = self._next_batch()
-            for piece in _pieces(batch):
-                self._write(piece)
+            for block in _blocks(batch):
+                self._write(block)
             self._written_bytes += sum(map(len, batch))
             self._report_dropped()
             if isinstance(end, _Flush):
@@ -85,7 +85,7 @@ class QueuedHandler(logging.Handler):
                 return
 
     def _next_batch(self) -> tuple[list[bytes], _Flush | _Stop | None]:
-        """Lines that wait, at least one, up to a mark; and the mark."""
+        """Wait for lines and return a batch of them, with the mark that ends it, if any."""
         batch: list[bytes] = []
         size = 0
         item = self._queue.get()
@@ -107,8 +107,8 @@ class QueuedHandler(logging.Handler):
             self._write(f"{self._dropped_line(count)}\n".encode())
 
 
-def _pieces(lines: list[bytes]) -> Iterator[bytes]:
-    """Whole lines in pieces that a pipe takes at once: several processes write to it, and lines must not mix."""
+def _blocks(lines: list[bytes]) -> Iterator[bytes]:
+    """Join whole lines into blocks of at most PIPE_BUF: larger writes of several processes may interleave."""
     held: list[bytes] = []
     size = 0
     for line in lines:
@@ -122,8 +122,10 @@ def _pieces(lines: list[bytes]) -> Iterator[bytes]:
 
 
 def _writer(stream: TextIO) -> Callable[[bytes], None]:
-    """What writes to the stream, past its buffers where it has a file descriptor: a thread that is stuck in a write
-    must not hold their locks when the interpreter ends."""
+    """Return a function that writes to the stream, and past its buffer if it has a file descriptor.
+
+    A thread that is blocked in a write must not hold the buffer's lock when the interpreter exits.
+    """
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError, AttributeError):
@@ -140,12 +142,12 @@ def _write_text(stream: TextIO, data: bytes) -> None:
 
 
 def _write_bytes(descriptor: int, data: bytes) -> None:
-    """A reader that has left loses the lines: there is nowhere left to say so."""
+    """Write all data. If the reader has closed the pipe, the lines are lost: there is nowhere to report it."""
     rest = memoryview(data)
     while rest:
         try:
             rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:  # another program has set O_NONBLOCK on the file that it shares with us
+        except BlockingIOError:  # another program has set O_NONBLOCK on the shared file
             select.select([], [descriptor], [])
         except OSError:
             return

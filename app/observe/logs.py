@@ -1,4 +1,4 @@
-"""Logs: one line a request, without prompts, keys or bodies; readable on a terminal, JSON elsewhere."""
+"""Request logs: one line per request, without prompts, keys or bodies; text on a terminal, else JSON."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ log = logging.getLogger("parley.request")
 
 
 class Outcome(Protocol):
-    """What a delivery says of itself when it has ended."""
+    """The result of a response that has ended."""
 
     status: int
     outcome: Finish | None
@@ -29,7 +29,7 @@ class Outcome(Protocol):
 
 
 class RequestLog:
-    """Gathers what one line says; `write` it once."""
+    """Collects the fields of one log line; call `write` once."""
 
     def __init__(self, request_id: str, face: str) -> None:
         self._began = time.perf_counter()
@@ -61,12 +61,14 @@ class RequestLog:
             }
 
     def record_upstream_failure(self, last: Attempt, attempts: Sequence[Attempt]) -> None:
-        """A model server failed, or its reply broke, whether or not another one answered. `last` says what is to be
-        repaired; none of it quotes the request."""
+        """Record that a model server failed or its reply broke, even if another server answered.
+
+        `last` says what must be repaired. None of the fields quotes the request.
+        """
         self._level = logging.WARNING
-        shown = [_attempt_fields(one) for one in attempts]
+        shown = [_attempt_fields(attempt) for attempt in attempts]
         if shown and shown[-1]["upstream"] == last.upstream and "cause" not in shown[-1] and "error" in self._fields:
-            shown[-1] |= {"cause": last.cause, "reason": last.reason}  # it began to answer, and broke later
+            shown[-1] |= {"cause": last.cause, "reason": last.reason}  # it began to answer and failed later
         about = {"upstream": last.upstream, "address": last.address, "cause": last.cause, "reason": last.reason}
         self._fields |= {**about, "attempts": shown}
 
@@ -77,7 +79,7 @@ class RequestLog:
 
 
 def log_late_failure(request_id: str, face: str, model: str, attempt: Attempt) -> None:
-    """A model server failed in a call that went on when its request had ended: others read it, or may come back."""
+    """Log a failure in a call that continued after its request had ended, for other readers or to be resumed."""
     fields = {"request_id": request_id, "face": face, "model": model, **_attempt_fields(attempt)}
     log.warning("a call failed after its caller had left", extra={"fields": fields})
 
@@ -88,7 +90,7 @@ def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
 
 
 def log_plain_request(request_id: str, method: str, path: str, status: int, error: str | None, seconds: float) -> None:
-    """The line of a request that has no RequestLog. Health checks that succeed are lines at debug only."""
+    """Log a request that has no RequestLog. Health checks that succeed are logged at debug level."""
     level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
     if log.isEnabledFor(level):
         fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
@@ -99,16 +101,16 @@ def log_plain_request(request_id: str, method: str, path: str, status: int, erro
 _HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")
 
 MAX_TEXT = 512
-"""Characters of one value on a line: what callers name, such as a model, a path or metadata, may be of any length."""
+"""The limit of one value, in characters: values from callers, such as a model or metadata, may have any length."""
 MAX_ITEMS = 16
-"""Items of one list or table on a line. OpenAI takes as many pairs of metadata, and values as long as MAX_TEXT."""
+"""The limit of one list or object. OpenAI allows as many pairs of metadata, and values as long as MAX_TEXT."""
 MAX_MESSAGE = 8000
 MAX_EXCEPTION = 32_000
 _MAX_DEPTH = 3
 
 
 def shorten(value: Any, depth: int = 0) -> Any:
-    """The value as far as a log line shows it; what is left out is counted. Shortened twice it is the same."""
+    """Shorten a value for a log line and count what is left out. Shortening it again changes nothing."""
     if isinstance(value, str):
         return shorten_text(value, MAX_TEXT)
     if isinstance(value, Mapping):
@@ -130,7 +132,7 @@ def shorten(value: Any, depth: int = 0) -> Any:
 
 
 def _shown_count(items: Sized) -> int:
-    """How many items are shown: one more than MAX_ITEMS, or MAX_ITEMS and a count of the rest."""
+    """Return how many items to show: up to MAX_ITEMS + 1 all of them, else MAX_ITEMS and a count of the rest."""
     return len(items) if len(items) <= MAX_ITEMS + 1 else MAX_ITEMS
 
 
@@ -139,20 +141,20 @@ def shorten_text(text: str, most: int) -> str:
 
 
 _COUNT_LENGTH = 40
-"""More than the count of what is left out takes."""
+"""An upper limit on the length of the count of what is left out."""
 
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What ends a line for some reader, what a terminal obeys, what turns the direction of text, and halves of pairs."""
+"""Line ends, terminal controls, characters that change the direction of text, and half surrogate pairs."""
 
 
 def escape_control_characters(text: str) -> str:
-    """The text with every control character as `\\uXXXX`: it cannot end a line or steer a terminal."""
+    """Replace control characters by `\\uXXXX`, so that they cannot end a line or control a terminal."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats each record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -171,7 +173,7 @@ _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Lines for people: time, level, message, and the fields as `name=value`."""
+    """Formats each record as one line of text: time, level, message, and the fields as `name=value`."""
 
     def __init__(self, *, color: bool) -> None:
         super().__init__()
@@ -195,13 +197,13 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def _console_value(value: Any) -> str:
-    """Words as they are, everything else as JSON."""
+    """Format single words as they are and other values as JSON."""
     plain = isinstance(value, str) and re.fullmatch(r"[^\s\"'=,{}\[\]]+", value)
     return escape_control_characters(value if plain else json.dumps(value, ensure_ascii=False))
 
 
 def _shorten_traceback(text: str) -> str:
-    """Without its middle where it is too long: the end says what happened, the beginning where it came from."""
+    """Cut the middle of a long traceback: its end says what happened, its beginning where it came from."""
     half = MAX_EXCEPTION // 2
     if len(text) <= MAX_EXCEPTION:
         return text
@@ -209,14 +211,14 @@ def _shorten_traceback(text: str) -> str:
 
 
 def log_format(setting: Literal["auto", "console", "json"], stream: TextIO) -> Literal["console", "json"]:
-    """How lines are written to the stream: `auto` is for people where it is a terminal."""
+    """Return the format for a stream: `auto` means text on a terminal, else JSON."""
     if setting != "auto":
         return setting
     return "console" if stream.isatty() else "json"
 
 
 def configure(level: str, setting: Literal["auto", "console", "json"] = "auto") -> None:
-    """Everything to stderr, one line each, by a queue that never blocks."""
+    """Log everything to stderr, one line per record, through a queue that never blocks."""
     stream = sys.stderr
     formatter: logging.Formatter = JsonFormatter()
     if log_format(setting, stream) == "console":
@@ -237,6 +239,6 @@ def configure(level: str, setting: Literal["auto", "console", "json"] = "auto") 
 
 
 def flush() -> None:
-    """Returns when the lines so far are written; a log that nobody reads holds it up for two seconds at most."""
+    """Wait until the lines so far are written, at most two seconds."""
     for handler in logging.root.handlers:
         handler.flush()

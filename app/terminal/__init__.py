@@ -1,4 +1,4 @@
-"""The terminal client: asks a Parley over HTTP and shows the reply while it streams."""
+"""The terminal client: sends requests to a Parley gateway and shows each reply as it streams."""
 
 from app.terminal.client import chat, repl
 

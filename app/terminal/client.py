@@ -1,4 +1,4 @@
-"""Asks a Parley and tells how it went by an exit code: once, or in a conversation."""
+"""Send one question, or hold a conversation, and return an exit code."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from app.terminal.screen import JsonScreen, PrettyScreen, Screen, replace_contro
 
 COMPLETED, FAILED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 130
 
-_TIMEOUT = httpx.Timeout(60, connect=10)  # a Parley that works sends a heartbeat every 15 seconds
+_TIMEOUT = httpx.Timeout(60, connect=10)  # a gateway sends a heartbeat every 15 seconds
 _MAX_ERROR_CHARACTERS = 300
 _ELSEWHERE = "Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
@@ -34,9 +34,9 @@ def chat(
     color: bool,
     transport: httpx.BaseTransport | None = None,
 ) -> int:
-    """Asks once; the exit code is 0 completed, 1 failed, 2 cannot connect, 130 interrupted."""
-    line = _ChatClient(url, model, functions, api_key, as_json, out, err, color, transport)
-    return line.ask(messages)[0]
+    """Send one request and return the exit code: 0 completed, 1 failed, 2 cannot connect, 130 interrupted."""
+    client = _ChatClient(url, model, functions, api_key, as_json, out, err, color, transport)
+    return client.ask(messages)[0]
 
 
 def repl(
@@ -52,8 +52,8 @@ def repl(
     read: Callable[[str], str] = input,
     transport: httpx.BaseTransport | None = None,
 ) -> int:
-    """Asks what the user types until the end of input; a question that failed leaves the conversation as it was."""
-    line = _ChatClient(url, model, functions, api_key, as_json, out, err, color, transport)
+    """Hold a conversation until the end of input. A question that failed does not become part of it."""
+    client = _ChatClient(url, model, functions, api_key, as_json, out, err, color, transport)
     messages: list[Message] = []
     while True:
         try:
@@ -64,18 +64,18 @@ def repl(
             return INTERRUPTED
         if not question:
             continue
-        asked: list[Message] = [*messages, {"role": "user", "content": question}]
-        code, received = line.ask(asked)
-        messages = asked + received if code == COMPLETED else messages
+        sent: list[Message] = [*messages, {"role": "user", "content": question}]
+        code, received = client.ask(sent)
+        messages = sent + received if code == COMPLETED else messages
 
 
 class _ReplyFailed(Exception):
-    """The reply failed; the text says how, for the user."""
+    """The reply failed; the message is shown to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ChatClient:
-    """Where to ask and where to show the reply."""
+    """The gateway to send to, the options of each request, and the streams to print to."""
 
     url: str
     model: str | None
@@ -88,7 +88,7 @@ class _ChatClient:
     transport: httpx.BaseTransport | None
 
     def ask(self, messages: list[Message]) -> tuple[int, list[Message]]:
-        """The exit code and the messages that were received whole."""
+        """Send the messages and show the reply. Return the exit code and the messages that arrived complete."""
         screen: Screen = JsonScreen(self.out) if self.as_json else PrettyScreen(self.out, color=self.color)
         received: list[Message] = []
         try:
@@ -119,7 +119,7 @@ class _ChatClient:
         headers |= {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         with (
             httpx.Client(timeout=_TIMEOUT, transport=self.transport) as client,
-            # Escaped to ASCII: what a user types may hold halves of surrogate pairs, which have no UTF-8.
+            # json.dumps escapes to ASCII: typed text may hold half surrogate pairs, which UTF-8 cannot encode.
             client.stream("POST", _endpoint(self.url), content=json.dumps(body), headers=headers) as response,
         ):
             yield response
@@ -146,7 +146,7 @@ class _ChatClient:
 
 
 def _describe_connect_error(error: Exception) -> str:
-    """Why there is no connection; the system's own words without its error number."""
+    """Return the system's message without its error number."""
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".") or type(error).__name__
 
 
@@ -160,13 +160,13 @@ def _describe_response(response: httpx.Response) -> str:
         value: Any = json.loads(body)
     except (ValueError, RecursionError):
         value = None
-    told = _describe_error(value.get("error")) if isinstance(value, dict) else ""
+    message = _describe_error(value.get("error")) if isinstance(value, dict) else ""
     text = f"HTTP {response.status_code} {response.reason_phrase} {body[:_MAX_ERROR_CHARACTERS]}".rstrip()
-    return told or f"{text}. {_ELSEWHERE}"
+    return message or f"{text}. {_ELSEWHERE}"
 
 
 def _describe_error(error: Any) -> str:
-    """`code: message (param)` of Parley's error object."""
+    """Format Parley's error object as `code: message (param)`."""
     if not isinstance(error, dict):
         return ""
     frame: Frame = error

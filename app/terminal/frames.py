@@ -1,4 +1,4 @@
-"""Reads a Parley event stream: bytes in, the JSON object of each event out."""
+"""Parse a Parley event stream: from bytes to the JSON object of each event."""
 
 import json
 import re
@@ -11,11 +11,11 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 class NotParley(Exception):
-    """What answered does not speak Parley's event stream."""
+    """The response is not an event stream of Parley."""
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Lines end at LF, CR or CRLF and nowhere else, wherever the chunks are cut; an unfinished last line is dropped."""
+    """Split chunks into lines, which end with LF, CR or CRLF only. An unfinished last line is dropped."""
     held = b""
     after_return = False
     for chunk in chunks:
@@ -28,7 +28,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
-    """Raises: NotParley."""
+    """Yield the JSON object of each event. Raises NotParley."""
     data: list[str] = []
     for line in lines(chunks):
         name, _, value = line.partition(":")

@@ -1,4 +1,4 @@
-"""Shows the frames of a reply: for people, with the parts told apart, or as JSON lines for programs."""
+"""Show the frames of a reply: as styled text for people, or as JSON lines for programs."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def replace_control_characters(text: str) -> str:
-    """The text without anything that a terminal would obey; symbols stand for control characters."""
+    """Replace control characters by visible symbols, so that the terminal does not obey them."""
     return _CONTROL.sub(lambda found: _symbol(ord(found[0])), text)
 
 
@@ -28,11 +28,11 @@ class Screen(Protocol):
     def show(self, frame: Frame) -> None: ...
 
     def end_line(self) -> None:
-        """Ends an unfinished line."""
+        """End an unfinished line."""
 
 
 class JsonScreen:
-    """Every frame on a line of its own."""
+    """Prints each frame as a line of JSON."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -43,11 +43,11 @@ class JsonScreen:
         self._out.flush()
 
     def end_line(self) -> None:
-        """A line is never unfinished."""
+        """Do nothing: every line is finished."""
 
 
 class PrettyScreen:
-    """Reasoning dimmed, content plain, calls as `name(arguments)`, each message on a new line."""
+    """Prints reasoning dimmed, content plain, calls as `name(arguments)`, and each message on a new line."""
 
     def __init__(self, out: TextIO, *, color: bool) -> None:
         self._out = out
@@ -88,7 +88,7 @@ class PrettyScreen:
         self._write(_text(call.get("arguments")) if isinstance(call, dict) else "", _CALL)
 
     def _complete(self, frame: Frame) -> None:
-        """A message that came without deltas is shown whole."""
+        """End a message; one that came without deltas is shown now."""
         if frame.get("index") not in self._shown:
             self._show_parts(_part(frame, "message"))
         if self._called:
