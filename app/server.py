@@ -1,4 +1,4 @@
-"""`parley serve`: uvicorn, and how it goes down.
+"""Runs uvicorn for `parley serve`, and shuts it down.
 
 At SIGTERM, SIGINT or SIGHUP the readiness answer turns to 503; new requests are still served for `settle_seconds`, so
 that load balancers notice; then the listener closes and running streams may finish for `drain_seconds`. What is left
@@ -42,14 +42,14 @@ WORKER_SECONDS = 60
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by the shells' custom."""
 FINAL_FLUSH_SECONDS = 1.0
-"""What replies get to end after they were told to."""
+"""How long responses may take to send their last frame at shutdown."""
 MAX_OPEN_FILES = 65_536
 RESERVED_FILES = 256
-"""Open files that are not for callers: caches, logs, documents, connections to model servers."""
+"""Open files that are not for clients: caches, logs, documents, connections to upstreams."""
 MAIN_LOOP_SECONDS = 0.1
 """How often uvicorn's main loop runs."""
 KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
-"""When TCP asks whether a silent peer is still there, and how often until it is not."""
+"""When TCP probes a silent peer, and how many probes may stay unanswered."""
 
 
 GC_THRESHOLD = 10_000
@@ -57,14 +57,14 @@ GC_THRESHOLD = 10_000
 
 
 class CannotListen(Exception):
-    """The address cannot be listened at; the text says why and what to do, for the user."""
+    """The gateway cannot listen at the address. The message says why, and what to do."""
 
 
 class ParleyServer(uvicorn.Server):
     """`on_listening` is called once, when connections are taken."""
 
     stop_signal: int | None = None
-    """The signal that asked it to go down."""
+    """The signal that started the shutdown."""
 
     def __init__(self, config: uvicorn.Config, on_listening: Callable[[], None] | None = None) -> None:
         super().__init__(config)
@@ -74,7 +74,7 @@ class ParleyServer(uvicorn.Server):
         self._limits, self._warnings = cast(Any, config.http).args
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Signals are not raised again when all is done, as uvicorn does: going down as asked is a success."""
+        """Unlike uvicorn, does not raise the signal again at the end: a shutdown on request is a success."""
         context = self._get_context()
         if context is None or not self.started:
             super().handle_exit(sig, frame)
@@ -105,7 +105,7 @@ class ParleyServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """SIGHUP too, unless whoever started this wants it ignored, as nohup does."""
+        """Handles SIGHUP too, unless the parent process ignores it, as nohup does."""
         if threading.current_thread() is not threading.main_thread() or is_hangup_ignored():
             with super().capture_signals():
                 yield
@@ -126,7 +126,7 @@ class ParleyServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _check_open_files(self) -> None:
-        """Where none is left, the system closes every new connection without a word."""
+        """Warns if no file can be opened: then the system closes every new connection without an error."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
@@ -171,7 +171,7 @@ def is_hangup_ignored() -> bool:
 
 
 def _watch_peers(listener: int) -> None:
-    """Connections of this listener end when their peer vanishes without a word; they inherit these options."""
+    """Sets TCP keep-alive, which the connections inherit: they end when their peer vanishes without closing."""
     with socket.socket(fileno=os.dup(listener)) as ours:
         if ours.family not in (socket.AF_INET, socket.AF_INET6):
             return

@@ -1,4 +1,4 @@
-"""`GET` and `DELETE /v1/cache`: what is kept, and forgetting it. Only for whoever has the admin key."""
+"""`GET` and `DELETE /v1/cache`: figures of the cache, and purging it. Both need the admin key."""
 
 import hmac
 from typing import Any

@@ -1,8 +1,6 @@
-"""The body of a caller's request, within limits of size and time.
+"""Reads the body of a request within limits of size and time, and sends whole responses.
 
-Coroutines stepped by hand: what can be done at once needs no task, no timer and no turn of the loop.
-
-Errors as HTTP responses: one shape everywhere.
+A coroutine is first stepped by hand: if it ends without waiting, it needs no task, no timer and no turn of the loop.
 """
 
 import asyncio
@@ -20,7 +18,7 @@ T = TypeVar("T")
 
 
 class SuspendedCoroutine(Generic[T]):
-    """What is left of a coroutine that wants to wait. Awaited, it is what the coroutine returns."""
+    """A coroutine that was stepped until it had to wait. Awaiting this runs the rest and returns its result."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], waiting: Any) -> None:
         self._coroutine = coroutine
@@ -47,17 +45,17 @@ Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
 
 LARGE_BYTES = 256 * 1024
-"""Bodies above it are read and prepared in another thread: others are answered meanwhile."""
+"""Larger bodies are parsed and prepared in another thread, so that other requests are served meanwhile."""
 PARSE_WAIT_SECONDS = 10.0
-"""How long a large body waits until there is memory to parse it in."""
+"""How long a large body waits for the memory that parsing it needs."""
 BYTES_PER_BYTE = 3
-"""What is made of a body takes about so many times its size, for its texts, …"""
+"""A parsed body needs about this many bytes for each byte of its text, …"""
 BYTES_PER_VALUE = 600
-"""… and so many bytes for each of its values."""
+"""… and this many bytes for each of its values."""
 
 
 class ClientDisconnected(Exception):
-    """The caller left while it was being read."""
+    """The client left before its body was read."""
 
 
 async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
@@ -82,8 +80,8 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
 
 
 async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """What the function returns. The thread lets go of the arguments when the function has returned: what is large is
-    not held while the caller of this goes on."""
+    """Returns what the function returns. The thread drops the arguments when the function has returned, so that large
+    ones are not kept in memory while the caller goes on."""
     held = list(arguments)
 
     def call() -> T:
@@ -95,9 +93,9 @@ async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
 
 
 async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int) -> None:
-    """Waits until there is memory to parse the body in. Raises Busy, and TooLarge for more values than may be.
+    """Waits for the memory that parsing the body needs. Raises Busy, and TooLarge if it has more than `max_values`.
 
-    What a body becomes depends on its values more than on its size: each number of a list takes an object.
+    The memory depends on the number of values more than on the size: each number of a list takes an object.
     """
     if len(raw) <= LARGE_BYTES:
         values = count_values(raw, max_values) if len(raw) > max_values else 0
@@ -148,7 +146,7 @@ async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] 
 
 
 async def send_no_content(send: Send) -> None:
-    """204: an `EventSource` that gets it does not come back."""
+    """Sends 204: an `EventSource` that gets it does not reconnect."""
     headers = [(b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

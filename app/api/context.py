@@ -1,4 +1,4 @@
-"""What all requests of one process share, and how each of their replies is seen to its end."""
+"""What all requests of one process share, and the run of one response from its start to its end."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -31,7 +31,7 @@ from app.upstream.catalog import Catalog
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
 RECORD_SECONDS = 3600.0
-"""How long a reply may take, as other gateways count."""
+"""How long other gateways can find a reply by its record, besides the time that it is kept after its end."""
 ABORT_CONNECTION = "parley.hang_up"
 """The ASGI extension by which our server lets a connection be dropped whose client reads nothing."""
 
@@ -112,7 +112,7 @@ class AppContext:
             watcher.cancel()
 
     async def _publish_record(self, response_id: str) -> None:
-        """Let other gateways know of a reply that has begun; it is told meanwhile."""
+        """Lets other gateways find a reply that has begun. The reply is sent meanwhile."""
         kept = self.resumable.find(response_id)
         if kept is None:
             return
@@ -123,7 +123,8 @@ class AppContext:
             )
 
     async def find_resumable(self, response_id: str, caller: str) -> ResumableReply | None:
-        """This caller's reply, which was asked for before, here or at another gateway: then it must be listened to."""
+        """The reply to an earlier request of this caller, here or at another gateway. A reply of another gateway is
+        followed only while it has a reader here."""
         kept = self.resumable.find(response_id)
         note = None if kept is not None else await self.find_remote(response_id)
         known = kept or note
@@ -133,7 +134,7 @@ class AppContext:
         return kept if note is None or source is None else reply_from_record(note, response_id, source)
 
     async def find_remote(self, response_id: str) -> ResumeRecord | None:
-        """What another gateway says of a reply."""
+        """The record that another gateway wrote of a reply."""
         data = await self.cache.get_record(response_id) if self.cache.is_shared else None
         return None if data is None else parse_record(data)
 
@@ -141,7 +142,7 @@ class AppContext:
         return not self.separate_callers or scope == caller
 
     def cancel(self, response_id: str) -> None:
-        """Whoever is told this reply here is told that it was cancelled; nobody can come back for it."""
+        """Ends the responses of this reply with the error Cancelled. The reply can no longer be resumed."""
         kept = self.resumable.find(response_id)
         if kept is not None:
             self.resumable.drop(response_id)

@@ -1,4 +1,4 @@
-"""`POST /v1/convert`: a conversation of one format in another. No model is called."""
+"""`POST /v1/convert`: converts a conversation from one format to another. No model is called."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -59,7 +59,7 @@ def convert(raw: bytes | bytearray, limits: RequestLimits | None = None) -> dict
 
 
 def convert_conversation(asked: Conversion) -> dict[str, Any]:
-    """Raises InvalidInput for a list that is not of its format, and, if strict, for every loss."""
+    """Raises InvalidInput for messages that are not valid in their format and, if `strict`, for every loss."""
     name, mixed = (asked.source, []) if asked.source != "auto" else detect(asked.messages)
     options = Options(asked.agent, asked.agent_name or "assistant")
     decoded = FORMATS[name].parse(asked.messages, options)
@@ -78,7 +78,7 @@ def convert_conversation(asked: Conversion) -> dict[str, Any]:
 
 
 def _find_lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Violation]:
-    """Marks for the cache of a model's server, where the format has no place for them."""
+    """Marks for the prompt cache of an upstream that the target format cannot hold."""
     for part in (part for message in messages for part in message.parts if not target.keeps_marks):
         for one in part.content if isinstance(part, ToolResult) else (part,):
             if isinstance(one, Text | Media) and one.mark:

@@ -1,5 +1,5 @@
-"""The outermost ASGI layer: request ids, who may ask, the direct way to hot endpoints, and our error shape for
-everything else."""
+"""The outermost ASGI layer: request ids, checks of host, origin and content type, direct routing to the endpoints
+for replies, and errors of everything else."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The caller's own id where it is harmless, else a new one."""
+    """The caller's own id if it has only safe characters, else a new one."""
     for name, value in headers:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             return value.decode()

@@ -1,4 +1,4 @@
-"""`GET /v1/models` and `/v1/models/{model}`: what callers may ask for, in the form that OpenAI's SDKs read."""
+"""`GET /v1/models` and `/v1/models/{model}`: the available models, in the form that OpenAI's SDKs read."""
 
 import logging
 import time
@@ -12,11 +12,11 @@ from app.upstream.model_names import suggest_model
 log = logging.getLogger("parley.models")
 
 MAX_LIST_AGE_SECONDS = 1.0
-"""How old a list may be that a caller sees."""
+"""How old a list of the upstream may be when it is sent to a caller."""
 
 
 async def list_models(names: list[str], catalog: Catalog | None) -> dict[str, Any]:
-    """Configured names first, then what the pass-through's server lists, where it answers.
+    """The configured names, then those that the pass-through's upstream lists, if it answers.
 
     Raises UpstreamFailed where its failure leaves nothing to list.
     """

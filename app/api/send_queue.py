@@ -1,4 +1,4 @@
-"""The way to one caller: `send` is stepped by hand, and only where it would wait does a task finish it."""
+"""Sends ASGI messages to one client. `send` is stepped by hand; a task finishes it only when it has to wait."""
 
 import asyncio
 from collections import deque
@@ -11,20 +11,20 @@ Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
 
 class Sender(Protocol):
-    """Whose messages they are."""
+    """The response whose messages are sent."""
 
     def on_blocked(self) -> None:
-        """The caller reads slower than it is written to."""
+        """The client reads more slowly than the response is written."""
 
     def on_clear(self) -> None:
-        """All that had queued up is sent."""
+        """Every queued message is sent."""
 
     def disconnect(self) -> None:
         """Nothing can be sent any more."""
 
 
 class SendQueue:
-    """It does not hold its sender, who holds it: neither would go before the garbage is collected."""
+    """It keeps no reference to its sender, which holds the queue: the cycle would wait for the garbage collector."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -32,14 +32,14 @@ class SendQueue:
         self._queue: deque[dict[str, Any]] = deque()
         self._flush_task: asyncio.Task[None] | None = None
         self.blocked_since = 0.0
-        """The loop's time when the message that waits was handed over."""
+        """The loop's time when the message that waits was passed to `send`."""
 
     @property
     def blocked(self) -> bool:
         return self._flush_task is not None
 
     def put(self, message: dict[str, Any], sender: Sender) -> None:
-        """Send now, as far as it goes without waiting."""
+        """Sends the message now if that needs no waiting; otherwise queues it."""
         if self._flush_task is not None:
             self._queue.append(message)
             return
