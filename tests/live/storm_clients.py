@@ -119,7 +119,7 @@ def forgotten(gateway: Gateway) -> bool:
 
 def listening(gateway: Gateway) -> int:
     """Callers who wait for, or are told, a reply that is under way."""
-    return sum(len(flight._readers) for flight in gateway.desk.cache._running)
+    return sum(len(flight.log.readers) for flight in gateway.desk.cache._running)
 
 
 class Heard:

@@ -41,8 +41,8 @@ async def replied(gateway: Gateway, model: str, seed: int = 0, **more: Any) -> s
     async with calling(gateway.address) as caller:
         await caller.reply(QUESTION, model=model, generate_cfg={"seed": seed}, **more)
     cache: Any = gateway.desk.cache
-    await eventually(lambda: not cache._storing and not cache._flights)
-    await eventually(lambda: cache._commons is None or not cache._commons._press._tenures)
+    await eventually(lambda: not cache._storing and not cache._calls)
+    await eventually(lambda: cache._coordinator is None or not cache._coordinator._writer._leases)
     return caller.headers["x-parley-cache"]
 
 

@@ -109,11 +109,11 @@ async def test_gateways_hear_of_each_other_again_once_redis_is_back(
     url = own_redis.url
     async with ScriptedServer(endless()) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
         caches: list[Any] = [gateway.desk.cache for gateway in (one, other)]
-        links = [cache._commons._ledger._link for cache in caches]
+        links = [cache._coordinator._calls._breaker for cache in caches]
         own_redis.kill()
-        await eventually(lambda: all(link.away for link in links))
+        await eventually(lambda: all(link.is_open for link in links))
         await asyncio.to_thread(own_redis.start)
-        await eventually(lambda: not any(link.away for link in links), 5)
+        await eventually(lambda: not any(link.is_open for link in links), 5)
         async with calling(one.address) as caller:
             id_ = await started(caller)
             await known(other, id_)
