@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from app.cache.codec import Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
@@ -55,7 +55,7 @@ class Cache:
     @property
     def calls_without_caller(self) -> int:
         """Those that nobody listens to, but that go on for callers who may come back. Takes a look at each call."""
-        return sum(not flight.has_readers for flight in self._running)
+        return sum(not call.has_readers for call in self._running)
 
     async def find(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply:
         """A stored reply, a call in progress, or a new call. Raises CacheMiss where only a stored reply was wanted."""
@@ -130,7 +130,7 @@ class Cache:
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
         """A new call, which equal requests may join from now on where this one shares."""
 
-        async def start() -> Reply:
+        async def start(call: InFlightCall) -> Reply:
             return await self._open_call(request, call, open_upstream)
 
         call = self._new_call(start, lambda call: self._on_call_ended(request, call))
@@ -140,72 +140,70 @@ class Cache:
             call.retain()
         return call
 
-    async def _open_call(self, question: CacheRequest, flight: InFlightCall, lead: OpenUpstream) -> Reply:
+    async def _open_call(self, request: CacheRequest, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
+        """The source of the call. When another gateway's equal call fails, it is tried once more."""
         if self._coordinator is None:
-            return await lead()
-        if not (question.policy.share and question.policy.read):
-            reply, _, flight.id = await self._coordinator.claim_private(lead)
-            return reply
-        for chance in (True, False):
-            led = False
+            return await open_upstream()
+        if not (request.policy.share and request.policy.read):
+            return await self._coordinator.open_private_call(call, open_upstream)
+        led = False
 
-            async def leading() -> Reply:
-                nonlocal led
-                led = True
-                return await lead()
+        async def lead() -> Reply:
+            nonlocal led
+            led = True
+            return await open_upstream()
 
-            try:
-                reply, led, flight.id = await self._coordinator.claim_or_follow(question.key, leading)
-            except UpstreamFailed as error:
-                if led or not error.retryable or not chance:
-                    raise
-            else:
-                flight.followed = not led
-                return reply
-        raise AssertionError("the second chance returns or raises")
+        try:
+            return await self._coordinator.open_call(call, request.key, lead)
+        except UpstreamFailed as error:
+            if led or not error.retryable:
+                raise
+        return await self._coordinator.open_call(call, request.key, open_upstream)
 
-    def _new_call(self, start: OpenUpstream, over: Callable[[InFlightCall], None]) -> InFlightCall:
-        """`over` sees to it that the flight is `_landed`."""
-        flight = InFlightCall(start, over)
-        self._ticker.add(flight)
-        self._running.add(flight)
-        return flight
+    def _new_call(
+        self, start: Callable[[InFlightCall], Awaitable[Reply]], on_end: Callable[[InFlightCall], None]
+    ) -> InFlightCall:
+        """`on_end` sees to it that the call is removed."""
+        call = InFlightCall(start, on_end)
+        self._ticker.add(call)
+        self._running.add(call)
+        return call
 
-    def _remove_call(self, flight: InFlightCall) -> None:
-        self._ticker.discard(flight)
-        self._running.discard(flight)
+    def _remove_call(self, call: InFlightCall) -> None:
+        self._ticker.discard(call)
+        self._running.discard(call)
 
-    def _on_call_ended(self, question: CacheRequest, flight: InFlightCall) -> None:
-        self._remove_call(flight)
-        good = flight.complete and is_cacheable(flight.log.batches, length=self._rules.store_length)
-        if good and question.policy.write:
-            self._keep_newest(question.key, flight)
-            task = asyncio.get_running_loop().create_task(self._store_reply(question, flight))
+    def _on_call_ended(self, request: CacheRequest, call: InFlightCall) -> None:
+        self._remove_call(call)
+        good = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
+        if good and request.policy.write:
+            self._keep_newest(request.key, call)
+            task = asyncio.get_running_loop().create_task(self._store_reply(request, call))
             self._storing.add(task)
             task.add_done_callback(self._storing.discard)
         else:
-            self._forget(question.key, flight)
+            self._forget(request.key, call)
 
-    async def _store_reply(self, question: CacheRequest, flight: InFlightCall) -> None:
+    async def _store_reply(self, request: CacheRequest, call: InFlightCall) -> None:
         try:
-            assert flight.log.finished_at is not None
-            entry = StoredEntry(flight.log.finished_at, flight.log.batches)
-            data = dump(entry) if flight.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
-            if not flight.followed:
-                await self._store.put(question.key, data, ttl_seconds=question.ttl_seconds, model=question.model)
+            assert call.log.finished_at is not None
+            entry = StoredEntry(call.log.finished_at, call.log.batches)
+            data = dump(entry) if call.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
+            if not call.followed:
+                await self._store.put(request.key, data, ttl_seconds=request.ttl_seconds, model=request.model)
         except NotEncodable as error:
             log.warning("a reply is not stored: %s", error)
         finally:
-            asyncio.get_running_loop().call_later(LINGER_AFTER_STORE_SECONDS, self._forget, question.key, flight)
+            asyncio.get_running_loop().call_later(LINGER_AFTER_STORE_SECONDS, self._forget, request.key, call)
 
-    def _keep_newest(self, key: str, flight: InFlightCall) -> None:
+    def _keep_newest(self, key: str, call: InFlightCall) -> None:
         """Its reply is the newest there is; a call that is under way will be newer still."""
         known = self._calls.get(key)
         if known is None or known.ended:
-            self._calls[key] = flight
+            self._calls[key] = call
 
-    def _forget(self, key: str, flight: InFlightCall) -> None:
-        if self._calls.get(key) is flight:
+    def _forget(self, key: str, call: InFlightCall) -> None:
+        if self._calls.get(key) is call:
             del self._calls[key]
 
     # -- what was asked for before ------------------------------------------------------------------------------------
@@ -246,20 +244,16 @@ class Cache:
             return (
                 None if entry is None or at != repr(entry.created) else StoredReply(key, entry.batches, entry.created)
             )
-        followed = None if self._coordinator is None else await self._coordinator.follow(name)
-        if followed is None:
+        coordinator = self._coordinator
+        if coordinator is None or not await coordinator.is_known(name):
             return None
-
-        async def start() -> Reply:
-            return followed
-
-        return self._new_call(start, self._remove_call)
+        return self._new_call(lambda call: coordinator.follow(call, name), self._remove_call)
 
     # -- looking after it ---------------------------------------------------------------------------------------------
 
     async def purge(self, model: str | None = None) -> int:
         """How many entries went. Raises StoreError."""
-        for key in [key for key, flight in self._calls.items() if flight.ended]:
+        for key in [key for key, call in self._calls.items() if call.ended]:
             del self._calls[key]
         return await self._store.purge(model)
 
@@ -268,8 +262,8 @@ class Cache:
         return await self._store.stats()
 
     async def aclose(self) -> None:
-        for flight in tuple(self._running):
-            flight.abort()
+        for call in tuple(self._running):
+            call.abort()
         if self._storing:
             await asyncio.wait(self._storing, timeout=5)
         if self._coordinator is not None:

@@ -11,13 +11,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.cache.log import LogReader, ReplyLocation, ReplyLog
+from app.cache.log import LogReader, LogSubscriber, ReplyLocation, ReplyLog, is_end
 from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError
 
 log = logging.getLogger("parley.flight")
 
+MAX_AHEAD_BYTES = 8 * 1024 * 1024
+"""What a call receives for other processes while no reader of this one can take more."""
 CANCELLED = Fault("cancelled", "the reply was given up: its caller had left, or cancelled it", transient=False)
 
 
@@ -29,10 +32,27 @@ class TickRegistry(Protocol):
     def discard(self, one: "InFlightCall") -> None: ...
 
 
+class CallPublisher(LogSubscriber, Protocol):
+    """Lets other processes follow the call."""
+
+    @property
+    def has_followers(self) -> bool: ...
+
+    def on_unused(self) -> None:
+        """The call has neither readers nor holds here: abort it, unless another process follows it."""
+
+    def on_used(self) -> None:
+        """It has some."""
+
+
 class InFlightCall:
     """`start` opens the source; `on_end` is called once, when nothing more will come, before any reader knows."""
 
-    def __init__(self, start: Callable[[], Awaitable[Reply]], on_end: "Callable[[InFlightCall], None]") -> None:
+    def __init__(
+        self,
+        start: "Callable[[InFlightCall], Awaitable[Reply]]",
+        on_end: "Callable[[InFlightCall], None]",
+    ) -> None:
         self.log = ReplyLog(self._on_readers_changed)
         self.error: ParleyError | None = None
         """Why it could not begin."""
@@ -40,6 +60,11 @@ class InFlightCall:
         """Another process makes the call."""
         self.id = ""
         """Under which other processes know it."""
+        self.aborted = False
+        self._publisher: CallPublisher | None = None
+        self._splice: Stage | None = None
+        self._ahead_bytes = 0
+        """What has come for other processes since all readers of this one paused."""
         self._on_end = on_end
         self._holds = 0
         self._source: Reply | None = None
@@ -83,7 +108,7 @@ class InFlightCall:
     @property
     def location(self) -> ReplyLocation | None:
         """Where other processes find it, once it has begun."""
-        return ("flight", self.id) if self.id else None
+        return ("flight", self.id) if self.id and self._opened.is_set() else None
 
     @property
     def complete(self) -> bool:
@@ -98,60 +123,116 @@ class InFlightCall:
         self._holds -= 1
         self._abort_if_unused()
 
+    @property
+    def unused(self) -> bool:
+        """It has neither readers nor holds in this process."""
+        return not self.log.readers and not self._holds
+
     def _on_readers_changed(self) -> None:
         self._abort_if_unused()
-        self._update_backpressure()
+        self.update_backpressure()
 
-    def _update_backpressure(self) -> None:
+    def update_backpressure(self) -> None:
         """Hold the model server back, or let it go on."""
         if self._source is None or self.ended:
             return
-        paused = [reader.paused for reader in self.log.readers]
-        full = bool(paused) and (all(paused) or (self.log.truncated and any(paused)))
+        full = self._readers_full
+        if not full:
+            self._ahead_bytes = 0
+        elif self._ahead_bytes < MAX_AHEAD_BYTES and self._publisher is not None and self._publisher.has_followers:
+            full = False
+        full = full or (self.log.truncated and any(reader.paused for reader in self.log.readers))
         if full is not self._source_paused:
             self._source_paused = full
             (self._source.pause if full else self._source.resume)()
 
+    @property
+    def _readers_full(self) -> bool:
+        return bool(self.log.readers) and all(reader.paused for reader in self.log.readers)
+
     def _abort_if_unused(self) -> None:
-        if not self.ended and not self.log.readers and not self._holds:
+        if self.ended:
+            return
+        if not self.unused:
+            if self._publisher is not None:
+                self._publisher.on_used()
+        elif self._publisher is not None:
+            self._publisher.on_unused()
+        else:
             self.abort()
 
     def abort(self) -> None:
         """The call is given up at once."""
         if self.ended:
             return
+        self.aborted = True
         self._opened.set()
         self._opening.cancel()
-        self.on_batches([[Failed(CANCELLED)]])
+        self._append([[Failed(CANCELLED)]])
+
+    # -- other processes ----------------------------------------------------------------------------------------------
+
+    def publish(self, publisher: CallPublisher, call_id: str) -> None:
+        """Other processes may follow the call under this id."""
+        self._publisher, self.id = publisher, call_id
+        self.log.subscribe(publisher)
+
+    def unpublish(self, publisher: CallPublisher) -> None:
+        """Nobody else follows it any more, or can."""
+        self.log.unsubscribe(publisher)
+        if self._publisher is publisher:
+            self._publisher = None
+            self._abort_if_unused()
+            self.update_backpressure()
+
+    def follow(self, call_id: str) -> None:
+        """Another process makes the call."""
+        self.followed, self.id = True, call_id
+
+    def take_over(self, source: Reply, splice: Stage, *, shared: bool) -> None:
+        """This process makes the call again. `splice` gives of the new reply what is not in the log. Not `shared`:
+        other processes cannot follow it."""
+        if self.ended:
+            source.close()
+            return
+        self.followed = False
+        if not shared and not self._opened.is_set():
+            self.id = ""
+        self._source, self._splice = source, splice
+        if self._source_paused:
+            source.pause()
+        source.start(self)
 
     # -- the source ---------------------------------------------------------------------------------------------------
 
-    async def _open(self, start: Callable[[], Awaitable[Reply]]) -> None:
+    async def _open(self, start: "Callable[[InFlightCall], Awaitable[Reply]]") -> None:
         try:
-            source = await start()
+            source = await start(self)
         except ParleyError as error:
             self._fail(error)
         except Exception:
             log.exception("defect while a call was opened")
             self._fail(Internal("the gateway failed"))
         else:
+            self._opened.set()
             if self.ended:
                 source.close()
-                return
-            self._source = source
-            self._opened.set()
-            source.start(self)
+            elif self._source is None:  # else it was taken over before it began
+                self._source = source
+                source.start(self)
 
     def _fail(self, error: ParleyError) -> None:
         if not self.ended:
             self.error = error
             self._end()
             self._opened.set()
+            self.log.notify()
 
     def _end(self) -> None:
         self.log.end()
-        if self._source is not None:
-            self._source.close()
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
         self._on_end(self)
 
     def tick(self, now: float) -> None:
@@ -162,14 +243,19 @@ class InFlightCall:
         self.on_batches([events])
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        if self.ended:
-            return
+        if not self.ended:
+            self._append(batches if self._splice is None else _feed_to_end(self._splice, batches))
+
+    def _append(self, batches: Sequence[list[Event]]) -> None:
+        size = self.log.size
         self.log.append(self._loop.time() - self._created, batches)
-        last = batches[-1][-1] if batches[-1] else None
-        if type(last) is Finish or type(last) is Failed:
-            self.log.finished_at = time.time() if type(last) is Finish else None
+        if is_end(batches[-1]):
+            self.log.finished_at = time.time() if type(batches[-1][-1]) is Finish else None
             self._end()
         self.log.notify()
+        if self._publisher is not None and self._readers_full:
+            self._ahead_bytes += self.log.size - size
+            self.update_backpressure()
         if self.log.too_large:
             self._trim()
 
@@ -186,6 +272,18 @@ class InFlightCall:
         """Nobody can join a call whose log is truncated."""
         self.log.trim()
         if self.log.readers:
-            self._update_backpressure()
+            self.update_backpressure()
+        elif self._publisher is not None:
+            self._publisher.on_unused()
         else:
             self.abort()
+
+
+def _feed_to_end(stage: Stage, batches: Sequence[list[Event]]) -> list[list[Event]]:
+    """Nothing follows the end of the reply."""
+    fed: list[list[Event]] = []
+    for events in batches:
+        fed.append(stage.feed(events))
+        if is_end(fed[-1]):
+            break
+    return fed

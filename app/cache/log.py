@@ -64,7 +64,7 @@ class ReplyLog:
         """A finished log. Without an end its readers get a crash, and no part of the reply."""
         log = cls()
         log.ended, log.finished_at = True, finished_at
-        if batches and _is_end(batches[-1].events):
+        if batches and is_end(batches[-1].events):
             log.batches = list(batches)
         else:
             log.defect = ValueError("a stored reply that has no end")
@@ -257,7 +257,8 @@ def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
     return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]
 
 
-def _is_end(events: list[Event]) -> bool:
+def is_end(events: list[Event]) -> bool:
+    """Nothing of a reply follows them."""
     return bool(events) and type(events[-1]) in (Finish, Failed)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from app.cache.inflight import InFlightCall
 from app.cache.log import Pace, ReplyLocation
 from app.cache.policy import CachePolicy
 from app.chat.stream import Label, Reply
@@ -40,14 +41,17 @@ class ReplaySource(Protocol):
 class CallCoordinator(Protocol):
     """One call at a time for all the gateways that share it."""
 
-    async def claim_or_follow(self, key: str, lead: OpenUpstream) -> tuple[Reply, bool, str]:
-        """(the reply, whether this process made the call, the call's id). Raises UpstreamFailed."""
+    async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
+        """The source of the call. Raises UpstreamFailed."""
 
-    async def claim_private(self, lead: OpenUpstream) -> tuple[Reply, bool, str]:
+    async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
         """The same for a call that nobody else may join."""
 
-    async def follow(self, flight_id: str) -> Reply | None:
-        """A call from its first event on."""
+    async def is_known(self, call_id: str) -> bool:
+        """The call can be followed."""
+
+    async def follow(self, call: InFlightCall, call_id: str) -> Reply:
+        """The source of a call that another process makes, from its first event on."""
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None: ...
 

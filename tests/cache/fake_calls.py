@@ -115,7 +115,7 @@ class Scene:
         """Whether all of it was there, each time."""
         self.flight = InFlightCall(self._start, lambda flight: self.overs.append(flight.complete))
 
-    async def _start(self) -> Reply:
+    async def _start(self, call: InFlightCall) -> Reply:
         return self.source
 
     async def opened(self) -> "Scene":

@@ -7,6 +7,7 @@ import pytest
 from app.cache import log as logs
 from app.cache.inflight import InFlightCall
 from app.cache.log import BATCHES_PER_TURN
+from app.cache.shared.splice import Splice
 from app.chat.events import Event, Failed, Fault, Finish
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
@@ -233,7 +234,7 @@ def test_what_keeps_a_call_from_beginning_is_raised_to_each(error: Exception, to
     async def scenario(loop: Clocked) -> None:
         overs: list[InFlightCall] = []
 
-        async def start() -> Reply:
+        async def start(call: InFlightCall) -> Reply:
             await asyncio.sleep(1)
             raise error
 
@@ -254,7 +255,7 @@ def test_whoever_waits_for_the_first_word_may_leave_and_the_last_takes_the_call_
         asked = asyncio.Event()
         given_up = False
 
-        async def start() -> Reply:
+        async def start(call: InFlightCall) -> Reply:
             nonlocal given_up
             asked.set()
             try:
@@ -282,7 +283,7 @@ def test_a_source_that_opens_although_it_was_given_up_is_closed() -> None:
     async def scenario(loop: Clocked) -> None:
         source, asked = Source(), asyncio.Event()
 
-        async def start() -> Reply:
+        async def start(call: InFlightCall) -> Reply:
             asked.set()
             try:
                 await asyncio.Event().wait()
@@ -460,5 +461,99 @@ def test_a_huge_reply_to_which_nobody_listens_is_given_up(small: int) -> None:
         scene.source.push(*say("x" * 3000))
         assert (scene.flight.ended, scene.source.closes, scene.overs) == (True, 1, [False])
         assert scene.flight.size < 1000
+
+    run(scenario)
+
+
+# -- other processes ---------------------------------------------------------------------------------------------------
+
+
+class Publisher:
+    """Reads along, as if for other processes."""
+
+    def __init__(self, scene: Scene, *, has_followers: bool) -> None:
+        self.position = 0
+        self.has_followers = has_followers
+        self.calls: list[str] = []
+        self._scene = scene
+        scene.flight.publish(self, "k.1")
+
+    def advance(self) -> None:
+        self.position = self._scene.flight.log.end_position
+
+    def on_unused(self) -> None:
+        self.calls.append("unused")
+
+    def on_used(self) -> None:
+        self.calls.append("used")
+
+
+def test_a_published_call_without_readers_goes_on_until_nobody_else_follows_it() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        publisher = Publisher(scene, has_followers=True)
+        scene.ear().leave()
+        assert publisher.calls[-1] == "unused" and not scene.flight.ended
+        back = scene.ear()
+        assert publisher.calls[-1] == "used"
+        back.leave()
+        scene.flight.unpublish(publisher)
+        assert (scene.flight.aborted, scene.source.closes) == (True, 1)
+
+    run(scenario)
+
+
+def test_paused_readers_hold_the_server_back_unless_others_follow_and_are_not_far_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.cache.inflight.MAX_AHEAD_BYTES", 1000)
+
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        publisher = Publisher(scene, has_followers=False)
+        ear = scene.ear()
+        ear.pause()
+        assert scene.source.paused, "who only may follow does not vote"
+        publisher.has_followers = True
+        scene.flight.update_backpressure()
+        assert not scene.source.paused
+        scene.source.push(*say("x" * 600))
+        assert not scene.source.paused
+        scene.source.push(*say("x" * 600))
+        assert scene.source.paused, "those elsewhere are far ahead"
+        ear.resume()
+        ear.pause()
+        assert not scene.source.paused, "the reader has read what was ahead"
+
+    run(scenario)
+
+
+def test_a_call_that_is_taken_over_goes_on_in_the_same_log_where_the_old_source_stopped() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene = await Scene().opened()
+        scene.flight.follow("k.1")
+        ear, rest = scene.ear(), Source()
+        scene.source.push(*say("one, ", "tw"))
+        ear.pause()
+        splice = Splice([batch.events for batch in scene.flight.log.batches])
+        scene.flight.take_over(rest, splice, shared=True)
+        assert rest.paused, "the new source is held back as the old one was"
+        ear.resume()
+        late = scene.ear()
+        rest.push(*say("one, two"))
+        rest.push(*say(", three"), [DONE])
+        assert ear.batches == late.batches == [*say("one, ", "tw", "o", ", three"), [DONE]]
+        assert not scene.flight.followed, "this process stores it"
+        assert scene.flight.location == ("flight", "k.1")
+
+    run(scenario)
+
+
+def test_a_source_that_takes_over_a_call_that_has_ended_is_closed() -> None:
+    async def scenario(loop: Clocked) -> None:
+        scene, rest = await Scene().opened(), Source()
+        scene.source.push([DONE])
+        scene.flight.take_over(rest, Splice([]), shared=True)
+        assert (rest.closes, rest.over) == (1, False)
 
     run(scenario)

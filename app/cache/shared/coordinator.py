@@ -1,22 +1,20 @@
 """What all gateways of one Redis share: who makes a call, who listens to it, and what they must know of each other."""
 
-import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from app.cache.codec import Batch
+from app.cache.inflight import InFlightCall
 from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared.batch_writer import BatchWriter
 from app.cache.shared.call_store import KEEP_SECONDS, LEASE_SECONDS, CallKeys, CallStore
 from app.cache.shared.cancel_bus import CancelBus, publish
-from app.cache.shared.follower import FollowedReply, Lead
+from app.cache.shared.follower import ORPHANED, Follower
 from app.cache.shared.lease import CallLease
-from app.cache.shared.opening import PublishedOpening
-from app.cache.shared.publisher import PublishedReply
-from app.cache.shared.spliced import SplicedReply
+from app.cache.shared.publisher import Publisher
+from app.cache.shared.splice import Splice
 from app.cache.shared.tailer import StreamTailer
-from app.chat.events import Failed
+from app.cache.types import OpenUpstream
 from app.chat.stream import Reply
 from app.errors import UpstreamFailed
 
@@ -32,40 +30,47 @@ class Coordinator:
         self._calls = CallStore(link, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
         self._writer = BatchWriter(self._calls)
         self._tailer = StreamTailer(self._calls)
-        self._openings: set[PublishedOpening] = set()
         self._cancel_bus: CancelBus | None = None
 
-    async def claim_or_follow(self, key: str, lead: Lead) -> tuple[Reply, bool, str]:
-        """(the reply, whether this process makes the call, the flight's id), once the reply has begun.
+    async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
+        """The source of the call, once the reply has begun: another gateway's equal call, or one of this process, which
+        the others may follow. Only this process knows of it when Redis is away.
 
-        The id is empty where nobody else can follow: Redis is away. Raises UpstreamFailed; of another gateway's call
-        too."""
+        Raises UpstreamFailed; of another gateway's call too."""
         names = CallKeys.new(key)
         try:
             held = await self._calls.claim(names)
         except RedisUnavailable:
-            return await lead(), True, ""
-        if held is not None:
-            return await self._join(CallKeys(key, held), lead)
-        return await self._lead(self._writer.begin(names, 1), lead), True, names.id
-
-    async def claim_private(self, lead: Lead) -> tuple[Reply, bool, str]:
-        """The same for a call that nobody may join, only follow by its id."""
-        return await self.claim_or_follow(f"private-{os.urandom(16).hex()}", lead)
-
-    async def follow(self, flight_id: str) -> Reply | None:
-        """The reply from its first event on; None: no such flight is known."""
-        names = CallKeys.from_id(flight_id)
+            return await open_upstream()
+        if held is None:
+            return await self._lead(call, self._writer.begin(names, 1), open_upstream)
+        follower = self._new_follower(call, CallKeys(key, held), open_upstream)
         try:
-            (state,) = await self._calls.watch([names])
+            await self._catch_up(follower)
+            await follower.begun
+        except BaseException:
+            follower.close()
+            raise
+        return follower
+
+    async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
+        """The same for a call that nobody may join, only follow by its id."""
+        return await self.open_call(call, f"private-{os.urandom(16).hex()}", open_upstream)
+
+    async def is_known(self, call_id: str) -> bool:
+        """The call can be followed."""
+        try:
+            (state,) = await self._calls.watch([CallKeys.from_id(call_id)])
         except RedisUnavailable:
-            return None
-        if state == "gone":
-            return None
-        followed = self._new_follower(names, None)
-        followed.mark_begun()
-        await self._catch_up(followed)
-        return followed
+            return False
+        return state != "gone"
+
+    async def follow(self, call: InFlightCall, call_id: str) -> Reply:
+        """The source of a call that another gateway makes, from its first event on."""
+        follower = self._new_follower(call, CallKeys.from_id(call_id), None)
+        follower.mark_begun()
+        await self._catch_up(follower)
+        return follower
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
         """What any gateway may have to know of a reply. Nothing happens where Redis is away."""
@@ -98,87 +103,72 @@ class Coordinator:
         self._cancel_bus = CancelBus(self._calls, stopped)
 
     async def aclose(self) -> None:
-        """Others may go on at once with what this process led. Replies that are open are their owners' to close."""
+        """Others may go on at once with what this process led. Calls that are open are their owners' to abort."""
         if self._cancel_bus is not None:
             await self._cancel_bus.aclose()
-        for opening in tuple(self._openings):
-            await opening.aclose()
         await self._tailer.aclose()
         await self._writer.aclose()
 
     # -- leading ------------------------------------------------------------------------------------------------------
 
-    async def _lead(self, tenure: CallLease, lead: Lead) -> PublishedReply:
-        opening = PublishedOpening(tenure, lead)
-        self._openings.add(opening)
-        opening.when_done(self._openings.discard)
-        return await opening.published()
+    async def _lead(self, call: InFlightCall, lease: CallLease, open_upstream: OpenUpstream) -> Reply:
+        """Publishes the call, which then goes on for others even when its own callers leave before it has begun."""
+        Publisher(call, lease)
+        source = await open_upstream()
+        lease.write_started()
+        return source
 
     # -- following ----------------------------------------------------------------------------------------------------
 
-    async def _join(self, names: CallKeys, lead: Lead) -> tuple[Reply, bool, str]:
-        followed = self._new_follower(names, lead)
-        try:
-            await self._catch_up(followed)
-            await followed.begun
-        except BaseException:
-            followed.close()
-            raise
-        return followed, followed.led_here, names.id if followed.shared else ""
+    def _new_follower(self, call: InFlightCall, names: CallKeys, open_upstream: OpenUpstream | None) -> Follower:
+        return Follower(call, names, self._tailer, self._take_over, open_upstream, self._calls.lease_seconds)
 
-    def _new_follower(self, names: CallKeys, lead: Lead | None) -> FollowedReply:
-        return FollowedReply(names, self._tailer, self._take_over, lead, self._calls.lease_seconds)
-
-    async def _catch_up(self, followed: FollowedReply) -> None:
+    async def _catch_up(self, follower: Follower) -> None:
         with suppress(RedisUnavailable):
-            found = await self._calls.read_history(followed.names, followed.last_record)
-            if followed.wants_records:  # By now it may go on by itself.
-                followed.on_records(found)
+            found = await self._calls.read_history(follower.names, follower.last_record)
+            if follower.wants_records:  # By now it may go on by itself.
+                follower.on_records(found)
 
-    async def _take_over(self, followed: FollowedReply, lead: Lead, *, shared: bool) -> Reply | None:
-        fence = -1
+    async def _take_over(self, follower: Follower, open_upstream: OpenUpstream, *, shared: bool) -> bool:
+        call, fence = follower.call, -1
+        _check_complete(call)
         try:
             if shared:
-                fence = await self._calls.take_over(followed.names)
+                fence = await self._calls.take_over(follower.names)
             if fence == 0:
-                return None
-            whole = shared and await self._read_to_end(followed)
+                return False
+            whole = shared and await self._read_to_end(follower)
         except RedisUnavailable:
             if fence <= 0:
-                return None
+                return False
             whole = False
-        if followed.over:
-            return None
-        if whole and fence > 0:
-            return await self._lead_on(followed, lead, fence)
-        followed.shared = False
-        return SplicedReply(await lead(), followed.events)
+        if follower.over:
+            return False
+        leads = whole and fence > 0
+        lease = self._writer.begin(follower.names, fence, follower.last_record) if leads else None
+        try:
+            _check_complete(call)
+        except UpstreamFailed:
+            if lease is not None:
+                lease.resign()
+            raise
+        source = await open_upstream() if lease is None else await self._lead(call, lease, open_upstream)
+        call.take_over(source, Splice([batch.events for batch in call.log.batches]), shared=leads)
+        return True
 
-    async def _read_to_end(self, followed: FollowedReply) -> bool:
-        while found := await self._calls.read_history(followed.names, followed.last_record):
-            place = followed.last_record
-            followed.on_records(found)
-            if followed.last_record == place:
+    async def _read_to_end(self, follower: Follower) -> bool:
+        while found := await self._calls.read_history(follower.names, follower.last_record):
+            last_record = follower.last_record
+            follower.on_records(found)
+            if follower.last_record == last_record:
                 return False
         return True
 
-    async def _lead_on(self, followed: FollowedReply, lead: Lead, fence: int) -> Reply:
-        tenure = self._writer.begin(followed.names, fence, followed.last_record)
-        asked_at = asyncio.get_running_loop().time()
-        try:
-            reply = await lead()
-        except UpstreamFailed as error:
-            if followed.begun.done():
-                tenure.append(Batch(0.0, [Failed(error.fault)]))
-                tenure.end()
-            else:
-                tenure.write_failure(error.fault)
-            raise
-        except BaseException:
-            tenure.resign()
-            raise
-        tenure.write_started()
-        return PublishedReply(SplicedReply(reply, followed.events), tenure, asked_at, followed.events)
+
+def _check_complete(call: InFlightCall) -> None:
+    """Raises UpstreamFailed: the new call's reply cannot be compared with a log whose beginning was dropped."""
+    if not call.complete:
+        raise UpstreamFailed(ORPHANED)
 
 
 def _record_key(reply_id: str) -> str:

@@ -1,137 +1,117 @@
-"""A reply that another gateway receives, read from the stream of its flight; taken over when that gateway dies."""
+"""The source of a call that another gateway makes: its records in Redis are appended to the log of the call here. When
+that gateway dies, this one takes the call over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import Protocol
 
-from app.cache.inflight import CANCELLED
+from app.cache.inflight import CANCELLED, InFlightCall
 from app.cache.shared.call_store import CallKeys, State
-from app.cache.shared.outlet import ReplyBuffer
 from app.cache.shared.records import BatchesWritten, CallFailed, CallStarted, LeaseReleased, Record
 from app.cache.shared.tailer import StreamTailer
+from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed, Fault
-from app.chat.stream import Receiver, Reply
+from app.chat.stream import Receiver
 from app.errors import UpstreamFailed
 
-Lead: TypeAlias = Callable[[], Awaitable[Reply]]
-"""Makes the call to the model. Raises UpstreamFailed."""
-
-MAX_AHEAD = 64
-"""Batches that are read for a receiver that cannot take them yet."""
 UNAVAILABLE_GRACE_SECONDS = 0.1
 """How long Redis may be away before a reply of which nothing was told is asked for here."""
 ORPHANED = Fault("upstream_incomplete", "the gateway that received this reply is gone", True)
 
 
 class TakeOver(Protocol):
-    """How a flight goes on whose leader is gone."""
+    """How a call goes on whose leader is gone."""
 
-    async def __call__(self, followed: "FollowedReply", lead: Lead, *, shared: bool) -> Reply | None:
-        """The rest of the reply; None: somebody else leads. Not `shared`: by a call that only this process has.
-        Raises UpstreamFailed."""
+    async def __call__(self, follower: "Follower", open_upstream: OpenUpstream, *, shared: bool) -> bool:
+        """The call has a new source; False: another gateway leads it. Not `shared`: by a call that only this process
+        knows of. Raises UpstreamFailed."""
 
 
-class FollowedReply:
-    """Without a `lead` it fails when nobody else takes over in time."""
+class Follower:
+    """Without `open_upstream` the call fails when no other gateway takes it over in time."""
 
     def __init__(
-        self, names: CallKeys, reader: StreamTailer, rescue: TakeOver, lead: Lead | None, patience: float
+        self,
+        call: InFlightCall,
+        names: CallKeys,
+        tailer: StreamTailer,
+        take_over: TakeOver,
+        open_upstream: OpenUpstream | None,
+        timeout_seconds: float,
     ) -> None:
+        self.call = call
         self.names = names
         self.last_record = 0
-        self.events: list[list[Event]] = []
-        """All that was read, whether or not the receiver has it yet."""
-        self.led_here = False
-        """It goes on by a call of this process."""
-        self.shared = True
-        """Redis knows all of it."""
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Raises where the reply never began."""
-        self._reader = reader
-        self._take_over = rescue
-        self._lead = lead
-        self._timeout_seconds = patience
-        self._outlet = ReplyBuffer()
-        self._rest: Reply | None = None
+        self._tailer = tailer
+        self._take_over = take_over
+        self._open_upstream = open_upstream
+        self._timeout_seconds = timeout_seconds
+        self._closed = self._paused = False
+        self._silent = True
+        """No event has come."""
         self._takeover: asyncio.Task[None] | None = None
         self._unled_since: float | None = None
         self._idle = False
-        reader.add(self)
+        call.follow(names.id)
+        tailer.add(self)
 
-    # -- for whoever listens ------------------------------------------------------------------------------------------
+    # -- the source of the call ---------------------------------------------------------------------------------------
 
     def start(self, receiver: Receiver) -> None:
-        self._outlet.start(receiver)
+        """What comes before the start is in the log of the call already."""
 
     def pause(self) -> None:
-        self._outlet.pause()
-        if self._rest is not None:
-            self._rest.pause()
+        self._paused = True
 
     def resume(self) -> None:
-        self._outlet.resume()
-        if self._rest is not None:
-            self._rest.resume()
-        self._reader.wake()
+        self._paused = False
+        self._tailer.wake()
 
     def tick(self, now: float) -> None:
-        if self._rest is not None:
-            self._rest.tick(now)
+        """The tailer watches the leader."""
 
     def close(self) -> None:
-        self._outlet.close()
-        self._reader.discard(self)
+        self._closed = True
+        self._tailer.discard(self)
         if self._takeover is not None:
             self._takeover.cancel()
-        if self._rest is not None:
-            self._rest.close()
         if not self.begun.cancel() and not self.begun.cancelled():
             self.begun.exception()
-
-    # -- what is told -------------------------------------------------------------------------------------------------
-
-    def on_events(self, events: list[Event]) -> None:
-        self._outlet.push([events])
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        self._outlet.push(batches)
-
-    def on_crash(self, error: Exception) -> None:
-        self._outlet.fail(error)
 
     def mark_begun(self) -> None:
         if not self.begun.done():
             self.begun.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        """Before it has begun, for whoever waits for that; then as its end."""
-        self._reader.discard(self)
+        """Before the reply has begun, for whoever waits for that; then as its end."""
+        self._tailer.discard(self)
         if not self.begun.done():
             self.begun.set_exception(error)
         elif isinstance(error, UpstreamFailed):
-            self._outlet.push([[Failed(error.fault)]])
+            self.call.on_events([Failed(error.fault)])
         else:
-            self._outlet.fail(error)
+            self.call.on_crash(error)
 
     # -- from the stream ----------------------------------------------------------------------------------------------
 
     @property
     def over(self) -> bool:
-        return self._outlet.over
+        return self._closed or self.call.ended
 
     @property
     def wants_records(self) -> bool:
-        outlet = self._outlet
-        return not (outlet.over or outlet.paused or self._takeover or len(outlet) > MAX_AHEAD)
+        return not (self.over or self._paused or self._takeover)
 
     def on_records(self, found: Sequence[tuple[int, Record | None]]) -> None:
-        for place, record in found:
-            if place <= self.last_record or self._outlet.over:
+        for number, record in found:
+            if number <= self.last_record or self.over:
                 continue
-            if place != self.last_record + 1 or record is None:
+            if number != self.last_record + 1 or record is None:
                 self._start_takeover(shared=False)
                 return
-            self.last_record, self._idle = place, False
+            self.last_record, self._idle = number, False
             self._read(record)
 
     def _read(self, record: Record) -> None:
@@ -140,14 +120,18 @@ class FollowedReply:
                 self.mark_begun()
             case BatchesWritten(batches):
                 self.mark_begun()
-                self.events += (batch.events for batch in batches)
-                self._outlet.push([batch.events for batch in batches])
-                if self._outlet.over:
-                    self._reader.discard(self)
+                self._append([batch.events for batch in batches])
             case CallFailed(fault):
                 self._fail(UpstreamFailed(fault))
             case LeaseReleased():
                 self._start_takeover(shared=True)
+
+    def _append(self, batches: Sequence[list[Event]]) -> None:
+        if batches:
+            self._silent = self._silent and not any(batches)
+            self.call.on_batches(batches)
+        if self.call.ended:
+            self._tailer.discard(self)
 
     def on_state(self, state: State) -> None:
         if state != "unled":
@@ -156,25 +140,26 @@ class FollowedReply:
             return
         if state == "unled":
             self._start_takeover(shared=True)
-        elif state == "given up" and self._lead is None:
+        elif state == "given up" and self._open_upstream is None:
             self._fail(UpstreamFailed(CANCELLED))
         elif state in ("gone", "given up") or (state == "ended" and self._idle):
             self._start_takeover(shared=False)
         self._idle = state == "ended"
 
     def on_unavailable(self, seconds: float) -> None:
-        # Another call may say something else: that is no risk where nothing was told.
-        free = self._lead is not None and not any(self.events)
+        # Another call may answer something else: that is no risk where no event has come.
+        free = self._open_upstream is not None and self._silent
         if seconds > (UNAVAILABLE_GRACE_SECONDS if free else self._timeout_seconds) and self.wants_records:
             self._start_takeover(shared=False)
 
     # -- when its leader is gone --------------------------------------------------------------------------------------
 
     def _start_takeover(self, *, shared: bool) -> None:
-        if self._takeover is not None or self._outlet.over:
+        if self._takeover is not None or self.over:
             return
-        if self._lead is not None:
-            self._takeover = asyncio.get_running_loop().create_task(self._run_takeover(self._lead, shared))
+        if self._open_upstream is not None:
+            task = self._run_takeover(self._open_upstream, shared)
+            self._takeover = asyncio.get_running_loop().create_task(task)
         elif not shared or self._timed_out():
             self._fail(UpstreamFailed(ORPHANED))
 
@@ -184,19 +169,15 @@ class FollowedReply:
             self._unled_since = now
         return now - self._unled_since > self._timeout_seconds
 
-    async def _run_takeover(self, lead: Lead, shared: bool) -> None:
+    async def _run_takeover(self, open_upstream: OpenUpstream, shared: bool) -> None:
         try:
-            rest = await self._take_over(self, lead, shared=shared)
+            taken_over = await self._take_over(self, open_upstream, shared=shared)
         except Exception as error:
             self._fail(error)
             return
-        if rest is None:
+        if taken_over:
+            self._tailer.discard(self)
+            self.mark_begun()
+        else:
             self._takeover = None
-            self._reader.wake()
-            return
-        self._rest, self.led_here, self.events = rest, True, []
-        self._reader.discard(self)
-        self.mark_begun()
-        if self._outlet.paused:
-            rest.pause()
-        rest.start(self)
+            self._tailer.wake()

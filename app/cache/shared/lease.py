@@ -33,7 +33,7 @@ class CallLease:
 
     def __init__(self, names: CallKeys, fence: int, place: int, wake: Callable[[], object], now: float) -> None:
         self.names = names
-        self.holder: LeaseHolder | None = None
+        self._holder: LeaseHolder | None = None
         self.has_followers = False
         self.over = False
         self.urgent = False
@@ -51,6 +51,13 @@ class CallLease:
         self._away_since: float | None = None
 
     # -- from the leader ----------------------------------------------------------------------------------------------
+
+    def attach(self, holder: LeaseHolder) -> None:
+        """Who is told what becomes of the lease."""
+        self._holder = holder
+
+    def detach(self) -> None:
+        self._holder = None
 
     def write_started(self) -> None:
         self._complete_records.append(records.write(records.CallStarted()))
@@ -84,6 +91,11 @@ class CallLease:
     def leave_unless_followed(self) -> None:
         """Nobody listens here: ask, until `on_alone`, whether somebody does elsewhere."""
         self._conclude("leave", 0)
+
+    def stay(self) -> None:
+        """Somebody listens here again."""
+        if self._after == "leave":
+            self._after = ""
 
     def resign(self) -> None:
         """Somebody else may lead; what was not written yet never will be."""
@@ -141,8 +153,8 @@ class CallLease:
             self._notify_alone()
         elif sent.after == "ended":
             self._finish()
-        elif self.holder is not None:
-            self.holder.on_beat(self.has_followers)
+        elif self._holder is not None:
+            self._holder.on_beat(self.has_followers)
 
     def on_unavailable(self, now: float, patience: float) -> None:
         """Redis does not answer. What was said last is not said for ever."""
@@ -166,9 +178,11 @@ class CallLease:
         self._batches.clear()
 
     def _notify_lost(self) -> None:
-        if self.holder is not None:
-            self.holder.on_lost()
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.on_lost()
 
     def _notify_alone(self) -> None:
-        if self.holder is not None:
-            self.holder.on_alone()
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            holder.on_alone()

@@ -1,137 +1,74 @@
-"""A reply that is told here at once, and to whoever follows it elsewhere through Redis."""
-
-import asyncio
-from collections.abc import Iterable, Sequence
+"""Writes the log of a call to Redis as it grows, for the gateways that follow the call."""
 
 from app.cache.codec import Batch, is_cacheable
+from app.cache.inflight import InFlightCall
 from app.cache.shared.lease import CallLease
-from app.chat.events import Event, Failed, Fault, Finish
-from app.chat.stream import Receiver, Reply
+from app.chat.events import Failed, Fault
+from app.errors import UpstreamFailed
 
 JOINABLE_AFTER_END_MS = 2000
 """How long a reply that ended well can still be joined: until it can be found in the store."""
-MAX_AHEAD_BYTES = 8 * 1024 * 1024
-"""What a local receiver that cannot take more is given all the same, so that others need not wait for it."""
-
 CRASHED = Fault("upstream_protocol", "the gateway that received this reply could not read it", False)
 
 
-class DiscardReceiver:
-    """Takes what nobody wants."""
+class Publisher:
+    """Reads the log from where it stands now: Redis has what is before. It is not counted as a reader, but a call that
+    has none goes on while another gateway follows it."""
 
-    def on_events(self, events: list[Event]) -> None: ...
+    def __init__(self, call: InFlightCall, lease: CallLease) -> None:
+        self._call = call
+        self._lease = lease
+        self.position = call.log.end_position
+        lease.attach(self)
+        call.publish(self, lease.names.id)
+        if call.ended:
+            self.advance()
 
-    def on_batches(self, batches: Sequence[list[Event]]) -> None: ...
+    @property
+    def has_followers(self) -> bool:
+        return self._lease.has_followers
 
-    def on_crash(self, error: Exception) -> None: ...
+    def on_unused(self) -> None:
+        self._lease.leave_unless_followed()
 
+    def on_used(self) -> None:
+        self._lease.stay()
 
-class PublishedReply:
-    """Closed by its receiver, it goes on while somebody else listens. `asked_at` is the loop's time; `before` is what
-    was told of the flight until now."""
+    def advance(self) -> None:
+        call = self._call
+        if not call.aborted:
+            self._write_new_batches()
+        if call.ended:
+            self._end()
+            self._lease.detach()
+            call.unpublish(self)
 
-    def __init__(self, source: Reply, tenure: CallLease, asked_at: float, before: Iterable[list[Event]] = ()) -> None:
-        self._source = source
-        self._lease = tenure
-        self._loop = asyncio.get_running_loop()
-        self._asked_at = asked_at
-        self._receiver: Receiver = DiscardReceiver()
-        self._batches = [Batch(0.0, events) for events in before]
-        self._over = self._deserted = self._paused = self._held = False
-        self._ahead = 0
-        tenure.holder = self
+    def _write_new_batches(self) -> None:
+        log = self._call.log
+        for batch in log.batches[self.position - log.first_batch :]:
+            self._lease.append(batch)
+        self.position = log.end_position
 
-    # -- for whoever listens here -------------------------------------------------------------------------------------
-
-    def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._source.start(self)
-
-    def pause(self) -> None:
-        self._paused = True
-        self._update_backpressure()
-
-    def resume(self) -> None:
-        self._paused, self._ahead = False, 0
-        self._update_backpressure()
-
-    def tick(self, now: float) -> None:
-        self._source.tick(now)
-
-    def close(self) -> None:
-        if self._over:
-            self._source.close()
-        elif not self._deserted:
-            self._deserted, self._receiver = True, DiscardReceiver()
-            if self._lease.over:
-                self._stop()
-            else:
-                self._lease.leave_unless_followed()
-
-    def _update_backpressure(self) -> None:
-        """Who is slow here holds the server back only while nobody waits elsewhere, or far behind."""
-        wanted = self._lease.has_followers and self._ahead < MAX_AHEAD_BYTES
-        held = self._paused and not self._over and not (self._deserted or wanted)
-        if held is not self._held:
-            self._held = held
-            (self._source.pause if held else self._source.resume)()
-
-    def _stop(self) -> None:
-        self._over = True
-        self._source.close()
-
-    # -- from the source ----------------------------------------------------------------------------------------------
-
-    def on_events(self, events: list[Event]) -> None:
-        self._note_end(events)
-        self._receiver.on_events(events)
-        self._publish([events])
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        self._note_end(batches[-1])
-        self._receiver.on_batches(batches)
-        self._publish(batches)
-
-    def on_crash(self, error: Exception) -> None:
-        self._over = True
-        self._receiver.on_crash(error)
-        self._publish([[Failed(CRASHED)]])
-
-    def _note_end(self, events: list[Event]) -> None:
-        self._over = self._over or (bool(events) and isinstance(events[-1], Finish | Failed))
-
-    def _publish(self, batches: Sequence[list[Event]]) -> None:
-        if self._lease.over:
-            self._batches.clear()
-            return
-        at = self._loop.time() - self._asked_at
-        for events in batches:
-            self._batches.append(Batch(at, events))
-            size = self._lease.append(self._batches[-1])
-            self._ahead += size if self._paused else 0
-        if self._over:
-            good = is_cacheable(self._batches, length=False)
-            self._lease.end(JOINABLE_AFTER_END_MS if good else 0)
-            self._batches.clear()
-        elif self._paused:
-            self._update_backpressure()
+    def _end(self) -> None:
+        call, lease = self._call, self._lease
+        if isinstance(call.error, UpstreamFailed):
+            lease.write_failure(call.error.fault)
+        elif call.aborted or call.error is not None:
+            lease.resign()
+        elif call.log.defect is not None:
+            lease.append(Batch(0.0, [Failed(CRASHED)]))
+            lease.end()
+        else:
+            joinable = call.complete and is_cacheable(call.log.batches, length=False)
+            lease.end(JOINABLE_AFTER_END_MS if joinable else 0)
 
     # -- from Redis ---------------------------------------------------------------------------------------------------
 
     def on_beat(self, others: bool) -> None:
-        if self._over:
-            return
-        self._update_backpressure()
-        if self._deserted:
-            self._source.tick(self._loop.time())
+        self._call.update_backpressure()
 
     def on_alone(self) -> None:
-        if self._deserted and not self._over:
-            self._stop()
+        self._call.unpublish(self)
 
     def on_lost(self) -> None:
-        self._batches.clear()
-        if self._deserted and not self._over:
-            self._stop()
-        else:
-            self._update_backpressure()
+        self._call.unpublish(self)

@@ -1,15 +1,21 @@
-"""Gateways that share a Redis, reduced to their commons; replies that come when a test says so."""
+"""Gateways that share a Redis, reduced to their coordinators; replies that come when a test says so."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from app.cache.inflight import InFlightCall
+from app.cache.log import LogReader
 from app.cache.redis.breaker import Client, RedisCircuitBreaker
 from app.cache.shared import Coordinator
+from app.cache.shared.batch_writer import BatchWriter
+from app.cache.shared.tailer import StreamTailer
+from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta
 from app.chat.stream import Receiver, Reply
 from app.errors import UpstreamFailed
+from app.ticker import Ticker
 
 from tests.cache.shared.reply_strategies import DONE, flat
 
@@ -174,24 +180,65 @@ class PatientLink(RedisCircuitBreaker):
         return await super().call(op, timeout=(timeout or 0.0) + PATIENCE)
 
 
+class SharingGateway:
+    """A gateway, reduced to its coordinator and its calls."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+        self.calls: list[InFlightCall] = []
+        self._ticker = Ticker(0.05)
+
+    async def claim_or_follow(self, key: str, lead: OpenUpstream) -> tuple[LogReader, bool, str]:
+        """(a reader of the call, whether this gateway makes it, its id), once the reply has begun."""
+        return await self._opened(self._add(lambda call: self.coordinator.open_call(call, key, lead)))
+
+    async def claim_private(self, lead: OpenUpstream) -> tuple[LogReader, bool, str]:
+        return await self._opened(self._add(lambda call: self.coordinator.open_private_call(call, lead)))
+
+    async def follow(self, call_id: str) -> LogReader | None:
+        if not await self.coordinator.is_known(call_id):
+            return None
+        return await self._add(lambda call: self.coordinator.follow(call, call_id)).open()
+
+    def _add(self, start: Callable[[InFlightCall], Awaitable[Reply]]) -> InFlightCall:
+        call = InFlightCall(start, self._ticker.discard)
+        self.calls.append(call)
+        self._ticker.add(call)
+        return call
+
+    async def _opened(self, call: InFlightCall) -> tuple[LogReader, bool, str]:
+        return await call.open(), not call.followed, call.id
+
+    @property
+    def writer(self) -> BatchWriter:
+        return self.coordinator._writer
+
+    @property
+    def tailer(self) -> StreamTailer:
+        return self.coordinator._tailer
+
+
 @asynccontextmanager
 async def gateway(
     url: str, lease_seconds: float = LEASE_SECONDS, link_of: type[RedisCircuitBreaker] = PatientLink
-) -> AsyncIterator[Coordinator]:
+) -> AsyncIterator[SharingGateway]:
     link = link_of(url)
-    commons = Coordinator(link, lease_seconds=lease_seconds)
+    sharing = SharingGateway(Coordinator(link, lease_seconds=lease_seconds))
     try:
-        yield commons
+        yield sharing
     finally:
-        await commons.aclose()
+        for call in sharing.calls:
+            if call.unused:
+                call.abort()
+        await sharing.coordinator.aclose()
         await link.aclose()
 
 
-async def die(commons: Coordinator) -> None:
+async def die(gateway: SharingGateway) -> None:
     """As a process that is killed: it says nothing any more."""
-    for task in [commons._writer._task, *commons._tailer._tasks]:
+    for task in [gateway.writer._task, *gateway.tailer._tasks]:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-    commons._writer._leases.clear()
-    commons._tailer._followers.clear()
+    gateway.writer._leases.clear()
+    gateway.tailer._followers.clear()

@@ -7,10 +7,9 @@ import asyncio
 import random
 import sys
 
-from app.cache.shared import Coordinator
 from app.chat.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 
-from tests.cache.shared.coordinators import QUICK, Model, gateway, listen
+from tests.cache.shared.coordinators import QUICK, Model, SharingGateway, gateway, listen
 from tests.cache.shared.reply_strategies import DONE
 
 STEP_SECONDS = 0.08
@@ -36,7 +35,7 @@ async def main(url: str, flights: int) -> None:
         await asyncio.gather(*(lead(commons, seed) for seed in range(flights)))
 
 
-async def lead(commons: Coordinator, seed: int) -> None:
+async def lead(commons: SharingGateway, seed: int) -> None:
     pace = random.Random(seed)
     model = Model(long_reply(seed))
     reply, _, _ = await commons.claim_or_follow(f"q{seed}", model.lead)

@@ -55,7 +55,7 @@ def test_whoever_comes_right_after_a_good_end_needs_no_call(shared_redis: RedisS
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model = Model(own=True)
             await listen((await one.claim_or_follow("q", model.lead))[0]).end()
-            await until(lambda: not len(one._writer))
+            await until(lambda: not len(one.writer))
             late, led, _ = await two.claim_or_follow("q", model.lead)
             assert await listen(late).end() == WHOLE
             assert not led and len(model.calls) == 1
@@ -72,7 +72,7 @@ def test_a_reply_that_failed_is_joined_by_nobody_who_comes_later(shared_redis: R
             together = listen((await two.claim_or_follow("q", model.lead))[0])
             model.calls[0].push()
             assert await together.end() == await heard.end() == [TextDelta("a"), Failed(fault)]
-            await until(lambda: not len(one._writer))
+            await until(lambda: not len(one.writer))
             _, led, _ = await two.claim_or_follow("q", model.lead)
             assert led
 
@@ -88,7 +88,7 @@ def test_a_leader_that_is_refused_tells_its_followers_why(shared_redis: RedisSer
             leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
             await model.asked.wait()
             following = asyncio.create_task(two.claim_or_follow("q", other.lead))
-            await until(lambda: len(two._tailer))
+            await until(lambda: len(two.tailer))
             model.answers.set()
             with pytest.raises(UpstreamFailed) as led:
                 await leading
@@ -142,7 +142,7 @@ def test_a_call_goes_on_for_others_when_its_caller_leaves_before_it_began(shared
             leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
             await model.asked.wait()
             following = asyncio.create_task(two.claim_or_follow("q", other.lead))
-            await until(lambda: len(two._tailer))
+            await until(lambda: len(two.tailer))
             leading.cancel()
             await asyncio.wait([leading])
             model.answers.set()
@@ -162,7 +162,7 @@ def test_a_call_that_did_not_begin_is_given_up_with_its_only_caller(shared_redis
             await model.asked.wait()
             leading.cancel()
             await asyncio.wait([leading])
-            await until(lambda: not one._openings)
+            await until(lambda: one.calls[0].ended and not len(one.writer))
             assert not model.calls
 
     play(scene())
@@ -213,7 +213,7 @@ def test_a_follower_takes_over_before_the_reply_has_begun(shared_redis: RedisSer
             leading = asyncio.create_task(one.claim_or_follow("q", model.lead))
             await model.asked.wait()
             following = asyncio.create_task(two.claim_or_follow("q", other.lead))
-            await until(lambda: len(two._tailer))
+            await until(lambda: len(two.tailer))
             await die(one)
             reply, led, _ = await following
             assert await listen(reply).end() == WHOLE
@@ -232,7 +232,7 @@ def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisS
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
-            press = one._writer
+            press = one.writer
             assert press._task
             press._task.cancel()
             await asyncio.wait([press._task])
@@ -354,9 +354,9 @@ def test_a_defect_of_the_leaders_is_a_fault_for_its_followers(shared_redis: Redi
 def test_notes_are_read_at_every_gateway_until_they_expire(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
-            await one.put_record("chat-1", b"\x00\xff", 60)
-            assert await two.get_record("chat-1") == b"\x00\xff"
-            assert await two.get_record("chat-2") is None
+            await one.coordinator.put_record("chat-1", b"\x00\xff", 60)
+            assert await two.coordinator.get_record("chat-1") == b"\x00\xff"
+            assert await two.coordinator.get_record("chat-2") is None
             with shared_redis.client() as client:
                 assert 0 < client.pttl("parley:note:chat-1") <= 60000
 
@@ -378,8 +378,8 @@ def test_gateways_share_a_cluster_as_they_share_a_server() -> None:
             model.calls[0].push()
             assert await late.end() == await heard.end() == WHOLE
             assert len(other.calls) == 1
-            await two.put_record("chat-1", b"x", 60)
-            assert await two.get_record("chat-1") == b"x"
+            await two.coordinator.put_record("chat-1", b"x", 60)
+            assert await two.coordinator.get_record("chat-1") == b"x"
 
     with running_redis("--cluster-enabled", "yes") as server:
         clustered(server)

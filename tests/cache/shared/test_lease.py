@@ -27,7 +27,7 @@ class Leading:
 
 def tenure() -> tuple[CallLease, Leading]:
     one, leading = CallLease(CallKeys("q", "1"), 1, 0, lambda: None, 0.0), Leading()
-    one.holder = leading
+    one.attach(leading)
     return one, leading
 
 
@@ -162,3 +162,12 @@ def test_a_record_of_another_version_is_no_record() -> None:
     assert records.read(records.write(refused)) == refused
     assert records.read(b"\xc1") is None
     assert records.read(msgspec.msgpack.encode(["sung", 1])) is None
+
+
+def test_whoever_comes_back_before_redis_was_asked_keeps_the_lease() -> None:
+    one, leading = tenure()
+    one.leave_unless_followed()
+    one.stay()
+    assert one.next_write().after == ""
+    answer(one)
+    assert not one.over and leading.heard == ["beat"]

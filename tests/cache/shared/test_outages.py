@@ -10,14 +10,24 @@ from functools import partial
 import pytest
 import redis
 from app.cache.redis.breaker import RedisCircuitBreaker
-from app.cache.shared import Coordinator
 from app.cache.shared.call_store import CallKeys, CallStore, WriteRequest
-from app.cache.shared.follower import FollowedReply
+from app.cache.shared.follower import ORPHANED, Follower
 from app.cache.shared.lease import MAX_WAITING_BYTES
 from app.cache.shared.records import Record
-from app.chat.events import Event, TextDelta
+from app.chat.events import Event, Failed, TextDelta
 
-from tests.cache.shared.coordinators import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
+from tests.cache.shared.coordinators import (
+    QUICK,
+    REPLY,
+    Heard,
+    Model,
+    SharingGateway,
+    die,
+    gateway,
+    listen,
+    play,
+    until,
+)
 from tests.cache.shared.publishing_process import long_reply
 from tests.cache.shared.reply_strategies import DONE, flat
 from tests.redis_server import RedisServer
@@ -28,7 +38,7 @@ ADDED_SECONDS = 1.0
 
 
 def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: RedisServer) -> None:
-    async def one_death(seed: int, follower: Coordinator) -> None:
+    async def one_death(seed: int, follower: SharingGateway) -> None:
         pick = random.Random(seed)
         batches = long_reply(seed)
         model, other = Model(batches), Model(batches, own=True)
@@ -59,7 +69,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
 def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer, seed: int) -> None:
     """Each of its flights is at a moment of its own."""
 
-    async def followed(follower: Coordinator, at: int) -> tuple[Heard, Model]:
+    async def followed(follower: SharingGateway, at: int) -> tuple[Heard, Model]:
         model = Model(long_reply(at), own=True)
         return listen((await follower.claim_or_follow(f"q{at}", model.lead))[0]), model
 
@@ -115,7 +125,7 @@ def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, h
 def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
         async with gateway(own_redis.url, QUICK, RedisCircuitBreaker) as one:
-            await one.put_record("warm", b"", 1)
+            await one.coordinator.put_record("warm", b"", 1)
             own_redis.pause() if how == "pause" else own_redis.kill()
             model = Model(own=True)
             for _ in range(5):
@@ -124,7 +134,7 @@ def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: Redis
                 assert time.monotonic() - began < ADDED_SECONDS
                 assert led and not id
                 assert await listen(reply).end() == WHOLE
-            assert await one.get_record("warm") is None and await one.follow("q.1") is None
+            assert await one.coordinator.get_record("warm") is None and await one.follow("q.1") is None
             if how == "pause":
                 own_redis.go_on()
 
@@ -144,7 +154,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
             # Whoever was told nothing yet does not wait for a Redis that is away, but asks for itself.
             await until(lambda: any(late.batches))
             own_redis.pause()
-            await until(lambda: one._calls._breaker.is_open)
+            await until(lambda: one.coordinator._calls._breaker.is_open)
             model.calls[0].push()
             assert heard.batches == REPLY
             own_redis.go_on()
@@ -207,7 +217,8 @@ def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: 
             reply, _, id = await one.claim_or_follow("q", model.lead)
             listen(reply)
             slow, _, _ = await two.claim_or_follow("q", other.lead)
-            assert isinstance(slow, FollowedReply)
+            (follower,) = two.tailer._followers
+            assert isinstance(follower, Follower)
             heard = listen(slow)
             slow.pause()
             third = listen((await six.claim_or_follow("q", model.lead))[0])
@@ -217,7 +228,7 @@ def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: 
             with shared_redis.client() as client:
                 client.delete(CallKeys.from_id(id).lease)
             slow.resume()
-            slow.on_state("unled")
+            follower.on_state("unled")
             assert await heard.end() == await third.end() == WHOLE
             assert (len(model.calls), len(other.calls)) == (1, 1)
 
@@ -229,20 +240,20 @@ def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: Re
         async with gateway(shared_redis.url) as two:
             model, other = Model(), Model()
             asked = asyncio.Event()
-            history = two._calls.read_history
+            history = two.coordinator._calls.read_history
 
             async def late_once(names: CallKeys, after: int) -> list[tuple[int, Record | None]]:
-                two._calls.read_history = history  # type: ignore[method-assign]
+                two.coordinator._calls.read_history = history  # type: ignore[method-assign]
                 await asked.wait()
                 return await history(names, after)
 
-            two._calls.read_history = late_once  # type: ignore[method-assign]
+            two.coordinator._calls.read_history = late_once  # type: ignore[method-assign]
             async with gateway(shared_redis.url) as one:
                 await one.claim_or_follow("q", model.lead)
                 joining = asyncio.create_task(two.claim_or_follow("q", other.lead))
-                await until(lambda: len(two._tailer))
+                await until(lambda: len(two.tailer))
             await until(lambda: other.calls and other.calls[0].started)
-            (own,) = two._writer._leases
+            (own,) = two.writer._leases
             await until(lambda: not own.urgent)
             place = own.next_write().record_number
             other.calls[0].push(2)
@@ -255,22 +266,59 @@ def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: Re
     play(scene())
 
 
+def test_a_log_whose_beginning_was_dropped_is_not_taken_over(
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model, other = Model(), Model(own=True)
+            listen((await one.claim_or_follow("q", model.lead))[0])
+            late = listen((await two.claim_or_follow("q", other.lead))[0])
+            monkeypatch.setattr("app.cache.log.MAX_LOG_BYTES", 10)
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:2])))
+            await die(one)
+            assert await late.end() == [*flat(REPLY[:2]), Failed(ORPHANED)]
+            assert not other.calls
+
+    play(scene())
+
+
+def test_who_takes_over_may_store_the_reply(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+            model, other = Model(), Model(own=True)
+            listen((await one.claim_or_follow("q", model.lead))[0])
+            reply, led, _ = await two.claim_or_follow("q", other.lead)
+            late = listen(reply)
+            model.calls[0].push(2)
+            await late.reach(len(flat(REPLY[:2])))
+            assert not led and two.calls[0].followed
+            await die(one)
+            assert await late.end() == WHOLE
+            assert not two.calls[0].followed
+            assert flat(batch.events for batch in two.calls[0].log.batches) == WHOLE
+
+    play(scene())
+
+
 def test_nobody_takes_over_what_has_come_to_its_end(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
             heard = listen((await one.claim_or_follow("q", model.lead))[0])
             slow, _, _ = await two.claim_or_follow("q", other.lead)
-            assert isinstance(slow, FollowedReply)
+            (follower,) = two.tailer._followers
+            assert isinstance(follower, Follower)
             late = listen(slow)
             slow.pause()
             model.calls[0].push()
             await heard.end()
-            await until(lambda: not len(one._writer))
+            await until(lambda: not len(one.writer))
             slow.resume()
-            slow.on_state("unled")
+            follower.on_state("unled")
             assert await late.end() == WHOLE
-            await until(lambda: slow._takeover is None or slow._takeover.done())
+            await until(lambda: follower._takeover is None or follower._takeover.done())
             assert not other.calls
 
     play(scene())
@@ -361,7 +409,7 @@ def test_a_hundred_flights_take_few_connections_and_leave_none(shared_redis: Red
                 assert all([await each.end() == WHOLE for each in heard + late])
                 assert [len(model.calls) for model in models] == [1] * 100
                 assert len(client.client_list()) - before < 30
-                assert not len(two._tailer)
+                assert not len(two.tailer)
             await until(lambda: len(client.client_list()) == before)
 
     play(scene())

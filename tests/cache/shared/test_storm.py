@@ -5,10 +5,9 @@ import random
 from contextlib import AsyncExitStack
 
 import pytest
-from app.cache.shared import Coordinator
 from app.chat.stream import Reply
 
-from tests.cache.shared.coordinators import QUICK, Model, Scripted, gateway, listen, play, until
+from tests.cache.shared.coordinators import QUICK, Model, Scripted, SharingGateway, gateway, listen, play, until
 from tests.cache.shared.publishing_process import long_reply
 from tests.cache.shared.reply_strategies import flat
 from tests.redis_server import RedisServer
@@ -41,7 +40,7 @@ class Paced(Model):
                 reply.push(1)
 
 
-async def call(gateways: list[Coordinator], model: Paced, seed: int, pick: random.Random) -> None:
+async def call(gateways: list[SharingGateway], model: Paced, seed: int, pick: random.Random) -> None:
     await asyncio.sleep(pick.random() * 1.5)
     reply, _, _ = await pick.choice(gateways).claim_or_follow(f"q{seed}", model.lead)
     heard = listen(reply)
@@ -59,10 +58,10 @@ async def call(gateways: list[Coordinator], model: Paced, seed: int, pick: rando
     reply.close()
 
 
-async def trouble(gateways: list[Coordinator], redis: RedisServer, pick: random.Random) -> None:
+async def trouble(gateways: list[SharingGateway], redis: RedisServer, pick: random.Random) -> None:
     for _ in range(4):
         await asyncio.sleep(pick.random() * 0.4)
-        press = pick.choice(gateways)._writer
+        press = pick.choice(gateways).writer
         if press._task is not None and pick.random() < 0.5:
             press._task.cancel()
             await asyncio.wait([press._task])
@@ -86,7 +85,7 @@ def test_whoever_stays_hears_all_of_it_and_no_call_is_left_over(own_redis: Redis
             await asyncio.gather(*(call(gateways, models[question], question, pick) for question in asked))
             await storm
             await until(lambda: not any(model.speaking for model in models))
-            await until(lambda: not any(len(one._writer) or len(one._tailer) for one in gateways))
+            await until(lambda: not any(len(one.writer) or len(one.tailer) for one in gateways))
         calls = [reply for model in models for reply in model.calls]
         assert not [reply for reply in calls if reply.left and not reply.closed.is_set()]
         assert len(calls) < CALLERS / 2
