@@ -293,10 +293,11 @@ def test_who_takes_over_may_store_the_reply(shared_redis: RedisServer) -> None:
             late = listen(reply)
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
-            assert not led and two.calls[0].followed
+            followed = [two.calls[0].followed]
             await die(one)
             assert await late.end() == WHOLE
-            assert not two.calls[0].followed
+            followed.append(two.calls[0].followed)
+            assert not led and followed == [True, False]
             assert flat(batch.events for batch in two.calls[0].log.batches) == WHOLE
 
     play(scene())
