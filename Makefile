@@ -21,11 +21,11 @@ coverage: ## run the tests and show which lines and branches of app/ they do not
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage report
 
-storms: ## ask at one moment what is equal, kill who answers and stop Redis, fifty times (SEEDS=200)
+storms: ## send equal requests at once, kill callers and gateways and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev
 	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py tests/live/test_killed.py $(PYTEST_ARGS)
 
-check: ## formatting, lint, types, import floors, generated files
+check: ## formatting, lint, types, import contracts, generated files
 	@scripts/bootstrap dev
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
@@ -33,7 +33,7 @@ check: ## formatting, lint, types, import floors, generated files
 	@.venv/bin/lint-imports
 	@set -e; for script in scripts/check-*; do "$$script"; done
 
-format: ## put the code in shape
+format: ## format the code
 	@scripts/bootstrap dev
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
@@ -54,6 +54,6 @@ compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the
 	@scripts/bootstrap dev
 	@.venv/bin/python scripts/compatibility
 
-interop: ## try real client packages and write what came of it into docs/evidence/compatibility.md (ARGS="openai-3")
+interop: ## try real client packages and write the results into docs/evidence/compatibility.md (ARGS="openai-3")
 	@scripts/bootstrap dev
 	@exec .venv/bin/python scripts/interop $(ARGS)
