@@ -81,6 +81,23 @@ async def test_what_another_gateway_shares_of_the_call_goes_on(shared_redis: Red
         assert len(upstream.requests) == 1
 
 
+async def test_a_call_that_only_another_gateway_follows_is_stored_where_it_is_made(shared_redis: RedisServer) -> None:
+    gate, url = asyncio.Event(), shared_redis.url
+    async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(other.address) as second:
+            async with calling(one.address) as first:
+                await started(first, model="m")
+                await started(second, model="m")
+            await eventually(lambda: one.desk.cache.calls_without_caller == 1)
+            gate.set()
+            assert b"event: response.completed" in told(await second.rest())[-1]
+        for gateway in (one, other):
+            await eventually(lambda gateway=gateway: not gateway.desk.cache._storing)
+        stats = await one.desk.cache.stats()
+        assert stats.entries == 1
+        assert len(upstream.requests) == 1
+
+
 async def test_a_reply_that_ended_elsewhere_is_forgotten_there(shared_redis: RedisServer) -> None:
     script, url = Reply([say("One"), end(), DONE], chunked=True), shared_redis.url
     async with ScriptedServer(script) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
