@@ -1,34 +1,34 @@
-"""Every error that a caller can meet.
+"""All errors that a caller can get.
 
-ParleyError                     code                      status  it works later
-├── InvalidInput                invalid_request              422  no      every violation of one request, at once
+ParleyError                     code                      status  retry?
+├── InvalidInput                invalid_request              422  no      lists every violation of the request
 ├── BadRequest                  invalid_request              400  no
-├── ContextTooLong              context_length_exceeded      400  no      not even when it is cut
+├── ContextTooLong              context_length_exceeded      400  no      even after truncation
 ├── UnknownModel                unknown_model                404  no
 ├── NotFound                    not_found                    404  no
 ├── MethodNotAllowed            method_not_allowed           405  no
-├── BodyTimeout                 request_timeout              408  yes     its body came too slowly
-├── HeadTimeout                 request_timeout              408  yes     its head came too slowly
+├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
+├── HeadTimeout                 request_timeout              408  yes     the request head arrived too slowly
 ├── TooLarge                    too_large                    413  no
-├── TargetTooLong               too_large                    414  no      its path and query
-├── HeadTooLarge                too_large                    431  no      its headers, or what frames its body
-├── UnsupportedFraming          invalid_request              400  no      a body whose end is ambiguous
-├── WrongMediaType              unsupported_media_type       415  no      a body that does not say it is JSON
-├── OriginNotAllowed            origin_not_allowed           403  no      a web page that is not allowed
-├── HostNotAllowed              host_not_allowed             421  no      a name that is not this gateway's
-├── Unsupported                 unsupported                  422  no      understood, but this model cannot take it
-├── MediaRefused                invalid_request              422  no      a URL or a file that is not read, or cannot be
-├── MediaUnavailable            media_unavailable            422  yes     its server does not give it now
-├── Busy                        overloaded                   503  yes     this gateway has no room
-├── Draining                    draining                     503  yes     this gateway is going down
-├── StoreDown                   overloaded                   503  yes     the cache cannot be reached (admin only)
-├── CacheMiss                   cache_miss                   504  no      only a cached reply was wanted
+├── TargetTooLong               too_large                    414  no      path and query
+├── HeadTooLarge                too_large                    431  no      headers, or the chunk framing of the body
+├── UnsupportedFraming          invalid_request              400  no      the end of the body is ambiguous
+├── WrongMediaType              unsupported_media_type       415  no      the content type of the body is not JSON
+├── OriginNotAllowed            origin_not_allowed           403  no      the web page's origin is not allowed
+├── HostNotAllowed              host_not_allowed             421  no      the Host header is not a name of this gateway
+├── Unsupported                 unsupported                  422  no      valid, but this model does not support it
+├── MediaRefused                invalid_request              422  no      a URL or file that must not or cannot be read
+├── MediaUnavailable            media_unavailable            422  yes     the media server failed
+├── Busy                        overloaded                   503  yes     a limit of concurrent requests is reached
+├── Draining                    draining                     503  yes     the gateway is shutting down
+├── StoreDown                   overloaded                   503  yes     the cache is unavailable (admin API only)
+├── CacheMiss                   cache_miss                   504  no      the caller wanted a cached reply only
 ├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
-├── Forbidden                   permission                   403  no      only for whoever has the admin key
-├── Internal                    internal_error               500  no      our own defect
-└── UpstreamFailed              the fault's kind     FAULT_STATUS  as the fault says
+├── Forbidden                   permission                   403  no      the admin key is required
+├── Internal                    internal_error               500  no      a defect of the gateway
+└── UpstreamFailed              the fault's code     FAULT_STATUS  as the fault says
 
-Codes are the kinds of faults (`chat.events.Fault`) and the gateway's own. The body is the same everywhere:
+Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body is the same everywhere:
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
@@ -57,7 +57,7 @@ FAULT_STATUS = {
     "draining": 503,
     "cancelled": 409,
 }
-"""Our status for each kind of upstream fault. The upstream's own stands in `upstream.status`."""
+"""The gateway's status for each code of an upstream fault. The upstream's own status is in `upstream.status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Violation:
 
 
 Shape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""The body of an error in some format, from `to_dict`."""
+"""Makes the error body of a client format from the gateway's (`to_dict`)."""
 
 
 class ParleyError(Exception):
@@ -77,7 +77,7 @@ class ParleyError(Exception):
     retryable: bool = False
 
     shape: Shape | None = None
-    """How the caller's own format says an error; None: in the gateway's form."""
+    """Writes the error in the caller's format; None keeps the gateway's format."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -100,11 +100,11 @@ class ParleyError(Exception):
 
 
 MAX_VIOLATIONS = 200
-"""Told of one request; the message counts all that were found."""
+"""The most violations listed for one request; the message gives the number of all."""
 
 
 class InvalidInput(ParleyError):
-    """All violations of one request."""
+    """Every violation found in one request, at most `MAX_VIOLATIONS` of them listed."""
 
     code = "invalid_request"
     status = 422
@@ -155,7 +155,7 @@ class MethodNotAllowed(ParleyError):
 
 
 class BodyTimeout(ParleyError):
-    """The connection ends with it: the rest of the body is not waited for."""
+    """The gateway closes the connection, because it does not wait for the rest of the body."""
 
     code = "request_timeout"
     status = 408
@@ -188,7 +188,7 @@ class HeadTooLarge(ParleyError):
 
 
 class UnsupportedFraming(ParleyError):
-    """What some server on the way may read as another request: the connection ends with it."""
+    """A proxy could read the body as another request (request smuggling), so the gateway closes the connection."""
 
     code = "invalid_request"
     status = 400
@@ -215,15 +215,14 @@ class Unsupported(ParleyError):
 
 
 class MediaRefused(ParleyError):
-    """The medium itself is at fault: its address, its type, its size when decoded, its contents."""
+    """The media item itself is at fault: its URL, type, decoded size or contents."""
 
     code = "invalid_request"
     status = 422
 
 
 class MediaUnavailable(ParleyError):
-    """The server that the caller's URL names failed. It is the caller's server: no 5xx, which would be ours or the
-    model's."""
+    """The server in the caller's URL failed. The status is no 5xx, which would blame the gateway or the model."""
 
     code = "media_unavailable"
     status = 422
@@ -247,7 +246,7 @@ class Draining(ParleyError):
 
 
 class StoreDown(ParleyError):
-    """Only who asks for the cache itself meets it: requests go on without."""
+    """Raised by requests for the cache itself; chat requests continue without the cache."""
 
     code = "overloaded"
     status = 503
@@ -273,12 +272,12 @@ class Internal(ParleyError):
     pass
 
 
-_REQUESTS_OWN = {"invalid_request", "context_length_exceeded", "content_filter", "cancelled", "draining"}
+_REQUEST_FAULTS = {"invalid_request", "context_length_exceeded", "content_filter", "cancelled", "draining"}
 _WRONG_PATHS = {"no_such_path", "wrong_base_url"}
 
 
 class UpstreamFailed(ParleyError):
-    """The model server failed; the fault says how."""
+    """The model server failed; code, status and retryability come from the fault."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -289,15 +288,15 @@ class UpstreamFailed(ParleyError):
 
     @property
     def is_server_fault(self) -> bool:
-        """The server or the way to it is at fault, not the request: whoever runs the gateway should know."""
+        """Whether the server or its network is at fault, not the request. The operator should know of it."""
         if self.fault.code == "not_found":
             return self.fault.cause in _WRONG_PATHS
-        return self.fault.code not in _REQUESTS_OWN
+        return self.fault.code not in _REQUEST_FAULTS
 
     def to_dict(self, request_id: str) -> dict[str, Any]:
         fault = self.fault
-        named = {"name": fault.upstream, "cause": fault.cause}
-        upstream: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+        optional = {"name": fault.upstream, "cause": fault.cause}
+        upstream: dict[str, Any] = {key: value for key, value in optional.items() if value is not None}
         upstream |= {"status": fault.status, "message": fault.message}
         if self.fault.detail is not None:
             upstream["detail"] = self.fault.detail

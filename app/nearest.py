@@ -1,69 +1,72 @@
-"""The known name that is most like an unknown one: for messages that say what to write instead."""
+"""Finds the known name that is most similar to an unknown one, for "did you mean" in error messages."""
 
 import difflib
 import re
 from collections.abc import Callable, Iterable
 
 MAX_LENGTH = 128
-"""Names that are longer are compared with nothing: the comparison takes time that grows with their square."""
+"""Longer names are not compared, because the time of a comparison grows with the square of the length."""
 MAX_KNOWN = 1000
 CUTOFF = 0.7
-"""How alike two names are, from 0 to 1. `prot` and `port` are 0.75."""
+"""The lowest similarity, from 0 to 1, that counts. `prot` and `port` have 0.75."""
 MODEL_CUTOFF = 0.6
-"""Names of models are long, and often asked for by a part."""
+"""Lower for model names, which are long and often given in part."""
 ONE_EDIT_LENGTH = 5
 TWO_EDITS_LENGTH = 10
-"""Letters and digits that the longer name has for one and for two mistakes to be called a misspelling. `min_tokens` and
-`max_tokens` have nine letters and differ in two; `top_p` and `top_k` have four and differ in one."""
+"""How many letters and digits the longer of two names needs so that one or two edits count as a misspelling.
+`min_tokens` and `max_tokens` have nine letters and differ in two; `top_p` and `top_k` have four and differ in one."""
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """One of `known`, or None where none is alike. Case and punctuation count least: `maxTokens` is `max_tokens`."""
-    found = _alike(name, known, _plain, CUTOFF)
+    """Return the most similar name of `known`, or None. Case and punctuation do not count (`maxTokens`)."""
+    found = _find_similar(name, known, _plain, CUTOFF)
     return found[0] if found else None
 
 
 def nearest_model(name: str, known: Iterable[str]) -> str | None:
-    """The model that was probably meant. Case does not count, nor does what stands before the last slash."""
-    found = _alike(name, known, _base, MODEL_CUTOFF)
+    """Return the model that was probably meant, or None. Case and the text before the last slash do not count."""
+    found = _find_similar(name, known, _base, MODEL_CUTOFF)
     return found[0] if found else None
 
 
 def misspelt(name: str, known: Iterable[str]) -> str | None:
-    """One of `known` that can hardly be anything but what was meant, or None: only case and punctuation differ, or one
-    letter is wrong, missing, too many or in its neighbour's place; in a long name two are."""
+    """Return the name of `known` that `name` is a misspelling of, or None.
+
+    The two differ only in case and punctuation, or in one edit (two in a long name): a letter is changed, missing,
+    added or swapped with its neighbour.
+    """
     plain = _plain(name)
-    for one in _alike(name, known, _plain, CUTOFF):
-        other = _plain(one)
+    for candidate in _find_similar(name, known, _plain, CUTOFF):
+        other = _plain(candidate)
         length = max(len(plain), len(other))
         allowed = (length >= ONE_EDIT_LENGTH) + (length >= TWO_EDITS_LENGTH)
-        if _edits(plain, other) <= allowed:
-            return one
+        if _count_edits(plain, other) <= allowed:
+            return candidate
     return None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message: "; did you mean `x`?", or nothing."""
+    """Return the end of an error message: "; did you mean `x`?", or an empty string."""
     found = find_nearest(name, known)
     return f"; did you mean `{found}`?" if found else ""
 
 
-def _alike(name: str, known: Iterable[str], short: Callable[[str], str], cutoff: float) -> list[str]:
-    """The most alike first, at most three. Names with the same `short` form are."""
+def _find_similar(name: str, known: Iterable[str], normalize: Callable[[str], str], cutoff: float) -> list[str]:
+    """Return at most three names, the most similar first. If some have an equal normalized form, return only those."""
     if not name or len(name) > MAX_LENGTH:
         return []
-    candidates = [one for one in known if one != name and len(one) <= MAX_LENGTH][:MAX_KNOWN]
-    same = [one for one in candidates if short(one) == short(name)]
+    candidates = [candidate for candidate in known if candidate != name and len(candidate) <= MAX_LENGTH][:MAX_KNOWN]
+    same = [candidate for candidate in candidates if normalize(candidate) == normalize(name)]
     if same:
         return same[:3]
-    forms: dict[str, str] = {}
-    for one in candidates:
-        forms.setdefault(one.lower(), one)
-        forms.setdefault(short(one), one)
-    for form in dict.fromkeys((name.lower(), short(name))):
-        found = difflib.get_close_matches(form, forms, n=3, cutoff=cutoff)
+    by_spelling: dict[str, str] = {}
+    for candidate in candidates:
+        by_spelling.setdefault(candidate.lower(), candidate)
+        by_spelling.setdefault(normalize(candidate), candidate)
+    for spelling in dict.fromkeys((name.lower(), normalize(name))):
+        found = difflib.get_close_matches(spelling, by_spelling, n=3, cutoff=cutoff)
         if found:
-            return list(dict.fromkeys(forms[one] for one in found))
+            return list(dict.fromkeys(by_spelling[similar] for similar in found))
     return []
 
 
@@ -75,15 +78,15 @@ def _base(name: str) -> str:
     return name.lower().rpartition("/")[2] or name.lower()
 
 
-def _edits(one: str, other: str) -> int:
-    """How many letters must be changed, put in, taken out or swapped with their neighbour to make `other` of `one`."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        before, last, row = row, before, [at]
-        for to, wanted in enumerate(other, 1):
-            cost = min(before[to] + 1, row[to - 1] + 1, before[to - 1] + (letter != wanted))
-            if at > 1 and to > 1 and letter == other[to - 2] and one[at - 2] == wanted:
-                cost = min(cost, last[to - 2] + 1)
+def _count_edits(source: str, target: str) -> int:
+    """Return the optimal string alignment distance: letters changed, added, removed or swapped with their neighbour."""
+    previous: list[int] = []
+    row = list(range(len(target) + 1))
+    for i, letter in enumerate(source, 1):
+        previous, before_previous, row = row, previous, [i]
+        for j, target_letter in enumerate(target, 1):
+            cost = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (letter != target_letter))
+            if i > 1 and j > 1 and letter == target[j - 2] and source[i - 2] == target_letter:
+                cost = min(cost, before_previous[j - 2] + 1)
             row.append(cost)
     return row[-1]

@@ -1,6 +1,6 @@
-"""Generation parameters as a caller may say them: Qwen-Agent's `generate_cfg`, and OpenAI's names for the same.
+"""The generation parameters of a request: Qwen-Agent's `generate_cfg`, with OpenAI's names for the same as well.
 
-A key that is not here is an error that names it; `extra_body` takes anything.
+An unknown key is an error that names the key; `extra_body` accepts any key.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-"""No server reads more than 64 bits."""
+"""Servers read integers as 64 bits."""
 MAX_SECONDS = 10 * 365 * 24 * 3600
-"""Ten years: no clock and no store is asked for more."""
+"""Ten years. A longer time could overflow a timer, or the TTL of a store."""
 
 
 def max_entries(number: int) -> BeforeValidator:
-    """Refuses a longer list or object before its entries are looked at."""
+    """Return a validator that rejects a longer list or object before its entries are validated."""
 
     def check(value: Any) -> Any:
         if isinstance(value, list | dict) and len(value) > number:
@@ -27,12 +27,14 @@ def max_entries(number: int) -> BeforeValidator:
 
 
 def _check_choice(value: Any) -> Any:
-    """`any` is AgentScope's old word for `required`."""
+    """Replace `any`, AgentScope's old name for `required`, and check the shape of an object."""
     if not isinstance(value, dict):
         return "required" if value == "any" else value
     function = value.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise ValueError('must be a word, a name, or an object that says {"function": {"name": …}}')
+        raise ValueError(
+            'must be "auto", "none", "required", the name of a function, or {"function": {"name": "the name"}}'
+        )
     return value
 
 
@@ -54,9 +56,9 @@ class GenerateCfg(BaseModel):
     max_completion_tokens: Int64 | None = Field(default=None, ge=1)
     seed: Int64 | None = None
     n: int | None = Field(default=None, ge=1, le=1)
-    """One reply a request: only 1 is allowed."""
+    """Only 1 is allowed, because a request gets one reply."""
     stop: Annotated[str | list[str] | None, max_entries(1000)] = None
-    """A model takes at most `max_stop_words` of its profile."""
+    """At most as many as `max_stop_words` of the model's profile."""
 
     function_choice: Choice = None
     """`auto`, `none`, `required` or the name of a function."""
@@ -70,12 +72,12 @@ class GenerateCfg(BaseModel):
     response_format: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
     stream_options: dict[str, Any] | None = None
-    """Sent to servers that stream. Usage is always asked for, whatever `include_usage` says."""
+    """Sent to servers that stream. The gateway requests usage whatever `include_usage` is."""
 
     request_timeout: Number | None = Field(default=None, gt=0, le=MAX_SECONDS)
-    """Seconds: no wait for the model server (to connect, for the first token, between tokens) is longer."""
+    """Seconds: the limit of each wait for the model server (to connect, for the first token, between tokens)."""
     max_retries: int | None = Field(default=None, ge=0, le=10)
-    """How often a request that failed before anything was said is sent again."""
+    """How often a request is sent again if it fails before the first event of the reply."""
 
     lang: Literal["en", "zh"] | None = None
     use_raw_api: bool | None = None
@@ -85,10 +87,10 @@ class GenerateCfg(BaseModel):
     incremental_output: bool | None = None
     skip_stopword_postproc: bool | None = None
     repair_arguments: bool | None = None
-    """Arguments of calls that are broken JSON are repaired."""
+    """Repair the arguments of tool calls that are invalid JSON."""
 
     def given_params(self) -> dict[str, Any]:
-        """What was given, without what was left open; None for a key that was given as null."""
+        """Return the parameters that the caller gave, with None for those that were given as null."""
         return {name: value for name, value in self if value is not None or name in self.model_fields_set}
 
 
@@ -106,15 +108,15 @@ UNSENT = frozenset(
         "repair_arguments",
     }
 )
-"""The gateway's own business: never sent to a model server."""
+"""Parameters for the gateway itself, which are not sent to a model server."""
 
 
-_OF_OPENAI = """
+_OPENAI_PARAMS = """
     audio best_of echo function_call functions logprobs metadata modalities moderation prediction prompt_cache_key
     prompt_cache_retention safety_identifier service_tier store suffix top_logprobs user verbosity
     web_search_options
 """
-_OF_VLLM_AND_SGLANG = """
+_VLLM_AND_SGLANG_PARAMS = """
     add_generation_prompt add_special_tokens allowed_token_ids bad_words bootstrap_host bootstrap_port
     bootstrap_room cache_salt chat_template chat_template_kwargs continue_final_message custom_labels
     custom_logit_processor custom_params data_parallel_rank documents ebnf extra_key guided_choice
@@ -126,7 +128,7 @@ _OF_VLLM_AND_SGLANG = """
     stop_regex stop_token_ids stream_reasoning structural_tag structured_outputs thinking_token_budget
     truncate_prompt_tokens use_beam_search vllm_xargs
 """
-_OF_LOCAL_SERVERS = """
+_LOCAL_SERVER_PARAMS = """
     adapter_id cache_prompt character decoder_input_details do_sample draft_model dry_allowed_length dry_base
     dry_multiplier dry_penalty_last_n dry_sequence_breakers dynatemp_exponent dynatemp_range epsilon_cutoff
     eta_cutoff format generation_config grammar grammar_lazy grammar_triggers guidance_scale id_slot
@@ -139,7 +141,7 @@ _OF_LOCAL_SERVERS = """
     watermark xtc_probability xtc_threshold
 """
 """llama.cpp, llama-cpp-python, Ollama, LM Studio, text-generation-webui, TGI, transformers."""
-_OF_HOSTED_SERVERS = """
+_HOSTED_SERVER_PARAMS = """
     api_base api_key asr_options bot_setting cached_content citation_options compound_custom
     context_length_exceeded_behavior custom_llm_provider deferred disable_search disable_tool_validation drop_params
     enable_code_interpreter enable_search exclude_domains extra_headers extra_query fallbacks google guardrails
@@ -152,8 +154,10 @@ _OF_HOSTED_SERVERS = """
 """
 """DashScope, DeepSeek, Moonshot, Zhipu, MiniMax, SiliconFlow, OpenRouter, Groq, Mistral, xAI, Gemini, Perplexity,
 Fireworks, LiteLLM."""
-SERVER_PARAMS = frozenset(f"{_OF_OPENAI} {_OF_VLLM_AND_SGLANG} {_OF_LOCAL_SERVERS} {_OF_HOSTED_SERVERS}".split())
-"""Parameters of known servers beside those of `GenerateCfg`: never taken for misspelt ones."""
+SERVER_PARAMS = frozenset(
+    f"{_OPENAI_PARAMS} {_VLLM_AND_SGLANG_PARAMS} {_LOCAL_SERVER_PARAMS} {_HOSTED_SERVER_PARAMS}".split()
+)
+"""Parameters of known servers that `GenerateCfg` does not have. They are never treated as misspellings."""
 
 
 _SYNONYMS = (
@@ -164,16 +168,19 @@ _SYNONYMS = (
 
 
 def merge_params(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The caller's parameters over the model's defaults. Stop words are joined, everything else is replaced, also
-    where the two use different names for it. A parameter that the caller gives as None has no default."""
+    """Return the model's default parameters, overridden by those that the caller gave.
+
+    Stop words of both are joined. Every other parameter of the caller replaces the default, under either of its names;
+    None removes the default.
+    """
     replaced = {name for names in _SYNONYMS if names & given.keys() for name in names}
-    kept = {name: value for name, value in defaults.items() if name not in replaced}
-    params = {name: value for name, value in {**kept, **given}.items() if value is not None}
+    remaining = {name: value for name, value in defaults.items() if name not in replaced}
+    params = {name: value for name, value in {**remaining, **given}.items() if value is not None}
     if defaults.get("stop") is not None and given.get("stop") is not None:
-        base = _to_words(defaults["stop"])
-        params["stop"] = base + [word for word in _to_words(given["stop"]) if word not in base]
+        base = _to_list(defaults["stop"])
+        params["stop"] = base + [word for word in _to_list(given["stop"]) if word not in base]
     return params
 
 
-def _to_words(stop: str | list[str]) -> list[str]:
+def _to_list(stop: str | list[str]) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)

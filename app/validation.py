@@ -1,4 +1,4 @@
-"""Pydantic's errors as violations with a JSON path, in words for people who have never heard of pydantic."""
+"""Converts pydantic's errors to violations with a JSON path, in terms of JSON instead of Python and pydantic."""
 
 import json
 import re
@@ -11,24 +11,24 @@ from pydantic_core import core_schema
 from app.errors import Violation
 from app.nearest import did_you_mean
 
-MAX_JUDGED = 1000
-"""Beyond so many mistakes the next ones are not looked for: enough were found."""
+MAX_EXAMINED = 1000
+"""Errors after this number are not converted."""
 MAX_LISTED = 10_000
-"""More than that are only counted: pydantic makes a dict of each before the first can be read."""
+"""If there are more errors, they are only counted, because pydantic builds a dict for each before any can be read."""
 MAX_KEY_CHARACTERS = 200
-"""A longer key is cut where it stands in a path."""
+"""A longer key is cut in a path."""
 MAX_SUGGESTED = 20
-"""For so many unknown keys of one request the nearest known one is looked for."""
+"""The number of unknown keys of one request for which a similar known key is suggested."""
 UNKNOWN = "is not a known key"
 NO_HINTS: Mapping[str, str] = {}
-_BARE = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
-_MAX_SHOWN = 30
-"""A number that is written with more characters is not repeated in a message."""
+_MAX_DIGITS = 30
+"""A number with more digits is not repeated in a message."""
 
 _STRING, _WHOLE, _NUMBER, _BOOLEAN = "a string", "a whole number", "a number", "true or false"
 _LIST, _OBJECT = "a list", "an object"
-_KINDS = {
+_EXPECTED_TYPES = {
     "string_type": _STRING,
     "string_unicode": "a string of Unicode text",
     "int_type": _WHOLE,
@@ -50,10 +50,10 @@ _KINDS = {
     "dataclass_type": _OBJECT,
     "none_required": "null",
 }
-"""What a value must be, by the type of pydantic's error where it is something else."""
+"""What a value must be, by the type of pydantic's error for a wrong type."""
 
 Context = Mapping[str, Any]
-_WORDS: Mapping[str, Callable[[Context], str]] = {
+_MESSAGES: Mapping[str, Callable[[Context], str]] = {
     "missing": lambda _: "is required",
     "extra_forbidden": lambda _: UNKNOWN,
     "finite_number": lambda _: "must be a finite number",
@@ -75,84 +75,84 @@ _WORDS: Mapping[str, Callable[[Context], str]] = {
     "recursion_depth_exceeded": lambda _: "is nested too deeply",
     "json_type": lambda _: "must be a string with JSON",
     "json_invalid": lambda _: "must be valid JSON",
-    "value_error": lambda about: str(about["error"]),
-    "assertion_error": lambda about: str(about["error"]),
+    "value_error": lambda context: str(context["error"]),
+    "assertion_error": lambda context: str(context["error"]),
 }
-"""What is wrong, by the type of pydantic's error."""
-_RANGES = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
-_PYDANTICS = frozenset(get_args(core_schema.ErrorType))
-"""The other types are those of our own schemas, which say their own words."""
+"""The messages for all other errors, by the type of pydantic's error."""
+_RANGE_ERRORS = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
+_PYDANTIC_TYPES = frozenset(get_args(core_schema.ErrorType))
+"""Errors of any other type come from this project's schemas, which write their own messages."""
 
 
 def to_violations(
     error: ValidationError, value: Any, prefix: str = "", schema: Any = None, hints: Mapping[str, str] = NO_HINTS
 ) -> list[Violation]:
-    """Every place of `value`, which was refused, once; what the branches of a union say of it is joined.
+    """Return one violation for each JSON path in `error`; messages of several branches of a union are joined.
 
-    `schema` is the type that `value` had to be of: with it an unknown key is told the nearest known one. `hints` says
-    for the path of an unknown key what to do with it.
+    With `schema`, the type that `value` was validated against, the message for an unknown key suggests a similar known
+    key. `hints` maps the path of an unknown key to a text that follows the message instead. `prefix` is the path of
+    `value` itself.
     """
     if error.error_count() > MAX_LISTED:
-        return [Violation(prefix, f"has {error.error_count()} mistakes; so many are not listed")]
+        return [Violation(prefix, f"has {error.error_count()} errors; at most {MAX_LISTED} can be listed")]
     found: dict[str, _PathErrors] = {}
     suggested = 0
-    for item in error.errors(include_url=False, include_input=False)[:MAX_JUDGED]:
+    for item in error.errors(include_url=False, include_input=False)[:MAX_EXAMINED]:
         kind = item["type"]
-        place = list(_real_path(item["loc"], value, kind == "missing"))
-        at = found.setdefault(json_path(place, prefix), _PathErrors())
-        if kind in _KINDS:
-            at.kinds[_KINDS[kind]] = None
-            at.given = _describe_given(_value_at(value, place), whole=_WHOLE in at.kinds)
+        steps = list(_real_path(item["loc"], value, kind == "missing"))
+        errors = found.setdefault(json_path(steps, prefix), _PathErrors())
+        if kind in _EXPECTED_TYPES:
+            errors.expected_types[_EXPECTED_TYPES[kind]] = None
+            errors.given = _describe_given(_value_at(value, steps), whole=_WHOLE in errors.expected_types)
         elif kind == "extra_forbidden":
-            hint = hints.get(json_path(place))
+            hint = hints.get(json_path(steps))
             if hint is None and schema is not None and suggested < MAX_SUGGESTED:
                 suggested += 1
-                hint = did_you_mean(str(place[-1]), known_keys(schema, place[:-1]))
-            at.texts[UNKNOWN + (hint or "")] = None
+                hint = did_you_mean(str(steps[-1]), known_keys(schema, steps[:-1]))
+            errors.texts[UNKNOWN + (hint or "")] = None
         else:
-            at.texts[_text(kind, item.get("ctx", {}), item["msg"], _value_at(value, place))] = None
-    return [Violation(path, at.message()) for path, at in found.items()]
+            errors.texts[_message(kind, item.get("ctx", {}), item["msg"], _value_at(value, steps))] = None
+    return [Violation(path, errors.message()) for path, errors in found.items()]
 
 
 class _PathErrors:
-    """What is wrong with one place."""
+    """The errors at one JSON path, as sets that keep their order."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, None] = {}
-        """Any of which it could be."""
+        self.expected_types: dict[str, None] = {}
         self.given = ""
         self.texts: dict[str, None] = {}
 
     def message(self) -> str:
-        kinds = [f"must be {' or '.join(self.kinds)}{self.given}"] if self.kinds else []
-        return "; or ".join([*kinds, *self.texts])
+        wrong_type = [f"must be {' or '.join(self.expected_types)}{self.given}"] if self.expected_types else []
+        return "; or ".join([*wrong_type, *self.texts])
 
 
-def _text(kind: str, context: Context, message: str, value: Any) -> str:
-    if kind in _WORDS:
-        text = _WORDS[kind](context)
-        if kind in _RANGES:
+def _message(kind: str, context: Context, message: str, value: Any) -> str:
+    if kind in _MESSAGES:
+        text = _MESSAGES[kind](context)
+        if kind in _RANGE_ERRORS:
             text += _given_number(value)
         if kind == "literal_error" and isinstance(value, str):
             text += did_you_mean(value, _QUOTED.findall(context["expected"]))
         return text
-    return "is not valid" if kind in _PYDANTICS else message
+    return "is not valid" if kind in _PYDANTIC_TYPES else message
 
 
 def _number(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _at_least(count: int, one: str, more: str | None = None) -> str:
-    return "must not be empty" if count == 1 else f"must have at least {_count_noun(count, one, more)}"
+def _at_least(count: int, singular: str, plural: str | None = None) -> str:
+    return "must not be empty" if count == 1 else f"must have at least {_count_noun(count, singular, plural)}"
 
 
-def _at_most(count: int, one: str, more: str | None = None) -> str:
-    return f"must have at most {_count_noun(count, one, more)}"
+def _at_most(count: int, singular: str, plural: str | None = None) -> str:
+    return f"must have at most {_count_noun(count, singular, plural)}"
 
 
-def _count_noun(count: int, one: str, more: str | None) -> str:
-    return f"{count} {one if count == 1 else more or one + 's'}"
+def _count_noun(count: int, singular: str, plural: str | None) -> str:
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
 def _pattern(pattern: str) -> str:
@@ -160,7 +160,7 @@ def _pattern(pattern: str) -> str:
 
 
 def _choices(expected: str) -> str:
-    """Pydantic's list of values, each in quotes, without them."""
+    """Rewrite pydantic's list of quoted values without the quotes."""
     values = _QUOTED.findall(expected)
     if not values:
         return expected.replace("True", "true").replace("False", "false").replace("None", "null")
@@ -168,7 +168,7 @@ def _choices(expected: str) -> str:
 
 
 def _describe_given(value: Any, *, whole: bool = False) -> str:
-    """Of what kind it is instead; its contents are never repeated."""
+    """Name the JSON type of the value. Its contents are not repeated, except for a number."""
     match value:
         case float() if whole:
             return _given_number(value)
@@ -190,71 +190,71 @@ def _describe_given(value: Any, *, whole: bool = False) -> str:
 
 
 def _given_number(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 10**_MAX_SHOWN:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 10**_MAX_DIGITS:
         return ""
     return f", not {json.dumps(value)}"
 
 
-def known_keys(schema: Any, place: Iterable[int | str]) -> list[str]:
-    """The keys that an object at this place of `schema` can have."""
+def known_keys(schema: Any, steps: Iterable[int | str]) -> list[str]:
+    """Return the keys that `schema` allows for an object at the path `steps`."""
     types = list(_types(schema))
-    for step in place:
-        types = [inner for one in types for inner in _inner(one, step)]
-    return [key for one in types if _is_model(one) for key in _fields(one)]
+    for step in steps:
+        types = [inner for outer in types for inner in _inner_types(outer, step)]
+    return [key for type_ in types if _is_model(type_) for key in _fields(type_)]
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
-def _is_model(one: Any) -> bool:
-    return isinstance(one, type) and issubclass(one, BaseModel)
+def _is_model(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 
 def _types(annotation: Any) -> Iterator[Any]:
-    """Those of a union, or the one."""
+    """Yield the members of a union, or the type itself."""
     if get_origin(annotation) is Annotated:
         yield from _types(get_args(annotation)[0])
     elif (arguments := get_args(annotation)) and get_origin(annotation) not in (list, tuple, dict):
-        for one in arguments:
-            yield from _types(one)
+        for argument in arguments:
+            yield from _types(argument)
     else:
         yield annotation
 
 
-def _inner(one: Any, step: int | str) -> Iterator[Any]:
-    """The types of what stands at `step` of this one."""
-    if _is_model(one):
-        yield from _types(_fields(one).get(str(step)))
-    elif get_origin(one) in (list, tuple) and isinstance(step, int):
-        yield from _types(get_args(one)[0])
-    elif get_origin(one) is dict and isinstance(step, str):
-        yield from _types(get_args(one)[1])
+def _inner_types(type_: Any, step: int | str) -> Iterator[Any]:
+    """Yield the types of a model's field, a list's entries or a dict's values."""
+    if _is_model(type_):
+        yield from _types(_fields(type_).get(str(step)))
+    elif get_origin(type_) in (list, tuple) and isinstance(step, int):
+        yield from _types(get_args(type_)[0])
+    elif get_origin(type_) is dict and isinstance(step, str):
+        yield from _types(get_args(type_)[1])
 
 
 def find_unknown_keys(value: Any, path: str) -> Iterator[str]:
-    """The places of all keys in a validated value that its models do not know and that hold something."""
+    """Yield the JSON paths of all unknown keys of a validated value, except keys with an empty value."""
     if isinstance(value, list):
-        for place, one in enumerate(value):
-            yield from find_unknown_keys(one, f"{path}[{place}]")
+        for index, entry in enumerate(value):
+            yield from find_unknown_keys(entry, f"{path}[{index}]")
     elif isinstance(value, BaseModel):
-        for key, held in (value.model_extra or {}).items():
-            if held not in (None, [], {}, ""):
+        for key, extra in (value.model_extra or {}).items():
+            if extra not in (None, [], {}, ""):
                 yield json_path([key], path)
         for name in type(value).model_fields:
             yield from find_unknown_keys(getattr(value, name), f"{path}.{name}")
 
 
-def json_path(place: Iterator[int | str] | Sequence[int | str], prefix: str = "") -> str:
-    """`messages[2].content[0].image`. A key that could be taken for more than one stands quoted: `metadata["a.b"]`."""
+def json_path(steps: Iterator[int | str] | Sequence[int | str], prefix: str = "") -> str:
+    """Return a path such as `messages[2].content[0].image`. Keys that are not plain words are quoted: `x["a.b"]`."""
     path = prefix
-    for step in place:
+    for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
             continue
         if len(step) > MAX_KEY_CHARACTERS:
             step = f"{step[:MAX_KEY_CHARACTERS]}…"
-        if _BARE.fullmatch(step):
+        if _PLAIN_KEY.fullmatch(step):
             path += f".{step}" if path else step
         else:
             path += f"[{json.dumps(step)}]"
@@ -262,17 +262,17 @@ def json_path(place: Iterator[int | str] | Sequence[int | str], prefix: str = ""
 
 
 def _real_path(loc: Sequence[int | str], value: Any, missing: bool) -> Iterator[int | str]:
-    """The steps of pydantic's path that the value has; the others name the branch of a union that was tried."""
-    for at, step in enumerate(loc):
-        if missing and at == len(loc) - 1:
+    """Yield the steps of pydantic's path that exist in the value; the others name branches of a union."""
+    for position, step in enumerate(loc):
+        if missing and position == len(loc) - 1:
             yield step
         elif _has(value, step):
             yield step
             value = value[step]
 
 
-def _value_at(value: Any, place: Iterable[int | str]) -> Any:
-    for step in place:
+def _value_at(value: Any, steps: Iterable[int | str]) -> Any:
+    for step in steps:
         value = value[step] if _has(value, step) else None
     return value
 

@@ -1,1 +1,1 @@
-"""The vocabulary that every other room speaks: messages, events, stages. Pure values, no behaviour of any format."""
+"""The types that all other packages share: messages, reply events and stages. They are pure and know no format."""

@@ -1,8 +1,8 @@
-"""Events into messages: where one begins, grows and ends (rules 1, 2 and 4 of the assembly).
+"""Accumulates reply events into messages (rules 1, 2 and 4 of docs/assembly.md).
 
-A change of kind opens a new message; adjacent text of one kind is one message. Calls stay open until the reply ends,
-since servers send late fragments, so that several may be open at once. Content that is nothing but white space is held
-back and dropped as soon as any other message exists.
+A change of kind starts a new message; consecutive text of one kind is one message. Tool calls stay open until the reply
+ends, because servers send late fragments, so several can be open at once. Content that is only white space is buffered,
+and dropped as soon as another message exists.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -15,7 +15,7 @@ MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call"
 
 
 class ReplyMessage:
-    """One message of a reply while it grows."""
+    """One message of a reply; its text grows while the reply streams."""
 
     __slots__ = ("_texts", "extra", "id", "index", "kind", "media", "name", "refusal")
 
@@ -26,7 +26,7 @@ class ReplyMessage:
         self.name = name
         self.refusal = refusal
         self.media: MediaOutput | None = None
-        """What a segment of this kind is; it has no text."""
+        """Set when `kind` is `media`; such a message has no text."""
         self.extra: dict[str, Any] = {"refusal": True} if refusal else {}
         self._texts: list[str] = []
 
@@ -58,7 +58,7 @@ Step: TypeAlias = MessageStarted | MessageDelta | MessageCompleted | Finish | Fa
 
 
 class MessageAccumulator:
-    """Feeds on events; `segments` is the reply so far."""
+    """Turns events into steps; `messages` holds all messages of the reply so far."""
 
     def __init__(self) -> None:
         self.messages: list[ReplyMessage] = []
@@ -88,50 +88,50 @@ class MessageAccumulator:
         return steps
 
     def _add_text(self, event: TextDelta, steps: list[Step]) -> None:
-        segment = self._open
+        message = self._open
         text = event.text
-        if segment is None or segment.kind != "content" or segment.refusal is not event.refusal:
+        if message is None or message.kind != "content" or message.refusal is not event.refusal:
             if text.isspace():
                 self._held_blanks.append(text)
                 return
             if self._held_blanks:
                 text = "".join((*self._held_blanks, text))
-            segment = self._start(ReplyMessage(len(self.messages), "content", refusal=event.refusal), steps)
-        segment.add(text)
-        steps.append(MessageDelta(segment, text))
+            message = self._start(ReplyMessage(len(self.messages), "content", refusal=event.refusal), steps)
+        message.add(text)
+        steps.append(MessageDelta(message, text))
 
     def _add_reasoning(self, event: ReasoningDelta, steps: list[Step]) -> None:
-        segment = self._open
-        if segment is None or segment.kind != "reasoning_content":
-            segment = self._start(ReplyMessage(len(self.messages), "reasoning_content"), steps)
-        segment.add(event.text)
-        steps.append(MessageDelta(segment, event.text))
+        message = self._open
+        if message is None or message.kind != "reasoning_content":
+            message = self._start(ReplyMessage(len(self.messages), "reasoning_content"), steps)
+        message.add(event.text)
+        steps.append(MessageDelta(message, event.text))
 
     def _add_call(self, event: ToolCallDelta, steps: list[Step]) -> None:
-        segment = self._calls.get(event.index)
-        if segment is None:
-            segment = ReplyMessage(len(self.messages), "function_call", event.id, event.name)
-            self._calls[event.index] = self._start(segment, steps)
+        message = self._calls.get(event.index)
+        if message is None:
+            message = ReplyMessage(len(self.messages), "function_call", event.id, event.name)
+            self._calls[event.index] = self._start(message, steps)
             self._open = None
         if event.arguments:
-            segment.add(event.arguments)
-            steps.append(MessageDelta(segment, event.arguments))
+            message.add(event.arguments)
+            steps.append(MessageDelta(message, event.arguments))
 
     def _add_media(self, event: MediaOutput, steps: list[Step]) -> None:
-        segment = ReplyMessage(len(self.messages), "media")
-        segment.media = event
-        self._start(segment, steps)
+        message = ReplyMessage(len(self.messages), "media")
+        message.media = event
+        self._start(message, steps)
         self._complete(steps)
 
-    def _start(self, segment: ReplyMessage, steps: list[Step]) -> ReplyMessage:
+    def _start(self, message: ReplyMessage, steps: list[Step]) -> ReplyMessage:
         self._complete(steps)
         self._held_blanks.clear()
-        segment.extra.update(self._extra)
+        message.extra.update(self._extra)
         self._extra = {}
-        self.messages.append(segment)
-        self._open = segment
-        steps.append(MessageStarted(segment))
-        return segment
+        self.messages.append(message)
+        self._open = message
+        steps.append(MessageStarted(message))
+        return message
 
     def _complete(self, steps: list[Step]) -> None:
         if self._open is not None:
@@ -148,9 +148,9 @@ class MessageAccumulator:
     def _finish(self, event: Finish, steps: list[Step]) -> None:
         if self._held_blanks and not self.messages:
             blank = "".join(self._held_blanks)
-            segment = self._start(ReplyMessage(0, "content"), steps)
-            segment.add(blank)
-            steps.append(MessageDelta(segment, blank))
+            message = self._start(ReplyMessage(0, "content"), steps)
+            message.add(blank)
+            steps.append(MessageDelta(message, blank))
         self._complete(steps)
         self._mark_invalid_arguments()
         steps += (MessageCompleted(call) for call in self._calls.values())
@@ -163,7 +163,7 @@ class MessageAccumulator:
 
     @property
     def loose_extra(self) -> dict[str, Any]:
-        """Opaque fields for which no message came."""
+        """Fields of `Extra` events that no message followed."""
         return self._extra
 
 

@@ -1,4 +1,4 @@
-"""What becomes of media whose bytes were read: bytes for the model, or text for it. Plain values."""
+"""What the gateway sends instead of media whose bytes it has read: a data URI, or the text of a file."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -6,12 +6,12 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A page, a slide or a sheet."""
+    """The text of one page, slide or sheet."""
 
     text: str
     number: int = 0
     name: str = ""
-    """A sheet's own name."""
+    """The name of a sheet."""
 
 
 Unit: TypeAlias = Literal["page", "slide", "sheet", "none"]
@@ -22,21 +22,21 @@ class FileText:
     sections: tuple[Section, ...]
     unit: Unit = "none"
     left_out: int = 0
-    """How many units at the end were not read."""
+    """The number of units at the end that were not read."""
     cut: bool = False
-    """The text ends where the limit of characters was reached."""
+    """The text was cut at the limit of characters."""
     scanned: bool = False
-    """A PDF whose pages have no text: they are pictures."""
+    """The file is a PDF whose pages are images without text."""
     kind: Literal["file_text"] = "file_text"
 
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """A data URI, or bare base64 where the model's server wants that and its format is known."""
+    """A data URI, or plain base64 if the model's server wants that and the audio format is known."""
 
     url: str
     format: str | None = None
-    """Audio: `wav`, `mp3`; None: as the caller said."""
+    """The audio format (`wav`, `mp3`). None keeps the format that the caller gave."""
     kind: Literal["inlined"] = "inlined"
 
 

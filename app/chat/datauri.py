@@ -1,4 +1,4 @@
-"""Data URIs: what stands before the comma, and the bytes behind it."""
+"""Parses data URIs (RFC 2397) and decodes their data."""
 
 import base64
 import binascii
@@ -55,17 +55,17 @@ AUDIO_FORMATS = {
     "audio/mp4": "m4a",
     "audio/x-m4a": "m4a",
 }
-"""The names that servers have for the formats of sound."""
+"""The audio format names of OpenAI's `input_audio`, by media type."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataUri:
     media_type: str
-    """Lower case, without parameters; empty where none was named."""
+    """Lower case, without parameters; empty if the URI names none."""
     charset: str | None
     base64: bool
     start: int
-    """Where the data begin in the URI, so that megabytes are not copied to look at the head."""
+    """The offset of the data in the URI: reading the head copies none of the data, which may be megabytes."""
 
 
 def is_data(url: str) -> bool:
@@ -73,33 +73,47 @@ def is_data(url: str) -> bool:
 
 
 def parse(url: str) -> DataUri:
-    """Raises ValueError for a URI without a comma."""
+    """Parse the head of a data URI.
+
+    Raises:
+        ValueError: there is no comma in the first 1,024 characters.
+    """
     comma = url.find(",", 5, _MAX_HEAD)
     if not is_data(url) or comma < 0:
         raise ValueError("a data URI must have a comma before its data")
-    media_type, *parameters = (piece.strip() for piece in url[5:comma].split(";"))
+    media_type, *parameters = (field.strip() for field in url[5:comma].split(";"))
     charset = next((value[8:].strip('"') for value in parameters if value[:8].lower() == "charset="), None)
     encoded = bool(parameters) and parameters[-1].lower() == "base64"
     return DataUri(media_type.lower(), charset, encoded, comma + 1)
 
 
 def decode(url: str) -> bytes:
-    """The bytes. Raises ValueError for what is not base64 where base64 was said."""
+    """Return the decoded data.
+
+    Raises:
+        ValueError: the URI has no comma, or its data are not the base64 that its head declares.
+    """
     head = parse(url)
     return decode_base64(url[head.start :]) if head.base64 else unquote_to_bytes(url[head.start :])
 
 
 def may_be_base64(text: str) -> bool:
-    """Whether it looks like media in base64. What looks like a path of a machine does not, though its letters do.
+    """Return whether the first 1,024 characters look like media in base64.
 
-    Of a long text only the beginning is looked at.
+    An absolute file path is rejected, although its characters are in the base64 alphabet.
     """
-    shown = text[:_MAX_CHECKED_CHARS]
-    return _BASE64.fullmatch(shown) is not None and _PATH.match(shown) is None
+    start = text[:_MAX_CHECKED_CHARS]
+    return _BASE64.fullmatch(start) is not None and _PATH.match(start) is None
 
 
 def decode_base64(text: str | bytes) -> bytes:
-    """Lenient as browsers are: percent escapes, white space, the URL alphabet and missing padding pass."""
+    """Decode base64 as leniently as browsers do.
+
+    Percent escapes, white space, the URL-safe alphabet and missing padding are accepted.
+
+    Raises:
+        ValueError: the text is not base64.
+    """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     data = unquote_to_bytes(data) if b"%" in data else data
     data = data.translate(_ALPHABET, b" \t\r\n\f").rstrip(b"=")
@@ -110,14 +124,18 @@ def decode_base64(text: str | bytes) -> bytes:
 
 
 def decode_head(text: str, size: int) -> bytes:
-    """About the first `size` bytes of base64, to look at. Raises ValueError."""
+    """Decode about the first `size` bytes, enough to detect the media type.
+
+    Raises:
+        ValueError: the text is not base64.
+    """
     data = unquote_to_bytes(text[: size * 2]).translate(_ALPHABET, b" \t\r\n\f").rstrip(b"=")
     return decode_base64(data[: min(len(data), size) // 4 * 4])
 
 
 _MAX_CHECKED_CHARS = 1024
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\-\s]+={0,2}\s*")
-# Of media, only JPEG, the frames of MP3 and AAC, and the marks of UTF-16 begin with a stroke in base64.
+# Base64 of media begins with a slash only for JPEG, MP3 and AAC frames, and the byte order marks of UTF-16.
 _PATH = re.compile(r"\s*/(?!9j|/|\+|v8)")
 _ALPHABET = bytes.maketrans(b"-_", b"+/")
 

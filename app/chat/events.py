@@ -1,8 +1,8 @@
-"""What a model's reply is made of while it streams.
+"""The events of a streaming reply.
 
-Starts and ends of messages follow from a change of kind or index and are derived where they are needed
-(`segments`). A reply ends with exactly one `Finish` or `Failed`. Every event has a `kind` tag: untagged look-alikes
-do not survive a round through JSON.
+No event marks the start or end of a message: `chat.accumulator` derives them from a change of kind or index. A reply
+ends with exactly one `Finish` or `Failed`. Every event has a `kind` tag, so that stored events decode to the same
+class: several classes have the same fields.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -23,59 +23,59 @@ class TextDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="text"):
 
 class ToolCallDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="call"):
     index: int
-    """Counts the calls of the reply from 0, in the order in which they are to stand."""
+    """The position of the call in the reply, from 0."""
     arguments: str
-    """A piece of the raw JSON text."""
+    """A fragment of the raw JSON text."""
     id: str = ""
     name: str = ""
-    """`id` and `name` come with the first delta of a call, and only with it."""
+    """Only the first delta of a call has `id` and `name`."""
 
 
 class Extra(Struct, frozen=True, tag_field="kind", tag="extra"):
-    """Opaque fields for the `extra` of a message: what must go back to the model with it."""
+    """Opaque fields for the `extra` of a message, which the client must send back to the model with that message."""
 
     fields: dict[str, Any]
     index: int = -1
-    """The call that they belong to; -1: the message that is open, or the next one to open."""
+    """The call that the fields belong to; -1 means the open message, or the next one if none is open."""
 
 
 class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
-    """Sound or a picture that the model made; it is a message of its own."""
+    """An image or audio that the model generated. It becomes a separate message."""
 
     media: Literal["image", "audio"]
     url: str
-    """A data URI, or where the server keeps it."""
+    """A data URI, or the URL of the file on the model's server."""
     fields: dict[str, Any] = {}
-    """What the server says of it beside its bytes (of sound: id, transcript, expires_at)."""
+    """The server's other fields for it (for audio: id, transcript, expires_at)."""
 
 
 class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
-    """What went wrong at the model server; `spec` of the kinds: docs/errors.md."""
+    """A failure at the model server. docs/errors.md lists the codes."""
 
     code: str
     message: str
     transient: bool
-    """The same request may work later."""
+    """The same request may succeed later."""
     status: int | None = None
-    """The upstream's own HTTP status, where there was one."""
+    """The upstream's HTTP status, if it sent one."""
     retry_after_seconds: float | None = None
     detail: Any = None
-    """What the server added and a caller may want (`failed_generation`)."""
+    """Further details from the server that a caller may want (`failed_generation`)."""
     upstream: str | None = None
     """The configured name of the upstream."""
     cause: str | None = None
-    """One word for what went wrong on the way (docs/errors.md lists them)."""
+    """A more exact cause than `code`; docs/errors.md lists them."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     reason: FinishReason
     usage: dict[str, Any] | None = None
     native_reason: str | None = None
-    """The server's own word, where it is not the reason's usual one."""
+    """The server's finish reason, if it differs from `reason`."""
     warnings: tuple[str, ...] = ()
-    """What the caller must know of the reply itself."""
+    """Sentences for the caller about this reply."""
     cacheable: bool = True
-    """False: another call may be answered better."""
+    """False if the same request may get a better reply next time."""
 
 
 class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):

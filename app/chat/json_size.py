@@ -1,4 +1,4 @@
-"""How many values a JSON text holds, before anything is made of it."""
+"""Counts the values of a JSON text before it is parsed, to limit the memory that parsing takes."""
 
 import re
 
@@ -6,16 +6,18 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{,]', re.DOTALL)
 
 
 def max_values(data: bytes | bytearray) -> int:
-    """No fewer than the text holds: each value but the first stands behind a bracket or a comma. Counts commas in
-    strings too; takes about a nanosecond a byte."""
+    """Return an upper bound of the number of values, in about a nanosecond per byte.
+
+    Each value but the first follows a bracket or a comma. Commas inside strings are counted too.
+    """
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def count_values(data: bytes | bytearray, limit: int) -> int:
-    """The values of the text, as if no list and no object were empty; no further than the first beyond `limit`."""
-    most = max_values(data)
-    if most <= limit:
-        return most
+    """Return the number of values, counting each empty list or object as if it held one; stop at `limit` + 1."""
+    upper_bound = max_values(data)
+    if upper_bound <= limit:
+        return upper_bound
     count = 1
     for token in _TOKEN.finditer(data):
         if data[token.start()] != 0x22:

@@ -1,4 +1,4 @@
-"""What sound, film and files really are, by their first bytes: declared types are often wrong."""
+"""Detects media types from the first bytes of a file, because declared types are often wrong."""
 
 HEAD_BYTES = 64
 
@@ -23,13 +23,13 @@ _BRANDS = {
     b"heic": "image/heic",
 }
 _AUDIO_MP4 = {"audio/mp4", "audio/m4a", "audio/x-m4a"}
-"""Brands such as `isom` and `mp42` do not say whether there is a picture: that it is sound alone is believed."""
+"""Declared types that override a detected `video/mp4`: brands such as `isom` and `mp42` occur in audio files too."""
 _FAMILIES = ({"video/webm", "audio/webm", "video/x-matroska"}, {"audio/ogg", "video/ogg", "application/ogg"})
-"""Types whose first bytes are the same: the declared one is believed."""
+"""Types whose first bytes are the same, so that the declared type decides."""
 
 
 def correct_media_type(head: bytes, declared: str) -> str:
-    """The type by the bytes, else as it was declared."""
+    """Return the type detected from the first `HEAD_BYTES` bytes, or the declared one if nothing was detected."""
     found = _detect_type(head)
     if found == "video/mp4" and declared in _AUDIO_MP4:
         return declared

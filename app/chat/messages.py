@@ -1,7 +1,7 @@
-"""What is said in a conversation: pure values that belong to no client format.
+"""The messages of a conversation, independent of any client format.
 
-Role stands on the message, never on the part. What a format cannot say in these words rides in `Message.extra`
-and is never sent upstream.
+A message has a role, its parts have none. Fields of a client format that have no place here are kept in
+`Message.extra` and are not sent upstream.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class CacheMark:
-    """`cache_control` of a content part or a tool: up to here the model's server is to cache the prompt."""
+    """`cache_control` of a content part or a tool: it asks the model's server to cache the prompt up to this point."""
 
     value: Mapping[str, Any]
-    """As the caller wrote it."""
+    """The object as the caller wrote it."""
     path: str
-    """Where it stood in the request, for warnings."""
+    """The JSON path in the request, for warnings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class Reasoning:
 class Media:
     media: MediaKind
     urls: tuple[str, ...]
-    """http(s) URLs or data URIs; several only for the frames of a video."""
+    """HTTP(S) URLs or data URIs; more than one only for the frames of a video."""
     frames: bool = False
     format: str | None = None
-    """Audio: the codec's name as the caller gave it (`wav`, `mp3`)."""
+    """For audio, the format that the caller gave (`wav`, `mp3`)."""
     detail: str | None = None
-    """Image: how closely to look (OpenAI's `low`, `high`, `auto`)."""
+    """For an image, OpenAI's `detail` (`low`, `high`, `auto`)."""
     path: str = ""
-    """Where it stood in the request, for errors."""
+    """The JSON path in the request, for errors."""
     name: str | None = None
-    """The file's name where the caller gave one; else it is read from the URL."""
+    """The file name that the caller gave; if None, it is taken from the URL."""
     mark: CacheMark | None = None
     kind: Literal["media"] = "media"
 
@@ -59,12 +59,12 @@ class Media:
 class ToolCall:
     name: str
     arguments: str
-    """Raw JSON text, exactly as the model or the caller wrote it; it may be broken."""
+    """Raw JSON text, exactly as the model or the caller wrote it. It may be invalid."""
     id: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Opaque fields that must go back on this call (`extra_content` of Gemini)."""
+    """Opaque fields that must be sent back with this call (Gemini's `extra_content`)."""
     path: str = field(default="", compare=False, repr=False)
-    """Where it stood in the request, for errors; empty: in `function_call` of its message."""
+    """The JSON path in the request, for errors; if empty, it is `function_call` of the message."""
     kind: Literal["tool_call"] = "tool_call"
 
 
@@ -86,9 +86,9 @@ class Message:
     parts: tuple[Part, ...]
     name: str | None = None
     turn: str | None = None
-    """Messages with equal `turn` came from one model response."""
+    """Messages with the same `turn` come from one reply of the model."""
     path: str = ""
-    """Where it stood in the request (`messages[2]`), for errors."""
+    """The JSON path in the request (`messages[2]`), for errors."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -96,27 +96,29 @@ class Message:
 class Tool:
     name: str
     schema: Mapping[str, Any]
-    """The function object as the caller gave it, without a wrapper."""
+    """The caller's function object, without `{"type": "function", ...}` around it."""
     mark: CacheMark | None = None
 
 
 NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]
-"""Which media of users and systems are described to the model in words, before all else that they say: none, those that
-the model does not take, or, where there are tools, all."""
+"""Which media of user and system messages are also described in words at the start of the message: none (`never`),
+those that the model does not accept (`untaken`), or all of them if the request has tools (`with_tools`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPolicy:
-    """What is done to a conversation because of the format that it came in, as the framework of that format does it
-    before a model sees it. The default is nothing: most clients send what was said as it was said."""
+    """Changes to the conversation that the framework of a client format makes before it calls a model.
+
+    The default makes none: most clients expect their messages to reach the model unchanged.
+    """
 
     name_media: NamedMedia = "never"
     localized: bool = False
-    """What the gateway writes around the text of a file is in the language of the conversation."""
+    """The text that the gateway adds around the text of a file is in the language of the conversation."""
     folds_last: bool = False
-    """A last assistant message is put behind the user's message, where the server cannot continue it."""
+    """The text of a last assistant message is appended to the user's message if the server cannot continue it."""
     separates_users: bool = False
-    """Where old calls are told in words, an assistant's "..." stands between two messages of the user."""
+    """When old tool calls are written as text, an assistant message "..." separates two user messages."""
 
 
 PLAIN = PromptPolicy()
@@ -124,17 +126,17 @@ PLAIN = PromptPolicy()
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a model is asked, in no client's format."""
+    """One request to a model, independent of any client format."""
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Generation parameters under the gateway's own names (`generate_cfg` of the public contract)."""
+    """Generation parameters under the gateway's names (`generate_cfg` of the API)."""
     text_joiner: str = "\n"
-    """Stands between the text items of one message where a server wants a string."""
+    """Joins the text items of one message if the server wants a string."""
     policy: PromptPolicy = PLAIN
     continue_last: bool = False
-    """The last message is an assistant's that the model is to go on writing."""
+    """The last message is an assistant message that the model must continue."""
     stream: bool = True
-    """The caller wants the reply as it comes."""
+    """The caller wants a stream."""

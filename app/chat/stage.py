@@ -1,8 +1,8 @@
-"""The shape of everything that a reply passes through: a plain synchronous machine that is fed.
+"""The interface of the steps that a reply passes through: a synchronous function from events to events, with state.
 
-A stage takes what one read brought and gives back what can be passed on; it never waits, never looks ahead and holds
-back only what it must, and nothing behind the terminal event with which every reply ends. Several in a row are a
-`Pipe`, which is a stage itself.
+A stage receives the events of one read and returns the events that can be passed on. It never waits or looks ahead,
+buffers only what it must, and buffers nothing after the terminal event, with which every reply ends. A `Pipe` is a
+sequence of stages, and itself a stage.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from app.chat.events import Event
 
 class Stage(Protocol):
     def feed(self, events: list[Event]) -> list[Event]:
-        """What follows from these events. The list that came in may be returned, but is not changed."""
+        """Return the resulting events. The argument may be returned, but is not modified."""
 
 
 class Pipe:
-    """Stages in a row."""
+    """Runs stages one after the other."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = tuple(stages)

@@ -1,4 +1,4 @@
-"""A reply as what reads it sees it: wherever its events come from, they are pushed at one receiver until the last."""
+"""The interface of a reply, from whatever source: it pushes its events to one receiver."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,30 +9,30 @@ from app.chat.events import Event
 
 class Receiver(Protocol):
     def on_events(self, events: list[Event]) -> None:
-        """What one read brought; empty when the server only showed that it lives."""
+        """Handle the events of one read. The list is empty if the server sent only a keep-alive."""
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        """What several reads brought, told as if each had come alone."""
+        """Handle the events of several reads, with the same result as one `on_events` call for each."""
 
     def on_crash(self, error: Exception) -> None:
-        """A defect of ours while the reply was read. Nothing follows."""
+        """Handle a defect of the gateway. No call follows."""
 
 
 class Reply(Protocol):
-    """`start` it once; `close` it whatever happens. The last event is a `Finish` or a `Failed`."""
+    """Call `start` once, and `close` in every case. The last event is a `Finish` or a `Failed`."""
 
     def start(self, receiver: Receiver) -> None: ...
 
     def pause(self) -> None:
-        """The receiver cannot take more for now; what comes all the same, it must take."""
+        """Ask for no more events for now. The receiver must still accept events that are already on their way."""
 
     def resume(self) -> None: ...
 
     def tick(self, now: float) -> None:
-        """`now` is the loop's time."""
+        """Check timeouts; `now` is the event loop's time in seconds."""
 
     def close(self) -> None:
-        """Stop; a reply that has not ended takes what feeds it with it. May be called twice."""
+        """Stop the reply, and release its source if it has not ended. A second call does nothing."""
 
 
 Label: TypeAlias = Literal["miss", "hit", "shared", "refresh", "bypass"]
@@ -46,22 +46,22 @@ class Attempt:
     address: str
     milliseconds: float
     cause: str | None = None
-    """None: the server began to answer."""
+    """None if the server started its response."""
     reason: str | None = None
-    """The cause in words."""
+    """The cause as a sentence."""
 
 
 @dataclass(slots=True)
 class Origin:
-    """Where a reply comes from. It is settled before the reply's first event."""
+    """Where a reply comes from. `label` and `age_seconds` are set before the first event of the reply."""
 
     label: Label = "bypass"
     age_seconds: int | None = None
-    """How old a cached reply is; None: it is not from the cache."""
+    """The age of a cached reply; None if the reply is not from the cache."""
     attempts: list[Attempt] = field(default_factory=list)
-    """What was asked of model servers for this reply, in order."""
+    """The requests to model servers for this reply, in order."""
     on_late_failure: Callable[[Attempt], None] | None = None
-    """Set when the request has ended and its log line is made: a call may go on without its caller."""
+    """Set after the request's log line is written: a call may continue after its caller has left."""
 
     def add_attempt(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
@@ -69,7 +69,7 @@ class Origin:
             self.add_failure(attempt)
 
     def add_failure(self, attempt: Attempt) -> None:
-        """A request to a model server failed, or its reply broke."""
+        """Report a failed request to a model server, or a broken reply."""
         if self.on_late_failure is not None:
             self.on_late_failure(attempt)
 

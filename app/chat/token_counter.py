@@ -1,13 +1,15 @@
-"""What can say how many tokens a text is."""
+"""The interface of a tokenizer, as far as the pure packages need it."""
 
 from typing import Protocol
 
 
 class TokenCounter(Protocol):
-    """No text has more tokens than it has bytes in UTF-8, one apart."""
+    """Counts tokens. A text never has more tokens than UTF-8 bytes plus one."""
 
     def count(self, text: str) -> int: ...
 
     def truncate(self, text: str, limit: int, keep_both_sides: bool = True) -> str:
-        """The text itself where it has no more than `limit` tokens; else its beginning, or its two ends around an
-        ellipsis, which have no more."""
+        """Return the text cut to at most `limit` tokens.
+
+        A longer text keeps its two ends with an ellipsis between them, or only its start.
+        """

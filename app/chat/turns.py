@@ -1,4 +1,4 @@
-"""Conversations cut into pieces of one payload each, and put together again into the turns that they came from."""
+"""Splits messages into pieces with one payload each, and joins pieces into the turns that they came from."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,12 +6,12 @@ from dataclasses import replace
 from app.chat.messages import Media, Message, Part, Text, ToolResult
 
 _REDUNDANT_KEYS = frozenset({"function_id", "is_error", "turn"})
-"""Keys of `extra` that only repeat a field of the vocabulary."""
+"""Keys of `extra` that repeat a field of `Message` or `ToolResult`."""
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
 def split_message(message: Message) -> Iterator[Message]:
-    """Reasoning, a run of text and media, a call, a result: each in a message of its own, in their order."""
+    """Yield one message for each reasoning part, run of text and media, tool call and tool result, in their order."""
     run: list[Part] = []
     for part in message.parts:
         if isinstance(part, Text | Media):
@@ -26,14 +26,14 @@ def split_message(message: Message) -> Iterator[Message]:
 
 
 def normalize_piece(piece: Message) -> Message:
-    """What a piece says, without where it stood. A result's sender is nobody's business: formats differ in it."""
+    """Remove JSON paths, cache marks and redundant keys. The name of a tool message goes too: formats differ in it."""
     extra = {key: value for key, value in piece.extra.items() if key not in _REDUNDANT_KEYS}
     name = None if piece.role == "tool" else piece.name
     return replace(piece, parts=tuple(map(_normalize_part, piece.parts)), name=name, path="", extra=extra)
 
 
 def to_model_view(piece: Message) -> Message:
-    """What a piece says to a model: without path, turn, extra, and the names of files."""
+    """Keep only what a model sees: no path, turn, extra or file names."""
     parts = normalize_piece(piece).parts
     parts = tuple(replace(part, name=None) if isinstance(part, Media) else part for part in parts)
     return replace(normalize_piece(piece), parts=parts, turn=None, extra={})
@@ -48,14 +48,14 @@ def _normalize_part(part: Part) -> Part:
 
 
 def _normalize_content_part(part: Text | Media) -> Text | Media:
-    """Marks for a server's cache are not said to a model."""
+    """Remove the path and the cache mark, which is for the server and not part of the text that a model sees."""
     if isinstance(part, Media):
         return replace(part, path="", mark=None)
     return replace(part, mark=None) if part.mark else part
 
 
 class Turn:
-    """An assistant's turn while its pieces are put together, by the rules of what a model is sent."""
+    """Decides which pieces belong to one assistant turn, by the same rules as `openai_messages.grouping`."""
 
     def __init__(self, first: Message) -> None:
         self._name = first.name
