@@ -34,7 +34,7 @@ def asked(tree: dict[str, Any], messages: list[Any], **body: Any) -> tuple[Any, 
     ("first", "second", "asked_first"), [("vllm", "openai", "one.test"), ("openai", "vllm", "two.test")]
 )
 def test_a_server_that_cannot_be_sent_the_request_is_passed_over(first: str, second: str, asked_first: str) -> None:
-    sound = [{"role": "user", "content": [{"audio": {"data": "A" * 16}}]}]  # openai's must name its format
+    sound = [{"role": "user", "content": [{"audio": {"data": "A" * 16}}]}]  # the openai kind needs a format
     answer, hosts = asked(settings(one=first, two=second), sound)
     assert (answer.status, hosts) == (200, [asked_first])
 

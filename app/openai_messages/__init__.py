@@ -1,1 +1,1 @@
-"""Messages in the form of OpenAI's chat completions: what every upstream takes, and one of the client formats."""
+"""Messages of OpenAI's chat completions: the format of every upstream, and one of the client formats."""

@@ -1,4 +1,4 @@
-"""Images, sound, video and files as the content parts that a server of this profile takes."""
+"""Writes images, audio, video and files as the content parts that a server of this profile accepts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from app.profiles import Profile
 
 
 def find_violations(messages: Sequence[Message], profile: Profile) -> list[Violation]:
-    """Everything in the conversation that this model cannot be sent, each with its place."""
+    """Return a violation for each media part of the conversation that cannot be sent to this model."""
     found = []
     for part in _iter_media(part for message in messages for part in message.parts):
         problem = _find_problem(part, profile)
@@ -20,7 +20,7 @@ def find_violations(messages: Sequence[Message], profile: Profile) -> list[Viola
 
 
 def write_parts(part: Media, profile: Profile) -> list[dict[str, Any]]:
-    """What `violations` found nothing wrong with, as content parts."""
+    """Write a media part for which `find_violations` found no violation."""
     url = part.urls[0]
     if part.media == "image":
         return [_image(url, part.detail)]
@@ -35,8 +35,8 @@ def write_parts(part: Media, profile: Profile) -> list[dict[str, Any]]:
     return [{"type": "video", "video": list(part.urls)}]
 
 
-def _iter_media(said: Iterator[Part]) -> Iterator[Media]:
-    for part in said:
+def _iter_media(parts: Iterator[Part]) -> Iterator[Media]:
+    for part in parts:
         if isinstance(part, Media):
             yield part
         elif isinstance(part, ToolResult):
@@ -45,14 +45,14 @@ def _iter_media(said: Iterator[Part]) -> Iterator[Media]:
 
 def _find_problem(part: Media, profile: Profile) -> str | None:
     if part.media not in profile.media:
-        return f"this model takes no {part.media}"
-    bare = part.media == "audio" and profile.audio == "base64"
-    if (bare or part.media in profile.inline_media) and any(_is_remote(url) for url in part.urls):
-        return f"must be a data URI: this model's server fetches no {part.media} from a URL"
-    if bare and datauri.is_data(part.urls[0]) and _parse_base64_uri(part.urls[0]) is None:
+        return f"this model does not accept {part.media} input"
+    plain_base64 = part.media == "audio" and profile.audio == "base64"
+    if (plain_base64 or part.media in profile.inline_media) and any(_is_remote(url) for url in part.urls):
+        return f"must be a data URI: this model's server does not fetch {part.media} URLs"
+    if plain_base64 and datauri.is_data(part.urls[0]) and _parse_base64_uri(part.urls[0]) is None:
         return "must be a data URI in base64"
-    if bare and _format(part) is None:
-        return "must name its format, such as wav or mp3"
+    if plain_base64 and _format(part) is None:
+        return 'must have a format, such as "wav" or "mp3"'
     return None
 
 
@@ -64,8 +64,8 @@ def _audio(part: Media, profile: Profile) -> dict[str, Any]:
     data = part.urls[0]
     if profile.audio == "base64":
         head = _parse_base64_uri(data)
-        sound = data[head.start :] if head else data
-        return {"type": "input_audio", "input_audio": {"data": sound, "format": _format(part)}}
+        encoded = data[head.start :] if head else data
+        return {"type": "input_audio", "input_audio": {"data": encoded, "format": _format(part)}}
     if profile.audio == "audio_url":
         url = data if _is_remote(data) or datauri.is_data(data) else f"data:audio/{part.format or 'wav'};base64,{data}"
         return {"type": "audio_url", "audio_url": {"url": url}}
@@ -87,7 +87,7 @@ def _format(part: Media) -> str | None:
 
 
 def _parse_base64_uri(url: str) -> datauri.DataUri | None:
-    """The head of a data URI in base64."""
+    """Return the head of a data URI in base64, or None for any other URL."""
     try:
         head = datauri.parse(url)
     except ValueError:

@@ -1,9 +1,9 @@
-"""A conversation into the messages that OpenAI's form wants: grouping, ids, order (docs/formats.md).
+"""Groups the messages of a conversation as OpenAI's format orders them (docs/formats.md).
 
-Assistant messages of one turn are joined into one with all its calls; results follow it in the order in which they
-came, and what stood between them and the calls is sent after the last. Ids are kept, missing ones derived from
-what they name, so that equal conversations give equal bytes. A result without a call and a call without a result are
-refused with their place.
+Assistant messages of one turn become one message with all its calls. The results follow it in the order in which they
+came, and messages between the calls and their results follow the last result. Ids are kept; a missing id is derived
+from the call's position, name and arguments, so that equal conversations give equal bytes. A result without a call and
+a call without a result are violations.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from app.errors import Violation
 
 @dataclass(slots=True)
 class GroupedCall:
-    """A call of the history with the id that it is sent under."""
+    """A call of the history with the id that is sent for it."""
 
     call: ToolCall
     id: str
@@ -27,7 +27,7 @@ class GroupedCall:
 
 @dataclass(slots=True)
 class MessageGroup:
-    """One message to be sent, with the tool results that must stand directly behind it."""
+    """One message to send, with the tool results that must directly follow it."""
 
     role: str
     name: str | None = None
@@ -39,23 +39,24 @@ class MessageGroup:
     phase: int = -1
     details: list[Any] = field(default_factory=list)
     extra_content: Any = None
-    """What a provider hung on the message itself, and wants back (Gemini's signature of a text)."""
+    """Opaque fields of the message itself that the provider wants back (Gemini's signature of a text)."""
     place: int = 0
+    """The position of the group in the conversation."""
     marks: set[str] = field(default_factory=set)
-    """Those of _MARKS that its messages have."""
+    """The keys of `_MARKS` that its messages have."""
 
 
 _MARKS = ("developer", "refusal")
-"""Keys of `extra`: a system message in OpenAI's newer word, and that what was said last is a refusal."""
+"""Keys of `extra`: the role was `developer`, OpenAI's newer name for `system`, and the last text is a refusal."""
 _REMEDY = (
     "add the assistant's function_call (tool_calls), or set extra.function_id (tool_call_id) to the id of the call"
 )
-"""What to do about a result without a call; in brackets, as OpenAI's form has it."""
+"""What to do about a result without a call; in brackets the names of OpenAI's format."""
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
 def group_messages(messages: Sequence[Message]) -> tuple[list[MessageGroup], list[Violation]]:
-    """(groups, violations): every orphan, duplicate and unanswered call with its place."""
+    """Return (groups, violations): one for each result without a call, second result and call without a result."""
     builder = _GroupBuilder()
     for message in messages:
         builder.add(message)
@@ -69,9 +70,9 @@ class _GroupBuilder:
         self._pending_results: list[tuple[Message, ToolResult]] = []
         self._unanswered: list[tuple[MessageGroup, GroupedCall]] = []
         self._given_ids: set[str] = set()
-        """Ids of calls as they were given."""
+        """Ids of calls as the caller gave them."""
         self._taken_ids: dict[str, int] = {}
-        """Ids that are taken, each with the number that its last repetition got."""
+        """Ids in use, each with the number of its last repetition."""
         self._violations: list[Violation] = []
         self._position = 0
 
@@ -84,7 +85,7 @@ class _GroupBuilder:
         self._match_results()
         parts = _drop_empty_parts(message)
         group = self._group_for(message, parts)
-        said: list[Text | Media] = []
+        content: list[Text | Media] = []
         for part in parts:
             group.phase = max(group.phase, _PHASE[part.kind])
             if isinstance(part, Reasoning):
@@ -92,24 +93,24 @@ class _GroupBuilder:
             elif isinstance(part, ToolCall):
                 self._add_call(group, GroupedCall(part, self._make_id(part), message.path))
             elif isinstance(part, Text | Media):
-                said.append(part)
+                content.append(part)
             self._position += 1
-        if said:
-            group.texts.append(tuple(said))
+        if content:
+            group.texts.append(tuple(content))
         if message.extra:
             group.marks.update(mark for mark in _MARKS if message.extra.get(mark) is True)
         details = message.extra.get("reasoning_details")
         if isinstance(details, list):
             group.details += details
-        own = message.extra.get("extra_content")
-        if own is not None and not all(isinstance(part, ToolCall) for part in message.parts):
-            group.extra_content = own
+        extra_content = message.extra.get("extra_content")
+        if extra_content is not None and not all(isinstance(part, ToolCall) for part in message.parts):
+            group.extra_content = extra_content
 
-    def _add_call(self, group: MessageGroup, issued: GroupedCall) -> None:
-        group.calls.append(issued)
-        self._unanswered.append((group, issued))
-        if issued.call.id:
-            self._given_ids.add(issued.call.id)
+    def _add_call(self, group: MessageGroup, grouped: GroupedCall) -> None:
+        group.calls.append(grouped)
+        self._unanswered.append((group, grouped))
+        if grouped.call.id:
+            self._given_ids.add(grouped.call.id)
 
     def _group_for(self, message: Message, parts: Sequence[Part]) -> MessageGroup:
         if self._open is not None and _is_same_turn(message, parts, self._open):
@@ -120,7 +121,7 @@ class _GroupBuilder:
         return group
 
     def _make_id(self, call: ToolCall) -> str:
-        """The id as given; a repeated one gets a number, a missing one is derived from place, name and arguments."""
+        """Return the given id, numbered if it is repeated, or one derived from position, name and arguments."""
         seed = f"{self._position}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
         given = call.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
         unique, count = given, self._taken_ids.get(given, 0)
@@ -132,26 +133,27 @@ class _GroupBuilder:
         return unique
 
     def _match_results(self) -> None:
-        """Match a run of results. Those that name an id go first, so that none of their calls is taken by another."""
+        """Match a run of results to calls. Results with an id go first, so that others do not take their calls."""
         run, self._pending_results = self._pending_results, []
         if not run:
             return
-        view = sorted(self._unanswered, key=_nearest_first)
+        candidates = sorted(self._unanswered, key=_nearest_first)
         matched = {
-            id(result): self._match_result(message, result, view) for message, result in sorted(run, key=_without_id)
+            id(result): self._match_result(message, result, candidates)
+            for message, result in sorted(run, key=_without_id)
         }
         self._unanswered = [pair for pair in self._unanswered if not pair[1].answered]
         for _, result in run:
             match = matched[id(result)]
             if match is not None:
-                group, issued = match
-                named = result if result.name else replace(result, name=issued.call.name)
-                group.results.append((issued.id, named))
+                group, grouped = match
+                named = result if result.name else replace(result, name=grouped.call.name)
+                group.results.append((grouped.id, named))
 
     def _match_result(
-        self, message: Message, result: ToolResult, view: list[tuple[MessageGroup, GroupedCall]]
+        self, message: Message, result: ToolResult, candidates: list[tuple[MessageGroup, GroupedCall]]
     ) -> tuple[MessageGroup, GroupedCall] | None:
-        free = [pair for pair in view if not pair[1].answered]
+        free = [pair for pair in candidates if not pair[1].answered]
         known = result.id in self._given_ids
         if known:
             chosen = [pair for pair in free if pair[1].call.id == result.id]
@@ -161,7 +163,7 @@ class _GroupBuilder:
             chosen[0][1].answered = True
             return chosen[0]
         if known:
-            text = f"a second result for the call {result.id!r}"
+            text = f"the call {result.id!r} already has a result: remove one of the two"
         else:
             text = f"tool result{_describe_result(result)} has no matching call before it: {_REMEDY}"
         self._violations.append(Violation(message.path, text))
@@ -169,15 +171,15 @@ class _GroupBuilder:
 
     def finish(self) -> tuple[list[MessageGroup], list[Violation]]:
         self._match_results()
-        for _, issued in self._unanswered:
-            text = f"the call of {issued.call.name!r} has no result in the messages after it"
-            self._violations.append(Violation(issued.call.path or f"{issued.path}.function_call", text))
+        for _, grouped in self._unanswered:
+            text = f"the call of {grouped.call.name!r} has no result in the messages after it: add its result"
+            self._violations.append(Violation(grouped.call.path or f"{grouped.path}.function_call", text))
         return self._groups, self._violations
 
 
 def _describe_result(result: ToolResult) -> str:
-    named = f" for function {result.name!r}" if result.name else ""
-    return f"{named} with the id {result.id!r}" if result.id else named
+    function = f" for function {result.name!r}" if result.name else ""
+    return f"{function} with the id {result.id!r}" if result.id else function
 
 
 def _nearest_first(pair: tuple[MessageGroup, GroupedCall]) -> int:
@@ -189,7 +191,7 @@ def _without_id(pair: tuple[Message, ToolResult]) -> bool:
 
 
 def _drop_empty_parts(message: Message) -> list[Part]:
-    """The parts that say something: some formats write empty text where others write none."""
+    """Drop empty text and reasoning: some formats write an empty text where others write none."""
     return [part for part in message.parts if not isinstance(part, Text | Reasoning) or part.text]
 
 

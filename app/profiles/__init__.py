@@ -1,7 +1,7 @@
-"""What a model and its server can and cannot do: data, never code.
+"""Describes what a model and its server support, as data.
 
-`KINDS` holds a row of defaults for each known kind of server; a model's own `[models.<name>.profile]` overrides it
-field by field. docs/profiles.md is made of this room (`scripts/profiles`).
+`KINDS` has a row of defaults for each known kind of server; a model's `[models.<name>.profile]` overrides single
+fields. `scripts/profiles` generates docs/profiles.md from this package.
 """
 
 from app.chat.messages import MediaKind

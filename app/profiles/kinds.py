@@ -1,4 +1,4 @@
-"""A row of defaults for each known kind of server; a model's own table overrides it field by field."""
+"""The default profile of each known kind of server."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from app.profiles.profile import Profile
 
 
 def _make_profile(**fields: Any) -> Profile:
-    """Of a known kind; only Gemini knows the `extra_content` of calls, and strict servers refuse it."""
+    """Make the profile of a known kind. Only Gemini knows `extra_content` on calls, and strict servers refuse it."""
     return Profile(**{"replay_extra_content": False, **fields})
 
 
@@ -17,9 +17,9 @@ _LOCAL: dict[str, Any] = {
     "continuation": "continue_final_message",
 }
 _ALL: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-"""Servers that fetch nothing, or not always, are sent all of them as data URIs."""
+"""For servers that do not fetch URLs, or not always: every kind of media is sent as a data URI."""
 _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
-"""Ways to sample that OpenAI's own interface does not have."""
+"""Sampling parameters that OpenAI's own API does not have."""
 
 KINDS: dict[str, Profile] = {
     "openai_compatible": Profile(),
@@ -193,4 +193,4 @@ KINDS: dict[str, Profile] = {
         lacks=_SAMPLERS,
     ),
 }
-"""Defaults by kind of server. `openai_compatible` is an unknown server: everything is sent as its name says."""
+"""Default profiles by kind of server. `openai_compatible` is an unknown server: parameters keep their names."""

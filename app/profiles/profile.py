@@ -1,4 +1,4 @@
-"""What a model and its server can and cannot do, field by field."""
+"""The fields that describe what a model and its server support."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -24,48 +24,50 @@ TextTools: TypeAlias = Literal[
 ]
 
 
-def _parse_word(word: str | None) -> str | None:
-    """TOML has no null: `"none"` stands for it."""
-    return None if word == "none" else word
+def _parse_none(value: str | None) -> str | None:
+    """Replace `"none"` with None, because TOML has no null."""
+    return None if value == "none" else value
 
 
 class Profile(BaseModel):
-    """One row. A field that says how a parameter is named is None where the server has no such parameter."""
+    """What a model and its server support. All fields have defaults; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     inline_think: Literal["leading", "forced_open", "auto_close", "interleaved", "off"] = "leading"
-    """Thinking inside the content: `leading` a block at its start, `forced_open` the opening tag was in the prompt,
-    `auto_close` it may have been (text is held until the closing tag or the end), `interleaved` blocks anywhere."""
+    """Where the content can contain reasoning between tags: `leading` in one block at its start, `forced_open` from its
+    start because the opening tag was in the prompt, `auto_close` the opening tag may have been in the prompt (text is
+    buffered until the closing tag or the end of the reply), `interleaved` in blocks anywhere, `off` nowhere."""
     think_tags: tuple[str, str] = ("<think>", "</think>")
-    """What opens and closes a thought inside the content, in replies and in history."""
+    """The tags around reasoning inside the content, in replies and in the history."""
     think_interrupt: str | None = Field(default=None, min_length=1)
-    """A tool marker (`<tool_call>`) that ends an open thought when it begins a line: the model forgets to close it."""
+    """A marker (`<tool_call>`) that ends the reasoning if it starts a line, for models that forget the closing tag."""
 
     native_tools: bool = True
-    """The server takes `tools`; without it functions are explained in the prompt and calls read from the text."""
+    """The server accepts `tools`. If false, the prompt explains the functions and calls are parsed from the text."""
     fncall_prompt_type: Literal["nous", "qwen"] = "nous"
-    """The prompt that explains functions where they are not sent."""
+    """The prompt that explains the functions if `native_tools` is false."""
     special_code_mode: bool = False
-    """`nous`: the code of a code interpreter stands in a `<code>` block of its own, behind the JSON."""
+    """With the `nous` prompt, the code for a code interpreter is in a separate `<code>` block after the JSON."""
     text_tools: TextTools | None = None
-    """The family of models whose calls this server leaks as text, so that they are read from the content."""
+    """The model family whose tool calls this server leaves in the content, so that they are parsed from it."""
 
     replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none"] = "reasoning_content"
-    """The field in which old reasoning goes back to the model, or inside its content between `think_tags`."""
+    """The field in which the reasoning of the history is sent to the model; `think_tags` sends it inside the content
+    between the tags."""
     replay_turns: Literal["all", "tool_turns"] = "all"
-    """Whether reasoning goes back with every assistant turn or only with those that called tools."""
+    """Whether reasoning is sent with every assistant turn or only with those that called tools."""
     replay_blank_reasoning: bool = False
-    """Tool turns need the reasoning field even when no reasoning is known (DeepSeek V3.2+, Kimi)."""
+    """Assistant turns with tool calls need the reasoning field even if it is empty (DeepSeek V3.2+, Kimi)."""
     replay_details: bool = False
-    """`extra.reasoning_details` of a turn go back with it, unread and in order (OpenRouter)."""
+    """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter)."""
     replay_extra_content: bool = True
-    """Texts and calls of the history keep their `extra_content`: signatures of thoughts that Gemini must see again."""
+    """Texts and calls of the history keep their `extra_content`, in which Gemini needs its thought signatures again."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"
     ] = "enable_thinking"
-    """How `enable_thinking` is said to this server."""
+    """How `enable_thinking` is sent to this server."""
     thinking_budget: Literal[
         "thinking_budget",
         "thinking_token_budget",
@@ -76,105 +78,109 @@ class Profile(BaseModel):
         "chat_template_kwargs",
         "none",
     ] = "thinking_budget"
-    """How `thinking_budget` is said to this server: in a field of that name, in vLLM's `thinking_token_budget`, in
-    llama.cpp's `thinking_budget_tokens` and `reasoning_budget_tokens` (its versions read one or the other), in SGLang's
+    """How `thinking_budget` is sent to this server: in a field of that name, in vLLM's `thinking_token_budget`, in
+    llama.cpp's `thinking_budget_tokens` and `reasoning_budget_tokens` (a version reads one or the other), in SGLang's
     `custom_params`, in OpenRouter's `reasoning.max_tokens`, in Gemini's `extra_body.google.thinking_config`, or as a
     variable of the chat template."""
     max_thinking_budget: int | None = Field(default=None, ge=1)
-    """A larger budget is lowered to it, and the caller is warned."""
+    """The largest budget of this server. A larger one is lowered to it, with a warning."""
 
     default_system: dict[Literal["en", "zh"], str] = Field(default_factory=dict)
-    """The system message of a conversation that has none, by its language; where one language is missing, the other."""
+    """The system message of a conversation that has none, by language. If the conversation's language is missing, the
+    other language is used."""
     system: Literal["anywhere", "leading", "merged", "none"] = "anywhere"
-    """Where system messages may stand: `leading` before all others, `merged` one before all others, `none` the model
-    has no such role, and the first user message begins with their text."""
+    """Which system messages the server accepts: `anywhere`, `leading` only before all other messages, `merged` only one
+    before all other messages, `none` no system messages, so that the first user message starts with their text."""
     alternate: bool = False
-    """User and assistant must alternate: neighbours of one role are merged, empty assistant messages left out."""
+    """User and assistant messages must alternate: neighbours of one role are merged, empty assistant ones dropped."""
     assistant_after_tool: bool = False
-    """No user message may follow a tool result directly: a short assistant message is put between them."""
+    """A user message must not directly follow a tool result: a short assistant message is inserted between them."""
     continuation: Literal["fold", "prefix", "partial", "continue_final_message", "send", "refuse"] = "fold"
-    """How a last assistant message is gone on with: `prefix` and `partial` are fields of that message (DeepSeek's on
-    its /beta URL only), `continue_final_message` is one of the body, `send` means that the server does it anyway;
-    `fold` is for models that cannot: Qwen-Agent's format has the text put behind the user's message, the other formats
-    send both messages, as their clients do; `refuse` answers with an error."""
+    """How the model is asked to continue a last assistant message: `prefix` and `partial` set that field of the message
+    (DeepSeek only on its /beta URL), `continue_final_message` sets that field of the body, `send` sets nothing because
+    the server always continues it. `fold` is for models that cannot continue: for Qwen-Agent's format the text is
+    appended to the user's message, for the other formats both messages are sent, as their clients do. `refuse` answers
+    with an error."""
     assistant_last: bool = True
-    """A conversation may end with an assistant's message that is not gone on with. Where it may not, the text is put
-    behind the user's message in every format, with a warning."""
+    """A conversation may end with an assistant message that the model does not continue. If false, its text is appended
+    to the user's message in every format, with a warning."""
 
     max_input_tokens: int | None = Field(default=None, ge=1)
-    """Longer conversations are cut before they are sent; the caller's own `max_input_tokens` wins."""
+    """Longer conversations are truncated before they are sent; the caller's `max_input_tokens` takes precedence."""
     tokenizer: str | None = None
-    """The file of this model's tokenizer: a `tokenizer.json`, or ranks in tiktoken's form. None: the default one."""
+    """The file of this model's tokenizer: a `tokenizer.json`, or a ranks file of tiktoken. None uses the default."""
     media_tokens: dict[MediaKind, int] = {"image": 1024, "audio": 1024, "video": 4096, "file": 4096}
-    """What one of them is counted as, a frame of a video as an image; what is not named here, as nothing."""
+    """How many tokens one media part counts; a frame of a video counts as an image. A missing kind counts 0."""
 
     media: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-    """What the model takes; anything else is described to it in words, files also by their text."""
+    """The media that the model accepts. Other media are described to it in words, files also by their text."""
     inline_media: tuple[MediaKind, ...] = ("file",)
-    """What must come as a data URI, since the server fetches no URL: remote ones are fetched for it."""
+    """The media that the server accepts only as data URIs; the gateway fetches their URLs."""
     passed_urls: Literal["public", "resolved", "any"] = "public"
-    """Which URLs go on to a server that fetches them itself: `public` no private address and no name of a private
-    network, `resolved` none whose name leads to one now, `any` all. What `fetch.allow` names goes on too. For bytes
-    that the gateway itself has fetched, see `inline_media`."""
+    """Which URLs are sent to a server that fetches them itself: `public` refuses private addresses and names of private
+    networks, `resolved` also refuses names that resolve to a private address now, `any` refuses none. URLs that
+    `fetch.allow` names are always sent. For media that the gateway must fetch itself, see `inline_media`."""
     audio: Literal["data_url", "base64", "audio_url"] = "data_url"
-    """Sound is an `input_audio` part that holds a URL or data URI (DashScope), or bare base64 and its format (OpenAI;
-    remote sound is fetched for it), or an `audio_url` part."""
+    """How audio is sent: `data_url` an `input_audio` part with a URL or data URI (DashScope), `base64` an `input_audio`
+    part with base64 and its format (OpenAI; the gateway fetches URLs), `audio_url` an `audio_url` part."""
     max_image_pixels: int | None = Field(default=None, ge=1)
-    """Images with more are scaled down. For this limit and the next two, remote images are fetched."""
+    """Images with more pixels are scaled down. For this limit and the next two, the gateway fetches remote images."""
     max_image_short_side: int | None = Field(default=None, ge=1)
     """Images whose shorter side has more pixels are scaled down."""
     max_media_bytes: int | None = Field(default=None, ge=1)
-    """Images above it are encoded smaller; sound, film and files whose bytes are read are refused above it."""
+    """Larger images are encoded smaller; larger audio, video and files are refused if the gateway reads their bytes."""
     file_text: bool = True
-    """A file that the model does not take is read and its text inserted; else only its name is told."""
+    """The text of a file that the model does not accept is inserted; if false, only the file's name is given."""
     name_media: NamedMedia | None = None
-    """Media of users named in words: `never`, `untaken` those that the model does not take, `with_tools` where there
-    are tools all. None: as the request's format has it, `with_tools` for Qwen-Agent's, `never` for the others. What is
-    neither taken nor named nor read as text is refused."""
+    """Which media of user messages are also named in words: `never` none, `untaken` those that the model does not
+    accept, `with_tools` all of them if the request has tools. None uses the default of the request's format:
+    `with_tools` for Qwen-Agent's, `never` for the others. Media that are not accepted, named or read as text are
+    refused."""
     video_frames: Literal["video", "images"] = "video"
-    """A list of frames: DashScope's `video` part, or one image part each."""
+    """How a list of video frames is sent: as DashScope's `video` part, or as one image part for each frame."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """The one name under which the most tokens are sent, whichever the caller used."""
+    """The name under which the limit of output tokens is sent, whichever name the caller used."""
     max_stop_words: int = Field(default=16, ge=1, le=256)
-    """A request with more stop words, the model's own among them, is refused."""
+    """A request with more stop words, the model's default ones included, is refused."""
     renamed: dict[str, str] = Field(default_factory=dict)
-    """Parameters that the server calls otherwise (`repetition_penalty` → `repeat_penalty`)."""
+    """Parameters that have another name on this server (`repetition_penalty` → `repeat_penalty`)."""
     lacks: tuple[str, ...] = ()
-    """Parameters that the server has not: they are not sent, and the caller is warned."""
+    """Parameters that the server does not have: they are not sent, with a warning."""
     extra_fields: tuple[str, ...] | None = None
-    """Fields that the gateway does not know and this server takes: any other is refused by its name. None: whatever is
-    said goes on to the server."""
-    tool_choice_required: Annotated[str | None, AfterValidator(_parse_word)] = "required"
-    """The word for "call some tool"; `"none"`: the server has none."""
+    """The fields unknown to the gateway that this server accepts; any other unknown field is refused. None sends all
+    unknown fields to the server."""
+    tool_choice_required: Annotated[str | None, AfterValidator(_parse_none)] = "required"
+    """The server's value of `tool_choice` for "call at least one tool"; `"none"` if it has no such value."""
     named_tool_choice: bool = True
-    """The server can be told which function to call; others that can be made to call are given that one alone."""
+    """The server accepts the name of a function as `tool_choice`. If false, only that function is sent, with the value
+    of `tool_choice_required`."""
     parallel_tool_calls: bool = True
     """The server knows the parameter `parallel_tool_calls`."""
 
     names: Literal["none", "user", "all"] = "none"
-    """Whose `name` is sent: nobody's, the users', or those of all roles."""
+    """Which messages are sent with their `name`: `none`, those of `user`, or `all`."""
     tool_names: bool = False
-    """Tool results carry the function's name."""
+    """Tool results are sent with the function's name."""
     empty_content: Literal["null", "empty", "omit"] = "null"
-    """The content of an assistant message that only calls tools."""
+    """The content of an assistant message that has only tool calls."""
     text_parts: bool = False
-    """Text alone is sent as a list of parts too, one for each item; most servers want a string."""
+    """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
-    """Mistral's templates refuse ids that are not nine letters and digits."""
+    """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
     valid_arguments: bool = True
-    """The server refuses history whose arguments are no JSON object: broken ones are wrapped as `{"_raw": "…"}`."""
+    """The server refuses a history with arguments that are not a JSON object: they are wrapped as `{"_raw": "…"}`."""
 
     cache_control: bool = False
-    """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic); for
-    others it is left out with a warning."""
+    """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic). If
+    false, it is left out, with a warning."""
 
     stream: Literal["always", "as_asked", "never"] = "always"
-    """Whether the server is asked to stream: `always`, `as_asked` where the caller wants a stream, or `never`. Some
-    servers say less in a stream (no usage), or cannot stream. A whole reply is told to a caller who wants a stream in
-    one piece."""
+    """Whether the gateway asks the server for a stream: `always`, `as_asked` only if the caller wants one, or `never`.
+    Some servers cannot stream, or leave out the usage when they do. A reply that was not streamed reaches a caller who
+    wants a stream in one piece."""
     stream_usage: bool = True
-    """Usage in a stream is asked for by `stream_options.include_usage`."""
+    """The server knows `stream_options.include_usage`, by which the gateway asks for usage in a stream."""
 
 
 READS_REPLIES = frozenset(
@@ -188,7 +194,7 @@ READS_REPLIES = frozenset(
         "text_tools",
     }
 )
-"""The fields by which a reply is read."""
+"""The fields that decide how a reply is parsed."""
 
 SHAPES_REQUESTS = frozenset(
     {
@@ -238,9 +244,9 @@ SHAPES_REQUESTS = frozenset(
         "stream_usage",
     }
 )
-"""The others: all that they do is seen in the request that is sent. A new field belongs in one of the two."""
+"""The other fields, whose whole effect is visible in the upstream request. A new field belongs in one of the two."""
 
 
 def select_reply_fields(profile: Profile) -> dict[str, Any]:
-    """How the profile has replies read, as JSON: two that agree here read equal replies alike."""
+    """Return the fields of `READS_REPLIES` as JSON. Profiles with equal values parse equal replies equally."""
     return {name: getattr(profile, name) for name in READS_REPLIES}

@@ -142,7 +142,7 @@ def test_a_profile_that_says_what_is_named_decides_for_every_format(gateway: Gat
 def test_an_image_that_a_model_does_not_take_is_refused_with_its_place(gateway: Gateway, form: str) -> None:
     error = gateway.answer(form, [said(form, "user", "Hi", image=URI)], "blind").json["error"]
     assert (error["status"], error["param"].startswith("messages[0].content[1]")) == (422, True)
-    assert "takes no image" in error["message"]
+    assert "does not accept image input" in error["message"]
 
 
 @pytest.mark.parametrize("text", ["Read this", "读一下"])
@@ -166,7 +166,7 @@ def test_an_image_of_a_tool_is_named_to_a_model_that_takes_none_with_a_warning(g
     ]
     found, warnings = gateway.sent_with_warnings("agentscope", messages, "blind", functions=[LOOK])
     assert found[-1]["content"] == "[image: image.png]"
-    assert [one for one in warnings if "takes no image" in one] == warnings != []
+    assert [one for one in warnings if "does not accept image input" in one] == warnings != []
 
 
 # -- a last assistant message --------------------------------------------------------------

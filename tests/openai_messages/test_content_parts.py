@@ -68,7 +68,7 @@ def test_a_kind_takes_its_media_and_refuses_the_others_with_their_place(kind: st
     if medium in TAKES[kind].split():
         assert len(parts(kind, **{medium: data})) == 1
     else:
-        assert problem(kind, **{medium: data}) == f"this model takes no {medium}"
+        assert problem(kind, **{medium: data}) == f"this model does not accept {medium} input"
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_frames_are_images_where_a_server_takes_no_list_of_them() -> None:
 @pytest.mark.parametrize(
     ("kind", "item", "word"),
     [
-        ("ollama", {"image": URL}, "must be a data URI: this model's server fetches no image from a URL"),
+        ("ollama", {"image": URL}, "must be a data URI: this model's server does not fetch image URLs"),
         ("moonshot", {"video": [URI, URL]}, "must be a data URI"),
         ("openai", {"file": URL}, "must be a data URI"),
         ("openai", {"audio": URL}, "must be a data URI"),
-        ("openai", {"audio": {"data": "A" * 16}}, "must name its format"),
-        ("openai", {"audio": "data:;base64,AAAA"}, "must name its format"),
-        ("openai", {"audio": "data:application/octet-stream;base64,AAAA"}, "must name its format"),
+        ("openai", {"audio": {"data": "A" * 16}}, "must have a format"),
+        ("openai", {"audio": "data:;base64,AAAA"}, "must have a format"),
+        ("openai", {"audio": "data:application/octet-stream;base64,AAAA"}, "must have a format"),
         ("openai", {"audio": "data:audio/wav,%00"}, "must be a data URI in base64"),
     ],
 )

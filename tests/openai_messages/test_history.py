@@ -153,7 +153,7 @@ def test_results_of_two_runs_follow_their_own_calls() -> None:
 
 
 NOBODY = "tool result for function"
-SECOND = "a second result for the call 'a'"
+SECOND = "the call 'a' already has a result: remove one of the two"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ SECOND = "a second result for the call 'a'"
                 ("messages[1]", NOBODY),
                 ("messages[4]", SECOND),
                 ("messages[5].function_call", "the call of 'g' has no result"),
-                ("messages[6].content[0].image", "this model takes no image"),
+                ("messages[6].content[0].image", "this model does not accept image input"),
             ],
         ),
     ],

@@ -193,7 +193,7 @@ def test_media_of_results_follow_the_last_result_in_one_message() -> None:
 def test_media_of_a_result_are_refused_with_their_place() -> None:
     result = returns("f", [{"text": "x"}, {"video": "data:,"}])
     assert refused(Q, calls("f"), result, media=("image",)) == [
-        ("messages[2].content[1].video", "this model takes no video")
+        ("messages[2].content[1].video", "this model does not accept video input")
     ]
 
 

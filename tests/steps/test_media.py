@@ -186,7 +186,7 @@ def test_an_assistants_image_that_is_not_taken_is_told_to_the_caller() -> None:
     )
     result, warnings = rewrite_media(request, TEXT, {}, "en")
     assert result.messages[0].parts == (Text("see"),)
-    assert warnings == ["messages[1].content[1].image was not sent: this model takes no image"]
+    assert warnings == ["messages[1].content[1].image was not sent: this model does not accept image input"]
 
 
 def test_a_description_that_the_caller_wrote_is_not_repeated() -> None:

@@ -66,7 +66,7 @@ class _MediaRewriter:
         """An assistant's: nobody uploaded it, so it is not described as an upload."""
         if not isinstance(part, Media) or self._is_supported(part):
             return self._convert_part(part)
-        self.warnings.append(f"{part.path} was not sent: this model takes no {part.media}")
+        self.warnings.append(f"{part.path} was not sent: this model does not accept {part.media} input")
         return []
 
     def _result(self, part: Part) -> Part:
@@ -106,7 +106,7 @@ class _MediaRewriter:
             return [Text(" ".join(self._describe(part)))]
         if read:
             return []
-        self.warnings.append(f"{part.path} was not sent: this model takes no {part.media}")
+        self.warnings.append(f"{part.path} was not sent: this model does not accept {part.media} input")
         return [Text(f"[{part.media}: {' '.join(self._names.get(part))}]")]
 
     def _is_supported(self, part: Media) -> bool:
