@@ -1,1 +1,1 @@
-"""What is done to a request before a model sees it, and undone on its reply."""
+"""The steps between a client's request and the model, and between the model's reply and the client."""

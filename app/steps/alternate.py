@@ -1,4 +1,4 @@
-"""Turns in the order that strict chat templates insist on."""
+"""Orders the turns of a conversation as strict chat templates require it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,15 +9,15 @@ from app.steps.empty_turns import is_empty_turn
 from app.steps.merge_messages import merge_messages
 
 BRIDGE = "..."
-"""What an assistant says who only has to speak."""
+"""The text of an assistant message that is inserted only for the order of roles."""
 
 
 def alternate_roles(request: ChatRequest, profile: Profile) -> ChatRequest:
     if not profile.alternate and not profile.assistant_after_tool:
         return request
     sent = profile.replay_reasoning != "none"
-    said = (message for message in request.messages if not is_empty_turn(message, reasoning_is_sent=sent))
-    messages = _move_after_results(said)
+    nonempty = (message for message in request.messages if not is_empty_turn(message, reasoning_is_sent=sent))
+    messages = _move_after_results(nonempty)
     if profile.alternate:
         messages = _merge_neighbours(messages)
     if profile.assistant_after_tool:
@@ -26,7 +26,7 @@ def alternate_roles(request: ChatRequest, profile: Profile) -> ChatRequest:
 
 
 def _move_after_results(messages: Iterable[Message]) -> Iterator[Message]:
-    """What a user says between a call and its results is heard after them, as it will be sent."""
+    """Move user messages between a call and its results behind the results, where they will be sent."""
     held: list[Message] = []
     waiting = 0
     for message in messages:
@@ -43,7 +43,7 @@ def _move_after_results(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _merge_neighbours(messages: Iterable[Message]) -> Iterator[Message]:
-    """Results stay apart, each answers a call of its own."""
+    """Merge consecutive messages of one role, except tool messages, each of which answers another call."""
     held: Message | None = None
     for message in messages:
         if held is not None and held.role == message.role and held.role != "tool":

@@ -1,4 +1,4 @@
-"""Marks for a server's prompt cache (`cache_control`) go to servers that know them."""
+"""Removes marks for the prompt cache (`cache_control`) from requests to servers that do not support them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,8 +6,8 @@ from dataclasses import replace
 from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, Tool, ToolResult
 
 
-def strip_cache_marks(request: ChatRequest, why: str) -> tuple[ChatRequest, list[str]]:
-    """(the request without any, a warning for each that says why it was not sent)."""
+def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, list[str]]:
+    """Return the request without cache marks, and a warning with the reason for each of them."""
     found = [
         *(mark for message in request.messages for mark in _find_marks(message.parts)),
         *_find_marks(request.tools),
@@ -16,7 +16,7 @@ def strip_cache_marks(request: ChatRequest, why: str) -> tuple[ChatRequest, list
         return request, []
     messages = tuple(_strip_marks(message) for message in request.messages)
     tools = tuple(replace(tool, mark=None) for tool in request.tools)
-    warnings = [f"{mark.path} was not sent: {why}" for mark in found]
+    warnings = [f"{mark.path} was not sent: {reason}" for mark in found]
     return replace(request, messages=messages, tools=tools), warnings
 
 

@@ -1,6 +1,6 @@
-"""A call that the caller demanded and the model did not make: the reply says so, and is not kept.
+"""Detects that the caller required a tool call and the model made none: the reply gets a warning and is not cached.
 
-Servers differ in what they do with `tool_choice`: some ignore it, or a part of it, without a word.
+Some servers silently ignore `tool_choice`, or some of its values.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from app.chat.messages import ChatRequest
 
 
 def find_demanded_function(request: ChatRequest) -> str | None:
-    """The function that must be called, "" for any of them; None where none must be."""
+    """Return the function that must be called, "" for any function, or None if no call is required."""
     params = request.params
     first = params.get("function_choice")
     choice: Any = params.get("tool_choice") if first is None else first
@@ -25,10 +25,10 @@ def find_demanded_function(request: ChatRequest) -> str | None:
 
 
 class DemandedCallStage:
-    """The last stage: it sees the calls as the caller does."""
+    """Runs last, so that it sees the calls as the caller does."""
 
     def __init__(self, name: str) -> None:
-        """`name`: the function that must be called, "" for any."""
+        """`name` is the function that must be called; "" stands for any function."""
         self._name = name
         self._met = False
 
@@ -39,6 +39,6 @@ class DemandedCallStage:
         last = events[-1] if events else None
         if type(last) is not Finish or self._met:
             return events
-        what = f"a call of {self._name!r}" if self._name else "a call"
-        warning = f"function_choice demands {what}, which the model did not make"
+        required = f"a call of {self._name!r}" if self._name else "a call"
+        warning = f"function_choice requires {required}, which the model did not make"
         return [*events[:-1], replace(last, warnings=(*last.warnings, warning), cacheable=False)]

@@ -1,4 +1,4 @@
-"""Assistant turns that say nothing are left out: they mean nothing to a model, and some servers refuse them."""
+"""Drops empty assistant turns, which mean nothing to a model and which some servers refuse."""
 
 from dataclasses import replace
 
@@ -6,14 +6,17 @@ from app.chat.messages import ChatRequest, Message, Reasoning, Text
 
 
 def drop_empty_turns(request: ChatRequest) -> ChatRequest:
-    """What a user or the system leaves empty stays: it was said. A list of nothing else stays too, and is refused where
-    its messages are made."""
+    """Drop empty assistant messages.
+
+    Empty user and system messages are kept. If every message is an empty assistant message, all are kept, and
+    `write_openai_messages` refuses them.
+    """
     kept = tuple(message for message in request.messages if not is_empty_turn(message))
     return replace(request, messages=kept) if 0 < len(kept) < len(request.messages) else request
 
 
 def is_empty_turn(message: Message, *, reasoning_is_sent: bool = True) -> bool:
-    """Whether an assistant says nothing here. Opaque reasoning (`reasoning_details`) is something."""
+    """Return whether this is an assistant message without content; `reasoning_details` count as content."""
     if message.role != "assistant" or message.extra.get("reasoning_details"):
         return False
     return all(

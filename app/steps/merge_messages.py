@@ -1,4 +1,4 @@
-"""Two messages said in one."""
+"""Merges two messages into one."""
 
 from dataclasses import replace
 
@@ -8,7 +8,8 @@ BREAK = "\n\n"
 
 
 def merge_parts(first: tuple[Part, ...], second: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Both in order; texts that meet become one, a blank line between them. What is to be cached ends with its part."""
+    """Concatenate the parts. Two adjacent texts become one, with a blank line between them, unless a cache mark ends
+    the first."""
     if first and second and isinstance(first[-1], Text) and isinstance(second[0], Text):
         if first[-1].mark:
             return (*first, replace(second[0], text=BREAK + second[0].text), *second[1:]) if second[0].text else first
@@ -18,7 +19,7 @@ def merge_parts(first: tuple[Part, ...], second: tuple[Part, ...]) -> tuple[Part
 
 
 def merge_messages(first: Message, second: Message) -> Message:
-    """The two as one message of the first one's role and place; what they do not share in name and turn is lost."""
+    """Merge two messages. The role and path are the first one's; name and turn are kept only if they are equal."""
     return replace(
         first,
         parts=merge_parts(first.parts, second.parts),
@@ -30,7 +31,7 @@ def merge_messages(first: Message, second: Message) -> Message:
 
 def _merge_extra(first: Message, second: Message) -> dict[str, object]:
     extra = {**first.extra, **second.extra}
-    ours, theirs = first.extra.get("reasoning_details"), second.extra.get("reasoning_details")
-    if isinstance(ours, list) and isinstance(theirs, list):
-        extra["reasoning_details"] = ours + theirs
+    earlier, later = first.extra.get("reasoning_details"), second.extra.get("reasoning_details")
+    if isinstance(earlier, list) and isinstance(later, list):
+        extra["reasoning_details"] = earlier + later
     return extra

@@ -1,4 +1,4 @@
-"""Fields that only their provider reads (Gemini's `extra_content`) go to servers that take them; others are named."""
+"""Warns of opaque fields of a provider (Gemini's `extra_content`) that are not sent to this server."""
 
 from collections.abc import Iterator
 
@@ -6,25 +6,25 @@ from app.chat.messages import ChatRequest, Message, ToolCall
 from app.profiles import Profile
 
 
-def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, in_words: bool) -> list[str]:
-    """A warning for each that this server is not sent. `in_words`: calls are told in the prompt."""
+def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_text: bool) -> list[str]:
+    """Return a warning for each field that is not sent. `calls_as_text`: the prompt has the calls as text."""
     sent = profile.replay_extra_content
-    if sent and not in_words:
+    if sent and not calls_as_text:
         return []
-    why = "this model's server does not take it" if not sent else "calls are told in words here"
-    found = (path for message in request.messages for path in _of_calls(message))
-    own = () if sent else (path for message in request.messages for path in _of_message(message))
-    return [f"{path} was not sent: {why}" for path in (*found, *own)]
+    reason = "this model's server does not accept it" if not sent else "tool calls are sent as text"
+    call_paths = (path for message in request.messages for path in _find_call_fields(message))
+    message_paths = () if sent else (path for message in request.messages for path in _find_message_fields(message))
+    return [f"{path} was not sent: {reason}" for path in (*call_paths, *message_paths)]
 
 
-def _of_calls(message: Message) -> Iterator[str]:
+def _find_call_fields(message: Message) -> Iterator[str]:
     for call in message.parts:
         if isinstance(call, ToolCall):
-            # A call has no place of its own where the format writes one call a message.
+            # The path of a call is empty in formats with one call per message.
             yield from (f"{call.path}.{key}" if call.path else f"{message.path}: {key}" for key in call.extra)
 
 
-def _of_message(message: Message) -> Iterator[str]:
-    texts = any(not isinstance(part, ToolCall) for part in message.parts)
-    if message.extra.get("extra_content") is not None and (texts or not message.parts):
+def _find_message_fields(message: Message) -> Iterator[str]:
+    has_content = any(not isinstance(part, ToolCall) for part in message.parts)
+    if message.extra.get("extra_content") is not None and (has_content or not message.parts):
         yield f"{message.path}: extra_content"

@@ -1,6 +1,6 @@
-"""What is done to a request before a model sees it, and undone on its reply: pure, one idea a file.
+"""The order of the steps: `prepare_request` rewrites a request, `reply_stages` lists the stages of its reply.
 
-`prepare` and `reply_stages` are the two ordered lists; everything else is named after what it does.
+Each step is a pure function or stage in a module of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,49 +41,55 @@ __all__ = ["check_request", "find_passed_urls", "prepare_request", "reply_stages
 
 
 def check_request(request: ChatRequest, profile: Profile) -> list[str]:
-    """What the caller must know of its calls and results. Raises InvalidInput.
+    """Check a request before media are fetched for it and before it is truncated; return warnings.
 
-    A conversation must be sound before anything is fetched for it or cut from it. Where nothing can be called and what
-    was called is told in words, a missing call or result harms nobody: it is only named.
+    If the prompt has old calls and results as text, a missing call or result is a warning instead of an error.
+
+    Raises:
+        InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
-    wrong = stop_violations(request.params, profile)
+    invalid = stop_violations(request.params, profile)
     _, violations = group_messages(request.messages)
     if violations and not writes_calls_as_text(request, profile):
-        wrong += violations
-    if wrong:
-        raise InvalidInput(wrong)
-    return [f"{one.path}: {one.message}" for one in violations]
+        invalid += violations
+    if invalid:
+        raise InvalidInput(invalid)
+    return [f"{violation.path}: {violation.message}" for violation in violations]
 
 
 def prepare_request(
     request: ChatRequest, profile: Profile, counter: TokenCounter, media: Mapping[MediaRequest, Attachment]
 ) -> tuple[ChatRequest, list[str]]:
-    """(the request that the model will see, what the caller must know). Raises InvalidInput, ContextTooLong.
+    """Return (the request as the model sees it, warnings).
 
-    `media` is what became of everything that `wanted` named.
+    `media` has the result of each of `media_requests` that was loaded.
+
+    Raises:
+        InvalidInput: see `check_request`; also a `function_choice` that names an unknown function.
+        ContextTooLong: the conversation exceeds the limit even after truncation.
     """
     warnings = check_request(request, profile)
     request, unmarked = _strip_unknown_marks(drop_empty_turns(request), profile)
     warnings += unmarked
-    warnings += warn_of_unsent_fields(request, profile, in_words=uses_prompted_tools(request, profile) is not None)
-    lang = detect_language(request)  # of what was said, before names and texts of files stand in it
-    request, unseen = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
+    warnings += warn_of_unsent_fields(request, profile, calls_as_text=uses_prompted_tools(request, profile) is not None)
+    lang = detect_language(request)  # before names and texts of files are added
+    request, unsent = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
     request = replace(request, params={**request.params, "lang": lang})
-    warnings += unseen
+    warnings += unsent
     request = add_default_system(request, profile, lang)
     if writes_calls_as_text(request, profile):
-        request = replace(request, tools=())  # they are not sent: they do not count
+        request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens
     limit = input_limit(request.params, profile)
     if limit is not None:
-        request, said = truncate(request, limit, counter, profile.media_tokens)
-        warnings += said
+        request, truncated = truncate(request, limit, counter, profile.media_tokens)
+        warnings += truncated
     if uses_prompted_tools(request, profile):
-        request, explained = add_tool_prompt(request, profile)
-        warnings += explained
+        request, prompted = add_tool_prompt(request, profile)
+        warnings += prompted
     request = alternate_roles(place_system(request, profile), profile)
     if request.params.get("use_raw_api") is not True:
-        request, said = fold_continuation(request, profile)
-        warnings += said
+        request, folded = fold_continuation(request, profile)
+        warnings += folded
     return request, warnings
 
 
@@ -96,9 +102,10 @@ def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRe
 
 
 def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
-    """What the reply to this request, as the caller made it, must pass, in order.
+    """Return the stages for the reply to this request, as the caller made it, in order.
 
-    Thinking comes first, so that what stands in a thought stays thought; stop words end what would be read as a call.
+    Reasoning is parsed first, so that stop words and calls inside it are not recognised. Stop words come before calls,
+    which they can cut off.
     """
     stages: list[Stage | None] = []
     if profile.inline_think != "off":
@@ -117,8 +124,10 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
 
 
 def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
-    """What `reply_stages` looks at in a request, as JSON. Equal replies to requests of equal traits read alike, where
-    the profiles agree in `READS_REPLIES`."""
+    """Return everything in a request that `reply_stages` depends on, as JSON.
+
+    Equal upstream replies to requests with equal traits are parsed equally, if the profiles agree in `READS_REPLIES`.
+    """
     traits: dict[str, Any] = {}
     if words := stop_words(request.params, prompt_stop_words(request, profile)):
         traits["stop"] = words
@@ -134,5 +143,5 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
 
 
 def _offered_tools(request: ChatRequest) -> Sequence[Tool]:
-    said = request.params.get("function_choice") or request.params.get("tool_choice")
-    return () if said == "none" else request.tools
+    choice = request.params.get("function_choice") or request.params.get("tool_choice")
+    return () if choice == "none" else request.tools

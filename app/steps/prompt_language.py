@@ -1,4 +1,4 @@
-"""The language of a conversation: what the gateway itself adds to one is said in it."""
+"""Detects the language of a conversation, in which the gateway writes the texts that it adds."""
 
 import re
 from typing import Literal, TypeAlias
@@ -12,8 +12,8 @@ _CHECKED_ROLES = ("system", "user")
 
 
 def detect_language(request: ChatRequest) -> Language:
-    """As the caller says; else Chinese where a system or user message has a Chinese character, names of files
-    counted."""
+    """Return the `lang` parameter; without it, Chinese if a system or user message or a file name in one has a Chinese
+    character, else English."""
     given = request.params.get("lang")
     if given:
         return "zh" if given == "zh" else "en"
@@ -23,7 +23,7 @@ def detect_language(request: ChatRequest) -> Language:
 
 
 def choose_gateway_language(request: ChatRequest, found: Language) -> Language:
-    """The language of what the gateway writes around the text of a file, in a conversation of this language."""
+    """Return the language of the text around a file's text, in a conversation of the `found` language."""
     return found if request.policy.localized or request.params.get("lang") else "en"
 
 

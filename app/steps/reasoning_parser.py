@@ -1,14 +1,13 @@
-"""Thoughts between tags in the content become reasoning (rule 5).
+"""Parses reasoning between tags in the content (rule 5 of docs/assembly.md).
 
-States: START, where it is not yet known whether a thought leads; SEEK, where a closing tag may show that one did;
-THINK, inside one; AFTER, behind a closing tag, where line breaks are trimmed; TEXT, where everything passes (or,
-interleaved, waits for the next opening tag). Held back is only what could still become a tag, and what depends on it:
-the line breaks that would be trimmed beside one, and in SEEK everything. What cannot become a tag any more is kept
-apart, so that no text is searched twice. As soon as a server sends reasoning in a field of its own, tags in its content
-are content.
+States: START, before it is known whether the reply starts with reasoning; SEEK, where a closing tag would show that it
+did; THINK, inside reasoning; AFTER, after a closing tag, where line breaks are trimmed; TEXT, where everything passes
+(or, interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks
+that would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately,
+so that no text is searched twice. Once a server sends reasoning in a field of its own, tags in the content are content.
 
-Some models forget to close a thought before they call: `interrupt`, at the beginning of a line, ends it as well, and
-belongs to what follows.
+Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
+is part of the text after it.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ _BLANKS = " \t\r\n"
 
 
 def partial_tag_length(text: str, tag: str) -> int:
-    """The length of the longest end of `text` that is a beginning of `tag`, but not all of it."""
+    """Return the length of the longest suffix of `text` that is a proper prefix of `tag`."""
     for length in range(min(len(tag) - 1, len(text)), 0, -1):
         if text.endswith(tag[:length]):
             return length
@@ -38,11 +37,11 @@ class ReasoningStage:
         self._held = ""
         """The end of the text, which could still become a tag."""
         self._kept: list[str] = []
-        """What stands before it and waits with it."""
+        """The buffered text before `_held`, which cannot become a tag."""
         self._has_thought_text = False
-        """The thought that is open has text: line breaks no longer lead it."""
+        """The open reasoning has text, so that line breaks are no longer trimmed from its start."""
         self._state: Callable[[ReasoningStage, list[Event]], bool] = ReasoningStage._start
-        """As the class has it: a method of this very one would keep it from going when it is done."""
+        """An unbound function: a bound method would make a reference cycle, which only the collector frees."""
         self._passing = mode == "off"
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -61,7 +60,7 @@ class ReasoningStage:
         return out
 
     def _end_search(self, event: Event, out: list[Event]) -> None:
-        """Anything but text flushes what is held. Structured reasoning, or a call before any tag, ends the search."""
+        """Flush the buffer before a non-text event. A reasoning event, or a call before any tag, ends the search."""
         self._flush(out)
         if (
             isinstance(event, ReasoningDelta)
@@ -85,7 +84,7 @@ class ReasoningStage:
         self._state = ReasoningStage._text
 
     def _start(self, out: list[Event]) -> bool:
-        """True when the state has changed and what is held must be looked at again."""
+        """Return True if the state has changed, so that `_held` must be processed again."""
         text = self._held.lstrip(_BLANKS)
         self._keep(len(self._held) - len(text))
         if text.startswith(self._open):
@@ -113,13 +112,13 @@ class ReasoningStage:
         return True
 
     def _keep(self, size: int) -> None:
-        """So much of what is held cannot become a tag any more."""
+        """Move the first `size` characters of `_held` to `_kept`, because they can no longer become a tag."""
         if size:
             self._kept.append(self._held[:size])
             self._held = self._held[size:]
 
     def _take_kept(self, text: str) -> str:
-        """The text, behind what was kept."""
+        """Return the kept text followed by `text`."""
         if self._kept:
             text = "".join((*self._kept, text))
             self._kept.clear()
@@ -144,15 +143,15 @@ class ReasoningStage:
             self._end(self._held[after:])
             return True
         keep = max(partial_tag_length(self._held, self._close), self._held_interrupt())
-        sure = len(self._held) - keep
-        ready = self._held[:sure].rstrip(_BREAKS)
+        passable = len(self._held) - keep
+        ready = self._held[:passable].rstrip(_BREAKS)
         self._think_text(ready, out)
         self._held = self._held[len(ready) :]
-        self._keep(sure - len(ready))
+        self._keep(passable - len(ready))
         return False
 
     def _thought_end(self) -> tuple[int, int]:
-        """Where the thought ends and where what follows begins; (-1, -1) when it goes on."""
+        """Return the end of the reasoning and the start of the text after it, or (-1, -1) if it has not ended."""
         place = self._held.find(self._close)
         if self._interrupt:
             leads = not self._has_thought_text and self._held.startswith(self._interrupt)

@@ -1,7 +1,7 @@
-"""Arguments that are broken JSON are repaired when their call is whole (`generate_cfg.repair_arguments`).
+"""Repairs tool call arguments that are invalid JSON (`generate_cfg.repair_arguments`).
 
-Only the end shows that arguments are broken, and nothing is taken back: the name of a call is told at once, its
-arguments with the end of the reply.
+Only at the end of the reply is it known that arguments are invalid, and sent deltas cannot be taken back. So the name
+of a call is passed on at once, and its arguments at the end of the reply.
 """
 
 import json
@@ -33,9 +33,9 @@ class RepairStage:
         return out
 
     def _flush(self, out: list[Event], *, repaired: bool) -> None:
-        """A reply that broke is told as it came."""
-        for index, pieces in self._held.items():
-            raw = "".join(pieces)
+        """Emit the buffered arguments. Those of a failed reply are not repaired."""
+        for index, fragments in self._held.items():
+            raw = "".join(fragments)
             text = repair(raw) if repaired else None
             if raw or text:
                 out.append(ToolCallDelta(index, raw if text is None else text))
@@ -45,7 +45,7 @@ class RepairStage:
 
 
 def repair(text: str) -> str | None:
-    """The arguments as a JSON object; None where they are JSON already or nothing sensible can be made of them."""
+    """Return the arguments as a JSON object, or None if they are valid JSON or cannot be repaired."""
     if is_json(text):
         return None
     try:

@@ -1,9 +1,9 @@
-"""Stop words that a server let through end the reply where they begin.
+"""Cuts the reply before a stop word that the server did not apply.
 
-Only what the model says is searched: a thought may name a stop word, and Qwen-Agent never looks there. Any cut of the
-text gives the same reply. The earliest word wins; held back is only an end of the text that can still become one, so
-that nothing but a whole word is ever taken away. Anything but text ends the search for a word that has begun: a word
-does not reach over a thought or a call.
+Only content is searched, not reasoning, as in Qwen-Agent. The result does not depend on how the text is split into
+deltas. The stop word that starts first wins. Only a suffix of the text that can still become a stop word is buffered,
+so that nothing but a complete word is removed. A stop word does not span reasoning or a tool call: any event that is
+not text flushes the buffer.
 """
 
 import re
@@ -19,28 +19,28 @@ from app.errors import Violation
 from app.profiles import Profile
 
 MAX_STOP_CHARACTERS = 512
-"""Of one stop word: so much text may have to be held back for it."""
+"""The longest stop word, because as much text may have to be buffered for it."""
 
 
 def stop_violations(params: Mapping[str, Any], profile: Profile) -> list[Violation]:
-    """What is wrong with the stop words of a request, the model's own among them."""
+    """Return the violations of the stop words of a request, which include the model's default ones."""
     stop = params.get("stop") or ()
     words = [stop] if isinstance(stop, str) else stop
     if len(words) > profile.max_stop_words:
-        text = f"has {len(words)} stop words; this model takes at most {profile.max_stop_words}"
+        text = f"has {len(words)} stop words; this model accepts at most {profile.max_stop_words}"
         return [Violation("generate_cfg.stop", text)]
     return [
         Violation(
-            "generate_cfg.stop" if isinstance(stop, str) else f"generate_cfg.stop[{at}]",
+            "generate_cfg.stop" if isinstance(stop, str) else f"generate_cfg.stop[{index}]",
             f"has {len(word)} characters; a stop word may have at most {MAX_STOP_CHARACTERS}",
         )
-        for at, word in enumerate(words)
+        for index, word in enumerate(words)
         if len(word) > MAX_STOP_CHARACTERS
     ]
 
 
 def stop_words(params: Mapping[str, Any], own: Sequence[str] = ()) -> tuple[str, ...]:
-    """The words to look for, `own` are the gateway's; none where the caller wants them left in the reply."""
+    """Return the words to search for; `own` are the gateway's. None if the caller wants them left in the reply."""
     body = params.get("extra_body") or {}
     if params.get("skip_stopword_postproc") or body.get("include_stop_str_in_output"):
         return ()
@@ -50,26 +50,26 @@ def stop_words(params: Mapping[str, Any], own: Sequence[str] = ()) -> tuple[str,
 
 
 class WordSearch:
-    """Finds the first of several words in a text that comes in pieces (Aho and Corasick, 1975).
+    """Finds the first of several words in a streamed text (Aho and Corasick, 1975).
 
-    Each character is looked at once, however many words there are; where no word has begun, a regular expression
-    skips to the next character that can begin one.
+    Each character is read once, however many words there are. Outside of a partial match, a regular expression skips to
+    the next character that can start a word. A node is a prefix of a word; node 0 is the empty prefix.
     """
 
     __slots__ = ("_depths", "_fallbacks", "_firsts", "_longest", "_steps")
 
     def __init__(self, words: Sequence[str]) -> None:
-        """`words`: at least one, none of them empty."""
+        """`words` has at least one word; none is empty."""
         self._steps: list[dict[str, int]] = [{}]
-        """For each beginning of a word, by the next character the longer beginning. 0 is the empty one."""
+        """For each node, the next node by character."""
         self._depths = [0]
-        """The length of each beginning."""
+        """The length of each prefix."""
         self._longest = [0]
-        """The length of the longest word that each beginning ends with; 0 where there is none."""
+        """The length of the longest word that is a suffix of each prefix; 0 if there is none."""
         for word in words:
             self._add(word)
         self._fallbacks = [0] * len(self._steps)
-        """For each beginning, the longest shorter one that it ends with."""
+        """For each prefix, the node of its longest proper suffix that is also a prefix of a word."""
         self._link()
         self._firsts = re.compile(f"[{re.escape(''.join(sorted(self._steps[0])))}]")
 
@@ -87,7 +87,7 @@ class WordSearch:
         self._longest[node] = len(word)
 
     def _link(self) -> None:
-        """Breadth first: what a beginning falls back to is shorter, and so complete before it."""
+        """Compute the fallbacks breadth first, because the fallback of a node is shorter than the node."""
         queue = deque(self._steps[0].values())
         while queue:
             node = queue.popleft()
@@ -97,7 +97,7 @@ class WordSearch:
             self._longest[node] = self._longest[node] or self._longest[self._fallbacks[node]]
 
     def step(self, node: int, char: str) -> int:
-        """The longest beginning of a word that `node` and this character end with."""
+        """Return the node of the longest word prefix that ends with this character."""
         while True:
             following = self._steps[node].get(char)
             if following is not None:
@@ -107,7 +107,7 @@ class WordSearch:
             node = self._fallbacks[node]
 
     def next_begin(self, text: str, place: int) -> int:
-        """The place of the next character that can begin a word; the text's length where there is none."""
+        """Return the position of the next character that can start a word, or the length of the text."""
         found = self._firsts.search(text, place)
         return len(text) if found is None else found.start()
 
@@ -122,18 +122,18 @@ _search = lru_cache(maxsize=32)(WordSearch)
 
 
 class StopWordStage:
-    """After a cut it yields `Finish` at once and then nothing more: the rest of the reply need not be read."""
+    """Emits `Finish` directly after a cut and nothing more, so that the rest of the reply need not be read."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """`words`: at least one, none of them empty."""
+        """`words` has at least one word; none is empty."""
         self._search = _search(tuple(words))
         self._node = 0
-        """The longest beginning of a word that the text so far ends with."""
+        """The longest word prefix that is a suffix of the text so far."""
         self._held: list[str] = []
+        """The buffered text, which starts where the earliest complete or possible stop word starts."""
         self._held_size = 0
-        """Of the text that is held: it begins where the earliest word does that can still come, or has come."""
         self._found = -1
-        """Where in the held text a whole word begins, while one that began earlier is still open; else -1."""
+        """The start of a complete word in the buffer, while an earlier, longer word is still possible; else -1."""
         self._ended = False
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -155,7 +155,7 @@ class StopWordStage:
         return out
 
     def _search_text(self, event: TextDelta, out: list[Event]) -> bool:
-        """True when a word was found."""
+        """Return True if a stop word was found."""
         text, search, node, found = event.text, self._search, self._node, self._found
         before = self._held_size
         place = 0 if node else search.next_begin(text, 0)
@@ -165,7 +165,7 @@ class StopWordStage:
             size = search.longest(node)
             if size and (found < 0 or before + place - size < found):
                 found = before + place - size
-            # A word that began earlier and is still open wins over a whole one, if it comes to its end.
+            # A word that started earlier wins over a complete one, if it is completed.
             if found >= 0 and found <= before + place - search.depth(node):
                 _emit_text(self._join_held(text)[:found], out)
                 return True
@@ -185,7 +185,7 @@ class StopWordStage:
         return "".join(self._held)
 
     def _hold(self, text: str, free: int, out: list[Event]) -> None:
-        """Yield the first `free` characters of what is held and this text, and hold the others."""
+        """Emit the first `free` characters of the buffer and this text, and buffer the others."""
         if not free:
             self._held.append(text)
             self._held_size += len(text)
@@ -196,7 +196,7 @@ class StopWordStage:
         self._held_size = len(joined) - free
 
     def _flush(self, out: list[Event]) -> bool:
-        """True when what was held has a word: a longer one, that began earlier, did not come to its end."""
+        """Emit the buffer. Return True if it has a complete word, now that the earlier, longer one is not completed."""
         text, found = "".join(self._held), self._found
         self._held, self._held_size, self._node, self._found = [], 0, 0, -1
         _emit_text(text if found < 0 else text[:found], out)
@@ -209,6 +209,6 @@ def _emit_text(text: str, out: list[Event]) -> None:
 
 
 def _finish(events: list[Event]) -> Finish:
-    """With what the end of the reply says, where it is known already: a whole reply comes in one piece."""
+    """Make the `Finish`, from the reply's own one if it is already there: an unstreamed reply arrives at once."""
     last = events[-1]
     return replace(last, reason="stop", native_reason=None) if isinstance(last, Finish) else Finish("stop")

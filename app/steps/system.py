@@ -1,4 +1,4 @@
-"""System messages: the default one, and where a model wants them."""
+"""Adds the default system message, and moves system messages to where the model accepts them."""
 
 from dataclasses import replace
 from functools import reduce
@@ -10,9 +10,9 @@ from app.steps.prompt_language import Language
 
 
 def add_default_system(request: ChatRequest, profile: Profile, language: Language) -> ChatRequest:
-    """Begins with the profile's own system message where the conversation has none."""
-    known = profile.default_system
-    text = known.get(language) or next(iter(known.values()), "")
+    """Add the profile's default system message, in this language if it has one, if the conversation has none."""
+    texts = profile.default_system
+    text = texts.get(language) or next(iter(texts.values()), "")
     if not text or any(message.role == "system" for message in request.messages):
         return request
     return replace(request, messages=(Message("system", (Text(text),)), *request.messages))

@@ -53,7 +53,7 @@ def test_what_was_said_without_a_demand_is_no_answer_to_one() -> None:
     with Running(settings, saying(event({"content": "no"}), event({}, "stop"), DONE)) as gateway:
         plain, demanded = ask(gateway), ask(gateway, function_choice="required")
     assert demanded.headers["x-parley-cache"] == "miss"
-    assert any("demands a call" in warning for warning in demanded.json["warnings"])
+    assert any("requires a call" in warning for warning in demanded.json["warnings"])
     assert plain.json["warnings"] == []
 
 

@@ -191,7 +191,7 @@ def test_a_server_that_takes_none_at_the_end_gets_it_folded_with_a_warning(gatew
     messages = [said(form, "user", "q"), said(form, "assistant", "It is")]
     found, [warning] = gateway.sent_with_warnings(form, messages, "no_end")
     assert [one["content"] for one in found] == ["q\n\nIt is"]
-    assert warning.startswith("messages[1] was put behind the user's message")
+    assert warning.startswith("messages[1] was appended to the user's message")
 
 
 @each_other

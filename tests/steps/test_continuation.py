@@ -47,7 +47,7 @@ def test_a_thought_that_cannot_be_folded_is_named() -> None:
     _, warnings = fold_continuation(
         conversation(*golden("03_continue_assistant_reasoning")["messages"]), profile("fold")
     )
-    assert warnings == ("messages[1]: its reasoning was not sent, this model cannot continue it",)
+    assert warnings == ("messages[1]: its reasoning was not sent: this model cannot continue it",)
 
 
 def test_sent_as_it_is_it_is_what_qwen_agent_sends_raw() -> None:
@@ -115,7 +115,7 @@ def test_a_text_behind_a_result_is_not_folded_into_it() -> None:
     request = conversation(ASKED[0], CALL, RESULT, {"role": "assistant", "content": "It"})
     folded, warnings = fold_continuation(request, profile("fold"))
     assert folded == request
-    assert warnings[0].startswith("messages[3] was sent as it is")
+    assert warnings[0].startswith("messages[3] was sent unchanged")
     marked, _ = fold_continuation(request, profile("prefix"))
     assert marked.continue_last
 

@@ -210,20 +210,20 @@ def test_the_image_of_an_old_question_goes_before_its_text() -> None:
 def test_warnings_name_what_was_left_out_and_what_was_shortened() -> None:
     turns = [{"role": role, "content": "word " * 8 + "word"} for role in ("user", "assistant") * 2]
     _, warnings = truncate(conversation(*turns, {"role": "user", "content": "z"}), 17, Words(), MEDIA)
-    cut = "the conversation has 37 tokens, more than the 17 of max_input_tokens: "
-    assert warnings == (f"{cut}messages[0], messages[1] left out", f"{cut}messages[2] shortened")
+    cut = "the conversation has 37 tokens, more than max_input_tokens (17): "
+    assert warnings == (f"{cut}messages[0], messages[1] dropped", f"{cut}messages[2] shortened")
 
 
 def test_many_names_are_summed_up() -> None:
     turns = [{"role": "user", "content": "word word"}] * 9 + [{"role": "user", "content": "z"}]
     _, warnings = truncate(conversation(*turns), 1, Words(), MEDIA)
-    assert warnings[0].endswith("messages[0], messages[1], … messages[8] (9 messages) left out")
+    assert warnings[0].endswith("messages[0], messages[1], … messages[8] (9 messages) dropped")
 
 
 def test_a_message_without_a_place_is_named_by_its_number() -> None:
     request = ChatRequest("m", (Message("user", (Text("a b c"),)), Message("user", (Text("d"),))))
     _, warnings = truncate(request, 1, Words(), MEDIA)
-    assert warnings[0].endswith("message 1 left out")
+    assert warnings[0].endswith("message 1 dropped")
 
 
 class Uncountable:
@@ -372,10 +372,10 @@ def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatReq
     after = {one.path: one for one in cut.messages}
     gone = [one.path for one in request.messages if one.path not in after]
     changed = [one.path for one in request.messages if after.get(one.path, one) != one]
-    want = [(gone, "left out"), (changed, "shortened")]
+    want = [(gone, "dropped"), (changed, "shortened")]
     assert len(warnings) == sum(bool(paths) for paths, _ in want)
     for warning, (paths, done) in zip(warnings, (pair for pair in want if pair[0]), strict=True):
-        listed = warning.partition("max_input_tokens: ")[2]
+        listed = warning.partition("): ")[2]
         named = ", ".join(paths) if len(paths) < 5 else f"{paths[0]}, {paths[1]}, … {paths[-1]} ({len(paths)} messages)"
         assert listed == f"{named} {done}"
 

@@ -1,7 +1,7 @@
-"""Media that a model takes are given to it in the form it takes; the others are described to it in words.
+"""Sends media in the form that a model accepts, and describes the others in words.
 
-In order: `wanted` says whose bytes are needed, the gateway gets them, `apply` rewrites the request with what became of
-them. A wanted medium without a result stays as the caller gave it, a file's text is then left out.
+`media_requests` lists the media whose bytes are needed, the gateway loads them, and `rewrite_media` puts the results
+into the request. Media that could not be loaded stay unchanged; the text of such a file is left out.
 """
 
 from app.steps.media.names import basename

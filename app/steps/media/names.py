@@ -1,4 +1,4 @@
-"""What media are called when a model is told of them (Qwen-Agent's names, and its sentence around them)."""
+"""Names media in the text for a model, with Qwen-Agent's names and its sentence for uploads."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _MAX_NAME = 200
 
 
 def basename(url: str) -> str:
-    """The last name in a URL's path, or its host; of a path of Windows too. Never for data URIs."""
+    """Return the last name of a URL's path (or of a Windows path), or the host. Not for data URIs."""
     plain = url.strip().replace("\\", "/")
     try:
         path = urlsplit(plain).path
@@ -26,7 +26,7 @@ def basename(url: str) -> str:
         path = plain
     last = unquote(path.rsplit("/", 1)[-1]).strip()
     if not last:
-        last = next((piece.strip() for piece in reversed(plain.split("?")[0].split("/")) if piece.strip()), "")
+        last = next((segment.strip() for segment in reversed(plain.split("?")[0].split("/")) if segment.strip()), "")
     return _CONTROL.sub(" ", last)[:_MAX_NAME]
 
 
@@ -39,10 +39,10 @@ def write_upload_sentence(descriptions: Iterable[str], lang: Language) -> str:
 
 
 class MediaNames:
-    """The names of all media of a request, each URL of a frame list its own.
+    """The names of all media of a request; each URL of a list of frames has a name.
 
-    What came without a name is called after its type: `image.png`, the next of the same name `image-2.png`. Names
-    depend on nothing behind them, so that a longer conversation keeps those of a shorter one.
+    Media without a name are named after their type: `image.png`, then `image-2.png`. A name depends only on earlier
+    messages, so that a continued conversation keeps its names, and with them the server's prompt cache.
     """
 
     def __init__(self, request: ChatRequest) -> None:

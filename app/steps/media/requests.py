@@ -1,4 +1,4 @@
-"""Whose bytes a model needs, and for what."""
+"""Lists the media whose bytes the gateway must load, and what it needs them for."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -23,36 +23,36 @@ class ImageLimits:
 
 @dataclass(frozen=True, slots=True)
 class MediaRequest:
-    """Equal ones are wanted once, wherever they stand."""
+    """One URL to load. `path` and `name` do not count for equality, so that equal requests are loaded once."""
 
     url: str
-    """http(s), or a data URI."""
+    """An HTTP(S) URL or a data URI."""
     media: MediaKind
     purpose: Literal["picture", "inline", "raw", "text", "resolve"]
-    """`picture`: an image within `limits`, in a data URI; `inline`: a data URI; `raw`: bare base64 of sound, or a data
-    URI where its format has no known name; `text`: a file; `resolve`: only a look at the URL's addresses."""
+    """`picture`: an image within `limits`, as a data URI; `inline`: a data URI; `raw`: audio as base64, or as a data
+    URI if its format is unknown; `text`: the text of a file; `resolve`: only the addresses of the URL are checked."""
     limits: ImageLimits = ImageLimits()
     path: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
 
 
 def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
-    """Each once, in the order of the request."""
+    """Return the distinct media requests, in the order of the messages."""
     names = MediaNames(request)
     found: dict[MediaRequest, None] = {}
     for message in request.messages:
         for part in media_of(message):
             if message.role != "assistant" or part.media in profile.media:
                 found |= dict.fromkeys(
-                    one for one in find_part_requests(part, names.get(part), profile) if one is not None
+                    need for need in find_part_requests(part, names.get(part), profile) if need is not None
                 )
     return list(found)
 
 
 def find_part_requests(part: Media, names: list[str], profile: Profile) -> list[MediaRequest | None]:
-    """One for each URL of the part; None where it can stay as it is."""
+    """Return one request for each URL of the part, with None for a URL that is sent unchanged."""
     if part.media in profile.media:
-        return [_make_native_request(part, at, names[at], profile) for at in range(len(part.urls))]
+        return [_make_native_request(part, index, name, profile) for index, name in enumerate(names)]
     if part.media == "file" and profile.file_text:
         return [
             MediaRequest(url, "file", "text", path=part.path, name=name)
@@ -62,25 +62,25 @@ def find_part_requests(part: Media, names: list[str], profile: Profile) -> list[
 
 
 def find_passed_urls(request: ChatRequest, profile: Profile) -> list[tuple[str, str]]:
-    """(URL, place) of all that the model's server will fetch itself and that are not for it to judge."""
+    """Return (URL, JSON path) of all URLs that the model's server fetches itself and that the gateway must check."""
     if profile.passed_urls == "any":
         return []
     names = MediaNames(request)
     found = []
-    for part in (one for message in request.messages for one in media_of(message)):
+    for part in (media for message in request.messages for media in media_of(message)):
         if part.media in profile.media:
             needs = find_part_requests(part, names.get(part), profile)
-            for at, (url, need) in enumerate(zip(part.urls, needs, strict=True)):
+            for index, (url, need) in enumerate(zip(part.urls, needs, strict=True)):
                 if (need is None or need.purpose == "resolve") and url[:8].lower().startswith(("http://", "https://")):
-                    found.append((url, f"{part.path}[{at}]" if part.frames else part.path))
+                    found.append((url, f"{part.path}[{index}]" if part.frames else part.path))
     return found
 
 
-def _make_native_request(part: Media, at: int, name: str, profile: Profile) -> MediaRequest | None:
-    url = part.urls[at]
+def _make_native_request(part: Media, index: int, name: str, profile: Profile) -> MediaRequest | None:
+    url = part.urls[index]
     if not url[:8].lower().startswith(("http://", "https://", "data:")):
-        return None  # bare base64, already what a server that takes it wants
-    path = f"{part.path}[{at}]" if part.frames else part.path
+        return None  # plain base64, which the server accepts
+    path = f"{part.path}[{index}]" if part.frames else part.path
     picture = part.media == "image" or part.frames
     limits = ImageLimits(max_bytes=profile.max_media_bytes)
     if picture:
@@ -89,7 +89,7 @@ def _make_native_request(part: Media, at: int, name: str, profile: Profile) -> M
     scaled = picture and limits.is_limited
     inline = raw or part.media in profile.inline_media
     if datauri.is_data(url) and not raw and not scaled and _has_declared_type(url):
-        return None  # it goes on as it is: megabytes are neither decoded nor copied
+        return None  # sent unchanged, so that megabytes are neither decoded nor copied
     if not inline and not scaled and not datauri.is_data(url):
         return MediaRequest(url, part.media, "resolve", path=path) if profile.passed_urls == "resolved" else None
     if picture:
@@ -98,7 +98,7 @@ def _make_native_request(part: Media, at: int, name: str, profile: Profile) -> M
 
 
 def _has_declared_type(url: str) -> bool:
-    """Whether the first bytes are of the declared type."""
+    """Return whether the first bytes match the declared media type."""
     try:
         head = datauri.parse(url)
         start = datauri.decode_head(url[head.start : head.start + 2 * HEAD_BYTES], HEAD_BYTES) if head.base64 else b""

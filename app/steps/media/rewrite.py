@@ -1,5 +1,8 @@
-"""The request as the model sees it: media in its form, the text of files where it takes none, and descriptions where
-the format of the request or the profile asks for them."""
+"""Rewrites the media of a request for a model.
+
+Supported media get the form that the model accepts, other files become text, and media are described in words if the
+request's format or the profile asks for it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,10 +19,10 @@ from app.steps.prompt_language import Language
 def rewrite_media(
     request: ChatRequest, profile: Profile, results: Mapping[MediaRequest, Attachment], lang: Language
 ) -> tuple[ChatRequest, list[str]]:
-    """(the request for a model of this profile, what the caller must know was not sent)."""
-    run = _MediaRewriter(request, profile, results, lang)
-    messages = tuple(run.rewrite_message(message) for message in request.messages)
-    return (replace(request, messages=messages) if run.changed else request), run.warnings
+    """Return (the request for a model of this profile, warnings about media that were not sent)."""
+    rewriter = _MediaRewriter(request, profile, results, lang)
+    messages = tuple(rewriter.rewrite_message(message) for message in request.messages)
+    return (replace(request, messages=messages) if rewriter.changed else request), rewriter.warnings
 
 
 class _MediaRewriter:
@@ -30,9 +33,9 @@ class _MediaRewriter:
         self._results = results
         self._lang: Language = lang
         self._names = MediaNames(request)
-        named = profile.name_media or request.policy.name_media
-        self._name_untaken = named != "never"
-        self._name_all = named == "with_tools" and bool(request.tools)
+        name_media = profile.name_media or request.policy.name_media
+        self._names_unsupported = name_media != "never"
+        self._names_all = name_media == "with_tools" and bool(request.tools)
         self.changed = False
         self.warnings: list[str] = []
 
@@ -49,11 +52,11 @@ class _MediaRewriter:
         return replace(message, parts=parts)
 
     def _rewrite_upload(self, message: Message) -> tuple[Part, ...]:
-        """A user's or system's message: what is to be named is, before all else, once."""
+        """Rewrite a user or system message. The sentence that names media comes first, unless a text has it already."""
         descriptions = [
             text
             for part in media_of(message)
-            if self._name_all or (self._name_untaken and not self._is_supported(part))
+            if self._names_all or (self._names_unsupported and not self._is_supported(part))
             for text in self._describe(part)
         ]
         parts = [one for part in message.parts for one in self._convert_part(part) or self._keep_if_unnamed(part)]
@@ -63,7 +66,7 @@ class _MediaRewriter:
         return (Text(prefix), *parts)
 
     def _rewrite_assistant_part(self, part: Part) -> list[Part]:
-        """An assistant's: nobody uploaded it, so it is not described as an upload."""
+        """Rewrite a part of an assistant message. It was not uploaded, so it is not described as an upload."""
         if not isinstance(part, Media) or self._is_supported(part):
             return self._convert_part(part)
         self.warnings.append(f"{part.path} was not sent: this model does not accept {part.media} input")
@@ -73,38 +76,41 @@ class _MediaRewriter:
         if not isinstance(part, ToolResult):
             return part
         content: list[Text | Media] = []
-        for one in part.content:
-            seen = self._convert_part(one)
-            if isinstance(one, Media) and not self._is_supported(one):
-                content += self._describe_in_result(one, read=bool(seen))
-            content += (shown for shown in seen if isinstance(shown, Text | Media))
+        for item in part.content:
+            converted = self._convert_part(item)
+            if isinstance(item, Media) and not self._is_supported(item):
+                content += self._describe_in_result(item, has_text=bool(converted))
+            content += (new for new in converted if isinstance(new, Text | Media))
         return replace(part, content=tuple(content))
 
     def _convert_part(self, part: Part) -> list[Part]:
-        """The part as the model gets it: itself, in another form, a file's text, or nothing."""
+        """Return the part as the model gets it: unchanged, in another form, as a file's text, or not at all."""
         if not isinstance(part, Media):
             return [part]
-        found = [
-            None if one is None else self._results.get(one)
-            for one in find_part_requests(part, self._names.get(part), self._profile)
+        attachments = [
+            None if need is None else self._results.get(need)
+            for need in find_part_requests(part, self._names.get(part), self._profile)
         ]
         if self._is_supported(part):
-            return [_replace_urls(part, found, self._names.get(part))]
+            return [_replace_urls(part, attachments, self._names.get(part))]
         return [
-            Text(render_file_text(name, one, self._lang), part.mark)
-            for name, one in zip(self._names.get(part), found, strict=True)
-            if isinstance(one, FileText)
+            Text(render_file_text(name, attachment, self._lang), part.mark)
+            for name, attachment in zip(self._names.get(part), attachments, strict=True)
+            if isinstance(attachment, FileText)
         ]
 
     def _keep_if_unnamed(self, part: Part) -> list[Part]:
-        """What is neither seen nor named stays where it is, so that it is refused with its place."""
-        return [] if self._name_untaken else [part]
+        """Keep a part that is neither supported nor named, so that it is refused with its JSON path."""
+        return [] if self._names_unsupported else [part]
 
-    def _describe_in_result(self, part: Media, *, read: bool) -> list[Text]:
-        """A tool's media cannot be refused: the caller's program has gone on with them. `read`: their text follows."""
-        if self._name_untaken:
+    def _describe_in_result(self, part: Media, *, has_text: bool) -> list[Text]:
+        """Describe media of a tool result instead of refusing them: the agent's run could not continue after an error.
+
+        `has_text`: the text of the file follows.
+        """
+        if self._names_unsupported:
             return [Text(" ".join(self._describe(part)))]
-        if read:
+        if has_text:
             return []
         self.warnings.append(f"{part.path} was not sent: this model does not accept {part.media} input")
         return [Text(f"[{part.media}: {' '.join(self._names.get(part))}]")]
@@ -116,7 +122,11 @@ class _MediaRewriter:
         return [describe_medium(part.media, name, self._lang) for name in self._names.get(part)]
 
 
-def _replace_urls(part: Media, found: list[Attachment | None], names: list[str]) -> Media:
-    urls = tuple(one.url if isinstance(one, Inlined) else url for url, one in zip(part.urls, found, strict=True))
-    form = next((one.format for one in found if isinstance(one, Inlined) and one.format), part.format)
-    return replace(part, urls=urls, format=form, name=names[0] if part.media == "file" else part.name)
+def _replace_urls(part: Media, attachments: list[Attachment | None], names: list[str]) -> Media:
+    urls = tuple(
+        attachment.url if isinstance(attachment, Inlined) else url
+        for url, attachment in zip(part.urls, attachments, strict=True)
+    )
+    formats = (attachment.format for attachment in attachments if isinstance(attachment, Inlined))
+    format_ = next(filter(None, formats), part.format)
+    return replace(part, urls=urls, format=format_, name=names[0] if part.media == "file" else part.name)

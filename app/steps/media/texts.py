@@ -1,4 +1,4 @@
-"""A file's text as a model reads it, between marks that say what it is."""
+"""Writes the text of a file for a model, between `<file>` tags, with a heading for each page, slide or sheet."""
 
 from app.chat.attachments import FileText, Section, Unit
 from app.steps.prompt_language import Language
@@ -30,7 +30,7 @@ _SCANNED: dict[Language, str] = {
 
 def render_file_text(name: str, file: FileText, lang: Language) -> str:
     lines = [f'\n<file name="{name.replace(chr(34), chr(39))}">']
-    lines += (_section(one, file.unit, lang) for one in file.sections)
+    lines += (_section(section, file.unit, lang) for section in file.sections)
     if file.scanned:
         lines.append(_SCANNED[lang])
     if file.cut:
@@ -40,7 +40,7 @@ def render_file_text(name: str, file: FileText, lang: Language) -> str:
     return "\n".join([*lines, "</file>\n"])
 
 
-def _section(one: Section, unit: Unit, lang: Language) -> str:
-    mark = _MARKS[lang][unit].format(one.number, one.name)
-    text = one.text.strip("\r\n")
+def _section(section: Section, unit: Unit, lang: Language) -> str:
+    mark = _MARKS[lang][unit].format(section.number, section.name)
+    text = section.text.strip("\r\n")
     return f"{mark}\n{text}" if mark else text

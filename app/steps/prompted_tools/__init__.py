@@ -1,4 +1,4 @@
-"""Calling functions by words: they are explained in the prompt, and calls are read from the text of the reply."""
+"""Tool calls for models whose server has none: the prompt explains the tools, and calls are parsed from the reply."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -27,31 +27,35 @@ __all__ = [
 
 
 def uses_prompted_tools(request: ChatRequest, profile: Profile) -> Prompt | None:
-    """The prompt that stands for the server's own tools; None where those are used."""
+    """Return the prompt that replaces the server's tool calling, or None if the server's is used."""
     if profile.native_tools and request.params.get("use_raw_api") is not False:
         return None
-    said = request.params.get("fncall_prompt_type")
-    return "qwen" if (said or profile.fncall_prompt_type) == "qwen" else "nous"
+    requested = request.params.get("fncall_prompt_type")
+    return "qwen" if (requested or profile.fncall_prompt_type) == "qwen" else "nous"
 
 
 def writes_calls_as_text(request: ChatRequest, profile: Profile) -> bool:
-    """Whether old calls and results become the user's words, because there is nothing to call. Raises InvalidInput as
-    `fncall_request` does."""
+    """Return whether old calls and results become text of user messages, because the model may call nothing.
+
+    Raises:
+        InvalidInput: see `tool_choice`.
+    """
     return uses_prompted_tools(request, profile) is not None and tool_choice(request).word == "none"
 
 
 def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
-    """The request in words alone, and what the caller must know. Only for a request that is `emulated`.
+    """Return (the request with tools and calls as text, warnings), if `uses_prompted_tools`.
 
-    Raises InvalidInput for a choice of a function that was not given.
+    Raises:
+        InvalidInput: see `tool_choice`.
     """
-    chosen, warnings = tool_choice(request), list[str]()
-    if chosen.word == "none":
+    choice, warnings = tool_choice(request), list[str]()
+    if choice.word == "none":
         messages = convert_calls_to_text(request) if has_calls(request.messages) else request.messages
         plain = without_tools(request, messages)
         return (with_stop_words(plain) if uses_prompted_tools(request, profile) == "qwen" else plain), warnings
     if uses_prompted_tools(request, profile) == "qwen":
-        if chosen.word == "required":
+        if choice.word == "required":
             warnings.append("generate_cfg.function_choice was not applied: the qwen prompt can force only a named one")
         return qwen_request(request), warnings
     if request.params.get("parallel_function_calls") is False or request.params.get("parallel_tool_calls") is False:
@@ -60,31 +64,30 @@ def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest
 
 
 def prompted_tool_stage(request: ChatRequest, profile: Profile, reply_id: str) -> Stage | None:
-    """What the reply to this request, as it was before `fncall_request`, must pass; None where it is only text."""
-    prompt, chosen = uses_prompted_tools(request, profile), tool_choice(request)
-    if prompt is None or chosen.word == "none":
+    """Return the stage for the reply, or None if no calls are parsed. `request` is the one before `add_tool_prompt`."""
+    prompt, choice = uses_prompted_tools(request, profile), tool_choice(request)
+    if prompt is None or choice.word == "none":
         return None
     if prompt == "qwen":
-        return QwenStage(reply_id, request.tools, parallel=allows_parallel_calls(request), forced=chosen.name)
+        return QwenStage(reply_id, request.tools, parallel=allows_parallel_calls(request), forced=choice.name)
     thinking = bool(request.params.get("thought_in_content"))
     return NousStage(reply_id, request.tools, thought_in_content=thinking, code=profile.special_code_mode)
 
 
 def prompt_stop_words(request: ChatRequest, profile: Profile) -> tuple[str, ...]:
-    """What ends a reply to this request, as it was before `fncall_request`, beside the caller's own stop words.
+    """Return the prompt's stop words. `request` is the one before `add_tool_prompt`.
 
-    Qwen-Agent's `qwen` prompt stops at its commands also where there is no function; where there is one, `QwenStage`
-    looks for them.
+    Qwen-Agent's `qwen` prompt stops at its commands even without tools; with tools, `QwenStage` handles them.
     """
     return STOP_WORDS if uses_prompted_tools(request, profile) == "qwen" and tool_choice(request).word == "none" else ()
 
 
 def prompted_tool_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
-    """What `fncall_stage` looks at in a request, as JSON."""
-    prompt, chosen = uses_prompted_tools(request, profile), tool_choice(request)
-    if prompt is None or chosen.word == "none":
+    """Return everything in a request that `prompted_tool_stage` depends on, as JSON."""
+    prompt, choice = uses_prompted_tools(request, profile), tool_choice(request)
+    if prompt is None or choice.word == "none":
         return {}
     traits = {"prompt": prompt, "tools": [tool.schema for tool in request.tools]}
     if prompt == "qwen":
-        return traits | {"parallel": allows_parallel_calls(request), "forced": chosen.name}
+        return traits | {"parallel": allows_parallel_calls(request), "forced": choice.name}
     return traits | {"thought_in_content": bool(request.params.get("thought_in_content"))}

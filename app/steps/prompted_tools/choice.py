@@ -1,4 +1,4 @@
-"""Which functions the model may, must or must not call, as the caller said it."""
+"""Parses `function_choice` and `tool_choice`: which functions the model may, must or must not call."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +17,18 @@ class ToolChoice:
 
 
 def tool_choice(request: ChatRequest) -> ToolChoice:
-    """Raises InvalidInput for a function that was not given. Without functions there is nothing to choose."""
+    """Return the choice of a request; `none` if it has no functions.
+
+    Raises:
+        InvalidInput: the choice names an unknown function, or requires a call when there are no functions.
+    """
     params = request.params
     field = "tool_choice" if params.get("function_choice") is None else "function_choice"
-    said = params.get(field)
+    value = params.get(field)
     names = [tool.name for tool in request.tools]
-    name = _name(said)
+    name = _name(value)
     if name is None:
-        word = "auto" if said is None else str(said)
+        word = "auto" if value is None else str(value)
         if word == "required" and not names:
             raise _invalid(field, "there are no functions to choose from")
         if word == "required" and len(names) == 1:
@@ -37,11 +41,11 @@ def tool_choice(request: ChatRequest) -> ToolChoice:
     return ToolChoice("named", name)
 
 
-def _name(said: Any) -> str | None:
-    if isinstance(said, dict):
-        function = said.get("function")
+def _name(value: Any) -> str | None:
+    if isinstance(value, dict):
+        function = value.get("function")
         return str(function.get("name")) if isinstance(function, dict) else ""
-    return None if said is None or said in _WORDS else str(said)
+    return None if value is None or value in _WORDS else str(value)
 
 
 def _invalid(field: str, text: str) -> InvalidInput:
@@ -49,5 +53,5 @@ def _invalid(field: str, text: str) -> InvalidInput:
 
 
 def allows_parallel_calls(request: ChatRequest) -> bool:
-    said = request.params.get("parallel_function_calls")
-    return bool(request.params.get("parallel_tool_calls") if said is None else said)
+    value = request.params.get("parallel_function_calls")
+    return bool(request.params.get("parallel_tool_calls") if value is None else value)

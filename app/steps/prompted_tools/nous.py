@@ -1,6 +1,6 @@
-"""Functions explained in the prompt as Qwen's own chat templates do it (`nous`), and the history told the same way.
+"""Writes tools, calls and results into the prompt as Qwen's chat templates do (`nous`).
 
-The wording is Qwen-Agent's, byte for byte: the models were trained on it.
+The wording is Qwen-Agent's, byte for byte, because the models were trained on it.
 """
 
 from collections.abc import Sequence
@@ -47,18 +47,24 @@ _FORCED = {
 
 
 def nous_request(request: ChatRequest, *, code: bool = False) -> ChatRequest:
-    """The request with its functions in the system message. Raises InvalidInput for a choice that is none."""
+    """Return the request with its tools in the system message.
+
+    Raises:
+        InvalidInput: see `tool_choice`.
+    """
     block = build_system_block(request.tools, tool_choice(request), code=code)
     messages = _rewrite_history(request, code=code and _has_code(request.tools))
     joiner = request.text_joiner
-    explained = add_system_block(messages, block, joiner)
-    return without_tools(request, fold_last_turn(explained, joiner) if request.policy.folds_last else explained)
+    messages_with_tools = add_system_block(messages, block, joiner)
+    if request.policy.folds_last:
+        messages_with_tools = fold_last_turn(messages_with_tools, joiner)
+    return without_tools(request, messages_with_tools)
 
 
-def build_system_block(tools: Sequence[Tool], chosen: ToolChoice, *, code: bool) -> str:
+def build_system_block(tools: Sequence[Tool], choice: ToolChoice, *, code: bool) -> str:
     lines = "\n".join(dumps({"type": "function", "function": dict(tool.schema)}) for tool in tools)
     block = _BLOCK.format(tools=lines) + (_CODE if code and _has_code(tools) else "")
-    return block + _FORCED.get(chosen.word, "").format(name=chosen.name)
+    return block + _FORCED.get(choice.word, "").format(name=choice.name)
 
 
 def _has_code(tools: Sequence[Tool]) -> bool:
@@ -80,11 +86,11 @@ def _rewrite_history(request: ChatRequest, *, code: bool) -> list[Message]:
 
 
 def _add_assistant(out: list[Message], message: Message, joiner: str, code: bool) -> None:
-    """Assistant messages in a row are one turn, each on a line of its own."""
+    """Append an assistant message; consecutive ones are one turn, each on a separate line."""
     reasonings = tuple(part for part in message.parts if isinstance(part, Reasoning))
-    spoken = join_content(message.parts, joiner)
+    content = join_content(message.parts, joiner)
     calls = [_call(part, code) for part in message.parts if isinstance(part, ToolCall)]
-    added: tuple[Part | str, ...] = (*spoken, "\n".join(calls))
+    added: tuple[Part | str, ...] = (*content, "\n".join(calls))
     if not out or out[-1].role != "assistant":
         parts = append_parts(append_parts((), added), ())
         out.append(Message("assistant", (*reasonings, *parts), message.name, message.turn, message.path, message.extra))
@@ -110,7 +116,7 @@ def _call(call: ToolCall, code: bool) -> str:
 
 
 def _arguments(text: str) -> object:
-    """The value; text that stands for none goes as a string."""
+    """Return the value of the JSON text, or the text itself if it is not JSON."""
     try:
         return loads(text) if text.strip() else {}
     except NotACall:
@@ -118,11 +124,11 @@ def _arguments(text: str) -> object:
 
 
 def _add_result(out: list[Message], result: ToolResult, message: Message, joiner: str) -> None:
-    """Results are told by the user, several in one turn."""
-    told = ("<tool_response>\n", *join_content(result.content, joiner), "\n</tool_response>")
+    """Append a result to the last user message, or as a new one."""
+    response = ("<tool_response>\n", *join_content(result.content, joiner), "\n</tool_response>")
     if out and out[-1].role == "user":
         last = out.pop()
-        parts = append_parts(join_content(last.parts, joiner), ("\n", *told))
+        parts = append_parts(join_content(last.parts, joiner), ("\n", *response))
         out.append(Message("user", parts, last.name, None, last.path, last.extra))
     else:
-        out.append(Message("user", append_parts((), told), path=message.path))
+        out.append(Message("user", append_parts((), response), path=message.path))

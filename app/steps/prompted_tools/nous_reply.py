@@ -1,8 +1,8 @@
-"""Calls in the reply of a model that was asked with the `nous` prompt.
+"""Parses calls from the reply to a `nous` prompt.
 
-What stands between `<think>` and `</think>` in the content is a thought and stays what it is, calls included. Where
-the model is known to think in the content without opening the thought (`thought_in_content`), everything before
-`</think>` is one; when that never comes, calls are read after all.
+Content between `<think>` and `</think>` is reasoning and stays unchanged, calls included. If the model is known to
+leave out the opening tag (`thought_in_content`), everything before `</think>` is reasoning; if there is no `</think>`,
+calls are parsed.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class NousStage(CallStage):
     def __init__(
         self, reply_id: str, tools: Sequence[Tool], *, thought_in_content: bool = False, code: bool = False
     ) -> None:
-        super().__init__(reply_id, tools, lambda reading: _read_reply(reading, thought_in_content, code))
+        super().__init__(reply_id, tools, lambda state: _read_reply(state, thought_in_content, code))
 
 
 def _read_reply(r: ParseState, thinking: bool, code: bool) -> Steps:
@@ -42,7 +42,7 @@ def _read_thought(r: ParseState) -> Steps:
 
 
 def _read_unopened_thought(r: ParseState) -> Steps:
-    """Text up to the end of the thought. Calls are held until it is known whether they belong to one."""
+    """Read text up to `</think>`. Calls are buffered until it is known whether they are part of the reasoning."""
     marker = yield from r.read_prose(OPEN, _THOUGHT, _THINK)
     if marker != OPEN:
         r.emit_text(marker)

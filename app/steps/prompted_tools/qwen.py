@@ -1,6 +1,6 @@
-"""Functions explained in the prompt with the older ✿ commands (`qwen`), and the history told the same way.
+"""Writes tools, calls and results into the prompt with the older ✿ commands (`qwen`).
 
-The wording is Qwen-Agent's, byte for byte: the models were trained on it.
+The wording is Qwen-Agent's, byte for byte, because the models were trained on it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,23 +78,29 @@ _CODE_FORMAT = {
 
 
 def qwen_request(request: ChatRequest) -> ChatRequest:
-    """The request with its functions in the system message. A turn that a function ended, or is to begin, is the last
-    user's: the model goes on from there. Raises InvalidInput for a choice that is none."""
-    chosen, joiner = tool_choice(request), request.text_joiner
+    """Return the request with its tools in the system message.
+
+    If the last turn ends with a result, or a forced call was started for the model, that turn is appended to the last
+    user message, and the model continues it.
+
+    Raises:
+        InvalidInput: see `tool_choice`.
+    """
+    choice, joiner = tool_choice(request), request.text_joiner
     messages = _rewrite_history(request)
     if messages and messages[-1].role == "assistant":
         messages[-1] = _without_colon(messages[-1])
-    if chosen.name:
-        _begin_call(messages, chosen.name)
+    if choice.name:
+        _begin_call(messages, choice.name)
     block = build_system_block(request.tools, detect_language(request), several=allows_parallel_calls(request))
-    explained = add_system_block(messages, block, joiner)
-    return with_stop_words(
-        without_tools(request, fold_last_turn(explained, joiner) if _must_continue(request, chosen) else explained)
-    )
+    messages_with_tools = add_system_block(messages, block, joiner)
+    if _must_continue(request, choice):
+        messages_with_tools = fold_last_turn(messages_with_tools, joiner)
+    return with_stop_words(without_tools(request, messages_with_tools))
 
 
 def with_stop_words(request: ChatRequest) -> ChatRequest:
-    """The request with the prompt's own stop words behind the caller's."""
+    """Append the prompt's stop words to the caller's."""
     stop = request.params.get("stop") or []
     words = [stop] if isinstance(stop, str) else list(stop)
     words += [word for word in STOP_WORDS if word not in words]
@@ -107,10 +113,10 @@ def build_system_block(tools: Sequence[Tool], lang: Language, *, several: bool) 
     return f"{_HEADING[lang]}\n\n{entries}\n\n" + commands.replace("%s", ",".join(_name(tool.schema) for tool in tools))
 
 
-def _must_continue(request: ChatRequest, chosen: ToolChoice) -> bool:
-    """Whether the model is to write on what stands last: behind a result, or in a call that was begun for it."""
+def _must_continue(request: ChatRequest, choice: ToolChoice) -> bool:
+    """Return whether the model must continue the last turn: after a result, or in a call that was started for it."""
     last = request.messages[-1].role if request.messages else "user"
-    return request.policy.folds_last or last == "tool" or bool(chosen.name)
+    return request.policy.folds_last or last == "tool" or bool(choice.name)
 
 
 def _name(schema: Mapping[str, Any]) -> str:
@@ -128,19 +134,19 @@ def _describe_tool(schema: Mapping[str, Any], lang: Language) -> str:
 
 
 def _rewrite_history(request: ChatRequest) -> list[Message]:
-    """Calls and results are part of the assistant's turn; thoughts are not told again."""
+    """Write calls and results into the assistant's turn, and drop reasoning."""
     out: list[Message] = []
     for message in request.messages:
         if message.role in ("system", "user"):
             out.append(message)
             continue
-        goes_on = bool(out) and out[-1].role == "assistant"
-        last = out.pop() if goes_on else Message("assistant", (), path=message.path)
+        continues = bool(out) and out[-1].role == "assistant"
+        last = out.pop() if continues else Message("assistant", (), path=message.path)
         parts = append_parts(last.parts, join_content(message.parts, request.text_joiner))
         for part in message.parts:
             if isinstance(part, ToolCall):
-                parts = append_parts(parts, (_call(part, own_line=goes_on),))
-                goes_on = True
+                parts = append_parts(parts, (_call(part, own_line=continues),))
+                continues = True
             elif isinstance(part, ToolResult):
                 parts = _append_result(parts, part, request.text_joiner)
         out.append(Message("assistant", parts, last.name, None, last.path))
@@ -154,7 +160,7 @@ def _call(call: ToolCall, *, own_line: bool) -> str:
 
 
 def _append_result(parts: tuple[Part, ...], result: ToolResult, joiner: str) -> tuple[Part, ...]:
-    """Several results share the one RETURN at their end."""
+    """Append a result; several results share one RETURN at their end."""
     ending = f"\n{RETURN}: "
     last = parts[-1] if parts else None
     if isinstance(last, Text) and last.text.endswith(ending):
@@ -163,7 +169,7 @@ def _append_result(parts: tuple[Part, ...], result: ToolResult, joiner: str) -> 
 
 
 def _without_colon(message: Message) -> Message:
-    """The colon may be one token with the word that follows: the model is to write it."""
+    """Remove the final ": ", which the model writes itself: the colon may be one token with the word after it."""
     last = message.parts[-1] if message.parts else None
     if isinstance(last, Text) and last.text.endswith(f"{RETURN}: "):
         return Message("assistant", (*message.parts[:-1], Text(last.text[:-2])), message.name, None, message.path)
@@ -171,7 +177,7 @@ def _without_colon(message: Message) -> Message:
 
 
 def _begin_call(messages: list[Message], name: str) -> None:
-    """Begin the call for the model."""
+    """Start the call for the model."""
     if not messages or messages[-1].role != "assistant":
         messages.append(Message("assistant", (Text(f"{FUNCTION}: {name}"),)))
         return

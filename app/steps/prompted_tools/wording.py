@@ -1,6 +1,6 @@
-"""Pieces that both prompts share: texts of messages, the system block, the last turn.
+"""Shared by both prompts: joining content, the system block, the last turn.
 
-Old calls and results told as the user's words, for a model that is not to call anything.
+Also writes old calls and results as text of user messages, for a model that must not call anything.
 """
 
 import json
@@ -19,16 +19,16 @@ def dumps(value: Any) -> str:
 
 
 def join_content(parts: Iterable[Part], joiner: str) -> ContentParts:
-    """What is said in the parts. Text alone becomes one text, joined as the format of the caller joins it."""
-    kept = tuple(part for part in parts if isinstance(part, Text | Media))
-    if len(kept) > 1 and all(isinstance(part, Text) for part in kept):
-        return (Text(joiner.join(part.text for part in kept if isinstance(part, Text))),)
-    return kept
+    """Return the text and media parts. If there are only texts, they become one text with `joiner` between them."""
+    content = tuple(part for part in parts if isinstance(part, Text | Media))
+    if len(content) > 1 and all(isinstance(part, Text) for part in content):
+        return (Text(joiner.join(part.text for part in content if isinstance(part, Text))),)
+    return content
 
 
 def append_parts(parts: tuple[Part, ...], added: Iterable[Part | str]) -> tuple[Part, ...]:
-    """The parts with more behind them; text goes on in the text that stands last. Beside media every text stays a part
-    of its own, as Qwen-Agent sends it."""
+    """Append parts. Text is appended to a last text part; if there are media, every text stays a separate part, as
+    Qwen-Agent sends it."""
     out = list(parts)
     more = [Text(item) if isinstance(item, str) else item for item in added]
     if any(isinstance(part, Media) for part in (*out, *more)):
@@ -43,7 +43,7 @@ def append_parts(parts: tuple[Part, ...], added: Iterable[Part | str]) -> tuple[
 
 
 def add_system_block(messages: Sequence[Message], block: str, joiner: str) -> tuple[Message, ...]:
-    """The block at the end of the leading system message, or as a new one."""
+    """Append the block to the leading system message, or add it as a new one."""
     if messages and messages[0].role == "system":
         head = messages[0]
         parts = append_parts(join_content(head.parts, joiner), ("\n\n" + block,))
@@ -52,7 +52,7 @@ def add_system_block(messages: Sequence[Message], block: str, joiner: str) -> tu
 
 
 def fold_last_turn(messages: Sequence[Message], joiner: str) -> tuple[Message, ...]:
-    """An assistant turn that stands last goes on in the user's turn before it: servers do not continue their own."""
+    """Append a last assistant turn to the user's turn before it, because most servers do not continue a message."""
     if len(messages) < 2 or messages[-1].role != "assistant" or messages[-2].role != "user":
         return tuple(messages)
     user, last = messages[-2:]
@@ -60,12 +60,12 @@ def fold_last_turn(messages: Sequence[Message], joiner: str) -> tuple[Message, .
     return (*messages[:-2], replace(user, parts=parts))
 
 
-_CHOICES = ("function_choice", "tool_choice", "parallel_function_calls", "parallel_tool_calls")
+_TOOL_PARAMS = ("function_choice", "tool_choice", "parallel_function_calls", "parallel_tool_calls")
 
 
 def without_tools(request: ChatRequest, messages: Sequence[Message]) -> ChatRequest:
-    """The request with these messages, and nothing left that speaks of tools."""
-    params = {name: value for name, value in request.params.items() if name not in _CHOICES}
+    """Return the request with these messages, without tools and their parameters."""
+    params = {name: value for name, value in request.params.items() if name not in _TOOL_PARAMS}
     return replace(request, messages=tuple(messages), tools=(), params=params)
 
 
@@ -84,13 +84,13 @@ def has_calls(messages: Sequence[Message]) -> bool:
 
 
 def convert_calls_to_text(request: ChatRequest) -> tuple[Message, ...]:
-    """The conversation without calls and results."""
+    """Return the conversation with calls and results as text of user messages."""
     lang, joiner = detect_language(request), request.text_joiner
     out: list[Message] = []
     for message in request.messages:
-        told = [piece for part in message.parts for piece in _call_as_text(part, lang, joiner)]
+        texts = [text for part in message.parts for text in _call_as_text(part, lang, joiner)]
         rest = tuple(part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
-        if not told:
+        if not texts:
             if request.policy.separates_users and message.role == "user" and out and out[-1].role == "user":
                 out.append(Message("assistant", (Text("..."),)))
             out.append(message)
@@ -98,7 +98,7 @@ def convert_calls_to_text(request: ChatRequest) -> tuple[Message, ...]:
         if any(isinstance(part, Text) and part.text.strip() for part in rest):
             out.append(Message(message.role, rest, message.name, message.turn, message.path))
         last = out.pop() if out and out[-1].role == "user" else Message("user", (), path=message.path)
-        parts = append_parts(join_content(last.parts, joiner), told)
+        parts = append_parts(join_content(last.parts, joiner), texts)
         out.append(Message("user", parts, last.name, None, last.path, last.extra))
     return tuple(out)
 

@@ -1,4 +1,4 @@
-"""Calls that servers leak as text: one grammar for each family of models, read off the content of a reply."""
+"""Parses tool calls that a server leaves in the content of a reply, with one grammar for each model family."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,11 +23,11 @@ FAMILIES: Mapping[str, Grammar] = {
     "lmstudio": tag_families.lmstudio,
 }
 _ALWAYS = frozenset({"harmony"})
-"""Families whose text holds more than calls: channels are read without tools too."""
+"""Families whose content is parsed even without tools, because it has more than calls: harmony's channels."""
 
 
 def tool_parser_stage(family: str, tools: Sequence[Tool], reply_id: str) -> CallStage | None:
-    """The stage for a model of this family; None where the request offered no tools, so that text is only text."""
+    """Return the stage for a model of this family, or None if the request has no tools and so no calls."""
     if not tools and family not in _ALWAYS:
         return None
     return CallStage(reply_id, tools, FAMILIES[family])

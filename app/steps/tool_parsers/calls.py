@@ -1,4 +1,4 @@
-"""One call as it is told."""
+"""Emits the deltas of one call while it is parsed."""
 
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
@@ -10,52 +10,52 @@ if TYPE_CHECKING:
 
 
 class NotACall(Exception):
-    """What stands behind a marker is not a call."""
+    """The text after a marker is not a call."""
 
 
 class TruncatedCall(NotACall):
-    """The text ended before the call did."""
+    """The text ended inside a call."""
 
 
 class CallEmitter:
-    """With its name first, then with its arguments, which only grow."""
+    """Emits the name of a call first, then its arguments, of which nothing is taken back."""
 
-    def __init__(self, reading: "ParseState", name: str, id_: str) -> None:
-        self._state = reading
-        self._pieces: list[str] = []
+    def __init__(self, state: "ParseState", name: str, id_: str) -> None:
+        self._state = state
+        self._fragments: list[str] = []
         self._doubtful: list[str] = []
         self._index = -1
         self._blank = True
         self.name = name
         self.id = id_
         self.withheld = ""
-        """Calls of functions with this in their name are told when they are whole."""
+        """Calls of functions with this text in their name are emitted only when they are complete."""
         self.allowed_names: Container[str] | None = None
-        """The names that make it a call, where text without a marker may be one."""
+        """The names that make it a call, if there was no marker; None allows every name."""
 
     @property
     def certain(self) -> bool:
-        """It has a name and arguments: from here on it is a call, whatever comes."""
+        """Whether the call has a name and arguments, so that it remains a call whatever follows."""
         return bool(self.name) and not self._blank and not (self.withheld and self.withheld in self.name)
 
     def put(self, arguments: str) -> None:
         if arguments:
-            (self._pieces if self._state.doubtful_closer is None else self._doubtful).append(arguments)
+            (self._fragments if self._state.doubtful_closer is None else self._doubtful).append(arguments)
             self._blank = self._blank and arguments.isspace()
 
     def replace_arguments(self, edit: Callable[[str], str]) -> None:
-        """Put other arguments in the place of those that were withheld."""
-        self._pieces[:] = [edit("".join(self._pieces + self._doubtful))]
+        """Replace the arguments of a withheld call."""
+        self._fragments[:] = [edit("".join(self._fragments + self._doubtful))]
         self._doubtful.clear()
 
     def forget_doubtful(self) -> None:
         self._doubtful.clear()
 
     def flush(self) -> None:
-        """Tell what is known; nothing before the call is certain."""
-        if self.certain and self._pieces:
-            text = "".join(self._pieces)
-            self._pieces.clear()
+        """Emit the arguments so far, if the call is certain."""
+        if self.certain and self._fragments:
+            text = "".join(self._fragments)
+            self._fragments.clear()
             if self._index < 0:
                 self._index, id_ = self._state.next_call(self.id)
                 self._state.out.append(ToolCallDelta(self._index, text, id_, self.name))
@@ -63,13 +63,17 @@ class CallEmitter:
                 self._state.out.append(ToolCallDelta(self._index, text))
 
     def finish(self) -> None:
-        """Blank arguments are `{}`. Raises Unreadable for a call without a name."""
+        """Complete the call. Blank arguments become `{}`.
+
+        Raises:
+            NotACall: the call has no name.
+        """
         if not self.name:
             raise NotACall
-        self._pieces += self._doubtful
+        self._fragments += self._doubtful
         self._doubtful.clear()
         if self._blank:
-            self._pieces[:] = ["{}"]
+            self._fragments[:] = ["{}"]
             self._blank = False
         self.withheld = ""
         self._state.complete_call(self)

@@ -1,8 +1,6 @@
-"""A place in a text that comes in pieces, and the ways to go on from it.
+"""A position in a text that arrives in fragments, with the reading operations of the grammars.
 
-All but `rest` are generators that yield where they need more text.
-
-Looking for tags in a text that comes in pieces.
+All methods but `take_rest` are generators that yield when they need more text.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -12,7 +10,7 @@ from app.steps.tool_parsers.calls import NotACall, TruncatedCall
 
 
 def partial_tag_length(text: str, tags: Iterable[str]) -> int:
-    """The length of the longest end of `text` that may become one of the tags."""
+    """Return the length of the longest suffix of `text` that is a proper prefix of one of the tags."""
     longest = 0
     for tag in tags:
         for length in range(min(len(tag) - 1, len(text)), longest, -1):
@@ -23,7 +21,7 @@ def partial_tag_length(text: str, tags: Iterable[str]) -> int:
 
 
 def find_first(text: str, start: int, tags: Iterable[str]) -> tuple[int, str]:
-    """The place of the first of the tags, and the tag; (-1, "") where there is none."""
+    """Return the position of the first of the tags, and the tag, or (-1, "")."""
     place, found = -1, ""
     for tag in tags:
         at = text.find(tag, start) if place < 0 else text.find(tag, start, place + len(tag) - 1)
@@ -43,17 +41,21 @@ class Cursor:
         self.ended = False
 
     def _flush_pending(self) -> None:
-        """What is known is to be told now, and text that is done with may go."""
+        """Emit everything that is certain, and drop text that is no longer needed."""
 
     def wait_for_more(self) -> Steps:
-        """Wait for more text. Raises Cut when it ended."""
+        """Wait for more text.
+
+        Raises:
+            TruncatedCall: the text has ended.
+        """
         self._flush_pending()
         if self.ended:
             raise TruncatedCall
         yield
 
     def take_rest(self) -> str:
-        """All that is not read yet; it counts as read."""
+        """Return the unread text and move to its end."""
         rest, self.pos = self.text[self.pos :], len(self.text)
         return rest
 
@@ -62,7 +64,7 @@ class Cursor:
             yield from self.wait_for_more()
 
     def skip_blanks(self) -> Steps:
-        """Pass white space; there is a character behind it."""
+        """Skip white space, and wait for a character after it."""
         while True:
             rest = self.text[self.pos :]
             self.pos += len(rest) - len(rest.lstrip())
@@ -71,21 +73,24 @@ class Cursor:
             yield from self.wait_for_more()
 
     def is_at(self, literal: str) -> BoolSteps:
-        """Whether the literal stands here; it is not passed."""
+        """Return whether the literal comes next; do not skip it."""
         while len(self.text) - self.pos < len(literal) and literal.startswith(self.text[self.pos :]) and not self.ended:
             yield from self.wait_for_more()
         return self.text.startswith(literal, self.pos)
 
     def accept(self, literal: str) -> BoolSteps:
-        """Whether the literal stands here; it is passed."""
+        """Return whether the literal comes next; if so, skip it."""
         found = yield from self.is_at(literal)
         if found:
             self.pos += len(literal)
         return found
 
     def read_until(self, *tags: str, limit: int | None = None) -> Generator[None, None, tuple[str, str]]:
-        """The text up to the first of the tags, and the tag; both are passed. Raises Unreadable when the text is
-        longer than the limit."""
+        """Return the text up to the first of the tags, and the tag; skip both.
+
+        Raises:
+            NotACall: the text is longer than `limit`.
+        """
         seen = 0
         longest = max(map(len, tags), default=1)
         while True:
@@ -100,8 +105,10 @@ class Cursor:
             yield from self.wait_for_more()
 
     def stream_until(self, put: Callable[[str], None], *tags: str) -> Generator[None, None, str]:
-        """Hand on what cannot belong to a tag, up to the first tag, which is not passed. What is held is left there
-        when the text ends."""
+        """Pass text to `put` up to the first of the tags, and return the tag without skipping it.
+
+        Text that may be part of a tag stays unread when the text ends.
+        """
         while True:
             place, tag = find_first(self.text, self.pos, tags)
             if not tag:
@@ -113,8 +120,10 @@ class Cursor:
             yield from self.wait_for_more()
 
     def accept_tag(self, *tags: str, besides: str = "") -> Generator[None, None, str]:
-        """Pass one of the tags, and say which, if it follows after nothing but white space and the characters
-        `besides`; else leave everything."""
+        """Skip one of the tags and return it, if only white space and the characters in `besides` come before it.
+
+        Otherwise return "" and skip nothing. At the end of the text, a part of a tag is skipped too.
+        """
         while True:
             ahead = self.text[self.pos :].lstrip(" \t\r\n" + besides)
             growing = any(tag.startswith(ahead) and tag != ahead for tag in tags)

@@ -1,5 +1,7 @@
-"""gpt-oss's channels: `<|channel|>analysis<|message|>…<|end|>` are thoughts, `to=functions.…` is a call, whatever the
-channel; the rest is content."""
+"""Parses gpt-oss's channels (harmony).
+
+`<|channel|>analysis<|message|>…<|end|>` is reasoning, `to=functions.…` in any channel is a call, the rest is content.
+"""
 
 import re
 
@@ -27,12 +29,12 @@ def _message(r: ParseState) -> Steps:
         yield from _call(r, recipient.group(1))
         return
     channel = re.sub(r"^.*<\|channel\|>", "", header, flags=re.DOTALL).strip()
-    say = r.emit_reasoning if channel.startswith("analysis") else r.emit_text
+    emit = r.emit_reasoning if channel.startswith("analysis") else r.emit_text
     r.commit()
     try:
-        tag = yield from r.stream_until(say, *_ENDS, _START, _CHANNEL)
+        tag = yield from r.stream_until(emit, *_ENDS, _START, _CHANNEL)
     except TruncatedCall:
-        say(r.take_rest())
+        emit(r.take_rest())
         raise
     if tag in _ENDS:
         r.pos += len(tag)

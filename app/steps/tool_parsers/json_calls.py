@@ -1,4 +1,4 @@
-"""Calls that are JSON objects with a name and arguments, and the families that write them so."""
+"""Parses calls that are JSON objects with a name and arguments, and the families that write them."""
 
 import json
 from collections.abc import Generator, Sequence
@@ -14,13 +14,16 @@ _KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))
 
 
 def read_arguments(r: ParseState, call: CallEmitter, closers: Sequence[str] = (), *, wrapped: bool = False) -> Steps:
-    """The value that stands for the arguments, up to its own end. An object is told while it comes, also when it
-    breaks: then it ends at a closer. `wrapped`: the brace before the closer is not theirs."""
+    """Read the value of the arguments up to its end.
+
+    An object is emitted while it streams. If it is broken, it ends at one of the closers; `wrapped` means that a brace
+    before the closer belongs to the object around the arguments.
+    """
     yield from r.skip_blanks()
     if r.text[r.pos] != "{":
-        pieces: list[str] = []
-        yield from JsonScanner(r, pieces.append).run()
-        call.put(_unquote("".join(pieces)))
+        output: list[str] = []
+        yield from JsonScanner(r, output.append).run()
+        call.put(_unquote("".join(output)))
         return
     try:
         yield from JsonScanner(r, call.put, closers).run()
@@ -34,7 +37,7 @@ def read_arguments(r: ParseState, call: CallEmitter, closers: Sequence[str] = ()
 
 
 def _rewind_to_doubt(r: ParseState, call: CallEmitter) -> bool:
-    """Go back to the closing marker that was taken for a part of a string, if there is one."""
+    """Move back to a closing marker that was read as part of a string; return False if there is none."""
     if r.doubtful_closer is None:
         return False
     r.pos, r.doubtful_closer = r.doubtful_closer[0], None
@@ -43,18 +46,18 @@ def _rewind_to_doubt(r: ParseState, call: CallEmitter) -> bool:
 
 
 def _read_broken(r: ParseState, call: CallEmitter, closers: Sequence[str], wrapped: bool) -> Steps:
-    """What is left of arguments that are no JSON, as it is."""
+    """Read the rest of arguments that are not JSON, unchanged."""
     try:
-        left, closer = yield from r.read_until(*closers)
+        rest, closer = yield from r.read_until(*closers)
         r.pos -= len(closer)
     except TruncatedCall:
-        left = r.take_rest()
-    left = left.rstrip()
-    call.put(left[:-1].rstrip() if wrapped and left.endswith("}") else left)
+        rest = r.take_rest()
+    rest = rest.rstrip()
+    call.put(rest[:-1].rstrip() if wrapped and rest.endswith("}") else rest)
 
 
 def _unquote(text: str) -> str:
-    """Arguments that are encoded twice are decoded once; none are `{}`."""
+    """Decode arguments that are encoded twice; null and "" become `{}`."""
     value = json.loads(text)
     if value is None or value == "":
         return "{}"
@@ -67,7 +70,7 @@ def _unquote(text: str) -> str:
 
 
 def read_json_call(r: ParseState, call: CallEmitter, closers: Sequence[str] = ()) -> Steps:
-    """One object. Whatever its own end may lack, a call that has arguments stays one."""
+    """Read one object. If its end is broken but it has a name and arguments, it remains a call."""
     try:
         yield from _members(r, call, closers)
     except NotACall as error:
@@ -97,9 +100,9 @@ def _members(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
 
 
 def _member(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
-    pieces: list[str] = []
-    yield from JsonScanner(r, pieces.append).read_key()
-    key = json.loads("".join(pieces))
+    output: list[str] = []
+    yield from JsonScanner(r, output.append).read_key()
+    key = json.loads("".join(output))
     yield from r.skip_blanks()
     if r.text[r.pos] != ":" or (call.allowed_names is not None and key not in _KNOWN):
         raise NotACall
@@ -119,10 +122,10 @@ def _member(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
 
 
 def _value(r: ParseState) -> Generator[None, None, Any]:
-    pieces: list[str] = []
-    yield from JsonScanner(r, pieces.append).run()
+    output: list[str] = []
+    yield from JsonScanner(r, output.append).run()
     try:
-        return json.loads("".join(pieces))
+        return json.loads("".join(output))
     except (ValueError, RecursionError) as exc:
         raise NotACall from exc
 
@@ -166,7 +169,7 @@ def _array(r: ParseState) -> Steps:
 
 
 def llama_json(r: ParseState) -> Steps:
-    """`<|python_tag|>{…}; {…}`, or the objects alone when the reply begins with one that names a function."""
+    """`<|python_tag|>{…}; {…}`, or only the objects if the reply starts with one that names a known function."""
     yield from r.attempt(_llama_calls(r, guess=True), guess=True)
     while True:
         yield from r.read_prose("<|python_tag|>")

@@ -1,10 +1,9 @@
-"""JSON as models write it into JSON as it is defined, while it comes; JSON itself passes unchanged.
+"""Converts JSON as models write it to standard JSON while it streams; valid JSON passes unchanged.
 
-Read beyond JSON (as JSON5 does): single quotes, bare keys, trailing commas, comments, hexadecimal numbers, raw line
-breaks in strings; and Python's `True`, `False`, `None`. What comes out only grows: a comma waits for what follows it.
-A closing marker inside a string puts the reading in doubt until the value has ended properly.
-
-Whole texts as JSON values, read as models write them.
+It also accepts, as JSON5 does, single quotes, unquoted keys, trailing commas, comments, hexadecimal numbers and raw
+line breaks in strings; and Python's `True`, `False` and `None`. Output is never taken back: a comma is written only
+with the token after it. A closing marker inside a string is doubtful until the value has ended properly: it may be the
+end of a call with a broken string.
 """
 
 import json
@@ -26,39 +25,43 @@ Put = Callable[[str], None]
 
 
 class JsonScanner:
-    """One value from the reading into `put`. Raises Unreadable where it ceases to be one; `pos` stays there."""
+    """Writes one value to `put`.
 
-    def __init__(self, reading: ParseState, put: Put, closers: Sequence[str] = ()) -> None:
-        self._state = reading
+    Raises:
+        NotACall: the text is not a value; `pos` is the position of the error.
+    """
+
+    def __init__(self, state: ParseState, put: Put, closers: Sequence[str] = ()) -> None:
+        self._state = state
         self._put = put
         self._closers = closers
         self._open: list[str] = []
         self._expects = "value"
         self._gap = ""
-        """White space and a comma that stand before the next token."""
+        """White space and a comma before the next token."""
 
     def run(self) -> Steps:
-        reading = self._state
+        state = self._state
         try:
-            yield from reading.skip_blanks()
+            yield from state.skip_blanks()
             while self._expects != "end":
-                yield from reading.peek()
-                char = reading.text[reading.pos]
+                yield from state.peek()
+                char = state.text[state.pos]
                 if char.isspace():
                     self._gap += char
-                    reading.pos += 1
+                    state.pos += 1
                 elif char == "/":
                     yield from self._comment()
                 else:
                     yield from self._token(char)
         except NotACall as error:
             self._flush_gap()
-            if isinstance(error, TruncatedCall) and reading.doubtful_closer is None:
-                self._put(reading.take_rest())
+            if isinstance(error, TruncatedCall) and state.doubtful_closer is None:
+                self._put(state.take_rest())
             raise
 
     def read_key(self) -> Steps:
-        """The key of an object instead of a value."""
+        """Read the key of an object instead of a value."""
         self._expects = "key"
         yield from self._scalar(self._state.text[self._state.pos])
 
@@ -123,88 +126,96 @@ class JsonScanner:
             self._after_value()
 
     def _word(self) -> Generator[None, None, str]:
-        """A word, not yet passed. It ends where something else begins, or with the text."""
-        reading = self._state
+        """Return the next word without skipping it."""
+        state = self._state
         while True:
-            match = _WORD.match(reading.text, reading.pos)
+            match = _WORD.match(state.text, state.pos)
             if match is None:
                 raise NotACall
-            if match.end() < len(reading.text) or reading.ended:
+            if match.end() < len(state.text) or state.ended:
                 return match.group()
-            yield from reading.wait_for_more()
+            yield from state.wait_for_more()
 
     def _comment(self) -> Steps:
-        reading = self._state
+        state = self._state
         for opening, closing in _COMMENTS.items():
-            if (yield from reading.is_at(opening)):
-                yield from reading.read_until(closing)
+            if (yield from state.is_at(opening)):
+                yield from state.read_until(closing)
                 return
         raise NotACall
 
     def _string(self, quote: str) -> Steps:
-        reading, run = self._state, _RUNS[quote]
-        reading.pos += 1
+        state, run = self._state, _RUNS[quote]
+        state.pos += 1
         self._put('"')
         while True:
-            yield from reading.peek()
-            match = run.match(reading.text, reading.pos)
+            yield from state.peek()
+            match = run.match(state.text, state.pos)
             if match is not None:
-                yield from self._read_plain(match.group(), match.end() == len(reading.text))
+                yield from self._read_plain(match.group(), match.end() == len(state.text))
                 continue
-            char = reading.text[reading.pos]
+            char = state.text[state.pos]
             if char == "\\":
                 yield from self._escape()
                 continue
-            reading.pos += 1
+            state.pos += 1
             self._put('"' if char == quote else json.dumps(char)[1:-1])
             if char == quote:
                 return
 
     def _read_plain(self, text: str, open_ended: bool) -> Steps:
-        """Plain characters of a string; a closing marker among them raises the doubt."""
-        reading = self._state
-        if reading.doubtful_closer is None and self._closers:
+        """Read characters of a string without escapes; record the first closing marker among them as doubtful."""
+        state = self._state
+        if state.doubtful_closer is None and self._closers:
             place, closer = find_first(text, 0, self._closers)
             keep = partial_tag_length(text, self._closers) if open_ended and not closer else 0
             if closer:
                 self._put(text[:place])
-                start = reading.pos = reading.pos + place
-                reading.doubtful_closer = (start, start + len(closer))
+                start = state.pos = state.pos + place
+                state.doubtful_closer = (start, start + len(closer))
                 text = text[place:]
             elif keep:
                 text = text[:-keep]
         self._put(text)
-        reading.pos += len(text)
+        state.pos += len(text)
         if not text:
-            yield from reading.wait_for_more()
+            yield from state.wait_for_more()
 
     def _escape(self) -> Steps:
-        reading = self._state
-        while len(reading.text) - reading.pos < 2:
-            yield from reading.wait_for_more()
-        char = reading.text[reading.pos + 1]
+        state = self._state
+        while len(state.text) - state.pos < 2:
+            yield from state.wait_for_more()
+        char = state.text[state.pos + 1]
         length = {"u": 6, "x": 4}.get(char, 2)
-        while len(reading.text) - reading.pos < length:
-            yield from reading.wait_for_more()
-        raw = reading.text[reading.pos : reading.pos + length]
+        while len(state.text) - state.pos < length:
+            yield from state.wait_for_more()
+        raw = state.text[state.pos : state.pos + length]
         self._put(literals.to_json_escape(raw, char))
-        reading.pos += length
+        state.pos += length
 
 
 def to_standard_json(text: str) -> str:
-    """The text as standard JSON. Raises Unreadable where it is no value."""
-    reading = ParseState("", ())
-    reading.text, reading.ended = text, True
-    pieces: list[str] = []
-    for _ in JsonScanner(reading, pieces.append).run():
-        raise AssertionError("a text that has ended is not waited for")
-    if reading.text[reading.pos :].strip():
+    """Return the text as standard JSON.
+
+    Raises:
+        NotACall: the text is not one value.
+    """
+    state = ParseState("", ())
+    state.text, state.ended = text, True
+    output: list[str] = []
+    for _ in JsonScanner(state, output.append).run():
+        raise AssertionError("the scanner waits for more of a text that has ended")
+    if state.text[state.pos :].strip():
         raise NotACall
-    return "".join(pieces)
+    return "".join(output)
 
 
 def loads(text: str) -> Any:
-    """The value of a JSON text as models write it. Raises Unreadable."""
+    """Parse JSON as models write it.
+
+    Raises:
+        NotACall: the text is not one value.
+    """
     try:
         return json.loads(to_standard_json(text))
     except (ValueError, RecursionError) as exc:

@@ -1,4 +1,4 @@
-"""Single tokens beyond JSON, said in JSON. All raise Unreadable for what cannot be said."""
+"""Converts single tokens that are not JSON to JSON. The functions raise NotACall for tokens that have no equivalent."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from app.steps.tool_parsers.calls import NotACall
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _LOOSE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
-_WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+_CONSTANTS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ESCAPES = '"\\/bfnrt'
 
 
@@ -21,7 +21,7 @@ def to_json_escape(raw: str, char: str) -> str:
         raise NotACall
     if char == "\n":
         return ""
-    # A backslash that escapes nothing is meant as one, as in regular expressions.
+    # A backslash before any other character is a literal backslash, as in regular expressions.
     return char if char == "'" else "\\\\" + json.dumps(char, ensure_ascii=False)[1:-1]
 
 
@@ -32,8 +32,8 @@ def to_json_key(word: str) -> str:
 
 
 def to_json_value(word: str) -> str:
-    if word in _WORDS:
-        return _WORDS[word]
+    if word in _CONSTANTS:
+        return _CONSTANTS[word]
     if _NUMBER.fullmatch(word):
         return word
     if _HEX.fullmatch(word):

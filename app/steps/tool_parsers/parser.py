@@ -1,9 +1,9 @@
-"""The text of a reply while a grammar reads it: what came, how far it is understood, and what follows from it.
+"""The state of a grammar that parses the text of a reply: the buffered text, the position, and the resulting events.
 
-A grammar is a generator that yields where it needs more text. It is resumed when more came, or when the text ended
-for now (`ended`); what cannot be finished then raises `Cut`. Between two calls stands prose. From a marker on nothing
-is told until it is certain that a call stands there: an attempt that fails gives its text back, and the prose goes on
-behind the marker. Every decision follows from the text alone, never from where it was cut into pieces.
+A grammar is a generator that yields when it needs more text. It is resumed when more text has arrived, or when the text
+has ended (`ended`); an incomplete call then raises `TruncatedCall`. The text between calls is prose. After a marker
+nothing is emitted until it is certain that a call follows: a failed attempt restores its text, and the prose continues
+after the marker. Every decision depends on the text alone, not on how it was split into fragments.
 """
 
 import hashlib
@@ -23,23 +23,23 @@ class ParseState(Cursor):
         self.out: list[Event] = []
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self.idle = False
-        """In prose, with nothing held."""
+        """Whether the grammar is in prose and nothing is buffered."""
         self.marker_starts: frozenset[str] = frozenset()
-        """The first characters of the markers that are looked for in this prose."""
+        """The first characters of the markers that end this prose."""
         self.doubtful_closer: tuple[int, int] | None = None
-        """Where a closing marker stood inside a string: the call may have ended there."""
+        """The start and end of a closing marker inside a string: the call may have ended there."""
         self.pending_closers: tuple[str, ...] = ()
-        """The closing marker of the last call, where it has not come yet."""
+        """The closing marker of the last call, if it has not come yet."""
         self.call: CallEmitter | None = None
         self.calls = 0
         self._restore_point: int | None = None
-        """From here on the text is given back when no call comes of it."""
+        """The position from which the text is emitted as prose if it is not a call."""
         self._marker = ""
         self._reply_id = reply_id
         self._ids: set[str] = set()
 
     def next_call(self, id_: str = "") -> tuple[int, str]:
-        """The index and the id of the next call of the reply."""
+        """Return the index and id of the next call. A missing or repeated id is replaced by a derived one."""
         index = self.calls
         self.calls += 1
         if not id_ or id_ in self._ids:
@@ -52,7 +52,7 @@ class ParseState(Cursor):
         return self.call
 
     def complete_call(self, call: CallEmitter) -> None:
-        """The call is whole: nothing before this place is given back any more."""
+        """Mark the call as complete: no text before this position is restored."""
         self.doubtful_closer = self.call = None
         call.flush()
         self._restore_point, self._marker = self.pos, ""
@@ -65,8 +65,8 @@ class ParseState(Cursor):
         if text:
             self.out.append(ReasoningDelta(text))
 
-    def warn(self, what: str) -> None:
-        self.out.append(Extra({"warning": what}))
+    def warn(self, text: str) -> None:
+        self.out.append(Extra({"warning": text}))
 
     def _trim(self) -> None:
         if self.doubtful_closer is None:
@@ -83,8 +83,10 @@ class ParseState(Cursor):
         self._trim()
 
     def read_prose(self, *markers: str, blanks: bool = False) -> Generator[None, None, str]:
-        """Text for the caller, up to one of the markers, which is passed. It survives the end of the text. `blanks`:
-        white space before a marker belongs to it."""
+        """Emit text up to one of the markers, skip the marker and return it.
+
+        The end of the text raises no error here. `blanks`: white space before a marker is part of it.
+        """
         self._restore_point = self.call = self.doubtful_closer = None
         while True:
             place, marker = find_first(self.text, self.pos, markers)
@@ -106,7 +108,7 @@ class ParseState(Cursor):
             self.idle = False
 
     def skip_rest(self) -> Steps:
-        """Nothing of what comes now is told. Does not return."""
+        """Discard all text from here on. Does not return."""
         while True:
             self.take_rest()
             self._restore_point = None
@@ -114,16 +116,19 @@ class ParseState(Cursor):
             yield
 
     def commit(self) -> None:
-        """What was read so far is understood: it is not given back."""
+        """Accept the text that was read so far: it is not restored."""
         self._restore_point = None
 
     def rewind_to_marker(self) -> None:
-        """Go back to the marker that the prose ended at."""
+        """Move back to the marker at which the prose ended."""
         assert self._restore_point is not None
         self.pos = self._restore_point
 
     def attempt(self, call: Steps, *, guess: bool = False) -> Steps:
-        """Read what stands behind the marker. What is no call gives its text back; `guess`: without a warning."""
+        """Run a grammar for the text after a marker. If it is not a call, restore the text.
+
+        `guess`: there was no marker, and a failure gives no warning.
+        """
         if guess:
             self._restore_point, self._marker = self.pos, ""
         try:
@@ -140,10 +145,10 @@ class ParseState(Cursor):
         self.pos = mark + len(self._marker)
         self.emit_text(self._marker)
         if not guess and self.text[mark:].strip():
-            self.warn(f"a call {'that was cut off' if cut else 'that cannot be read'} is given as text")
+            self.warn(f"a tool call that {'was cut off' if cut else 'cannot be parsed'} is returned as text")
 
     def _end_early(self, call: CallEmitter, cut: bool) -> None:
-        """A call that has been told stays one; what is left of it is delivered as it is."""
+        """Complete a call that was emitted in part, with the rest of its text as it is."""
         if self.doubtful_closer is not None:
             self.pos = self.doubtful_closer[1]
             call.forget_doubtful()

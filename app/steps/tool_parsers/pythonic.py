@@ -1,7 +1,7 @@
-"""Calls as a Python list, `[f(a=1), g()]`: Llama 4 and LFM2.
+"""Parses calls in a Python list, `[f(a=1), g()]`: Llama 4 and LFM2.
 
-A list counts at the beginning of the reply, when its first name is a function's, or behind a marker. Values are read as
-literals and never run.
+A list is parsed after a marker, or at the start of the reply if its first name is a known function. Values are parsed
+as literals; no code is run.
 """
 
 import ast
@@ -16,8 +16,8 @@ from app.steps.tool_parsers.parser import ParseState
 
 MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
 _NAME = re.compile(r"[\w.]*")
-_INTERESTING = re.compile(r"""["'()\[\]{}\\]""")
-_WORDS = {"true": True, "false": False, "null": None}
+_DELIMITERS = re.compile(r"""["'()\[\]{}\\]""")
+_CONSTANTS = {"true": True, "false": False, "null": None}
 _LONGEST = 200
 
 
@@ -63,7 +63,7 @@ def _call(r: ParseState) -> Steps:
 
 
 def _name(r: ParseState) -> Generator[None, None, str]:
-    """The name before the parenthesis, which is not passed."""
+    """Return the name before the parenthesis; do not skip the parenthesis."""
     while True:
         match = _NAME.match(r.text, r.pos)
         name = match.group() if match else ""
@@ -79,10 +79,10 @@ def _name(r: ParseState) -> Generator[None, None, str]:
 
 
 def _parenthesis(r: ParseState) -> Generator[None, None, str]:
-    """The text from the parenthesis to its partner."""
+    """Return the text from the opening parenthesis to the closing one."""
     depth, quote, length = 0, "", 0
     while True:
-        match = _INTERESTING.search(r.text, r.pos + length)
+        match = _DELIMITERS.search(r.text, r.pos + length)
         if match is None:
             length = max(length, len(r.text) - r.pos)
             yield from r.wait_for_more()
@@ -107,15 +107,15 @@ def _keywords(source: str) -> dict[str, Any]:
         tree = ast.parse(f"f{source}", mode="eval").body
         if not isinstance(tree, ast.Call) or tree.args or not all(word.arg for word in tree.keywords):
             raise NotACall
-        values = {str(word.arg): ast.literal_eval(_Words().visit(word.value)) for word in tree.keywords}
+        values = {str(word.arg): ast.literal_eval(_JsonConstants().visit(word.value)) for word in tree.keywords}
         json.dumps(values)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as exc:
         raise NotACall from exc
     return values
 
 
-class _Words(ast.NodeTransformer):
-    """JSON's words for Python's."""
+class _JsonConstants(ast.NodeTransformer):
+    """Replaces the names `true`, `false` and `null` with Python's constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Constant(_WORDS[node.id]) if node.id in _WORDS else node
+        return ast.Constant(_CONSTANTS[node.id]) if node.id in _CONSTANTS else node

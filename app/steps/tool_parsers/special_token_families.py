@@ -1,4 +1,4 @@
-"""Families that put special tokens around a name and JSON arguments: DeepSeek V3 and V3.1, Kimi K2."""
+"""Parses families with special tokens around a name and JSON arguments: DeepSeek V3 and V3.1, Kimi K2."""
 
 import re
 from collections.abc import Generator
@@ -43,7 +43,7 @@ def deepseek(r: ParseState) -> Steps:
 
 
 def kimi_k2(r: ParseState) -> Steps:
-    """The id `functions.name:0` stands for the name."""
+    """The function's name is part of the id `functions.name:0`."""
     yield from _sections(r, KIMI)
 
 

@@ -1,7 +1,7 @@
-"""The reply half of every grammar: text goes through it, calls come out beside the prose.
+"""The stage that runs a grammar: it separates the calls in the content of a reply from the prose.
 
-As soon as a structured call arrives, text is text: the server reads its model's calls itself. Its calls are numbered
-behind those that were found before.
+Once a structured call arrives, the content is no longer parsed, because the server parses its model's calls itself. Its
+calls are numbered after those that were found before.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,16 +26,16 @@ class CallStage:
         next(self._steps)
 
     def feed(self, events: list[Event]) -> list[Event]:
-        reading = self._state
-        if self._passing and not reading.calls:
+        state = self._state
+        if self._passing and not state.calls:
             return events
-        out = reading.out = []
+        out = state.out = []
         for event in events:
             if type(event) is TextDelta and not event.refusal and not self._passing:
-                if reading.idle and reading.marker_starts.isdisjoint(event.text):
+                if state.idle and state.marker_starts.isdisjoint(event.text):
                     out.append(event)
                 else:
-                    reading.text += event.text
+                    state.text += event.text
                     next(self._steps)
             elif type(event) is Extra:
                 number = self._numbers.get(event.index, event.index)
@@ -46,12 +46,12 @@ class CallStage:
         return out
 
     def _flush(self) -> None:
-        """Anything but text ends what is held."""
-        reading = self._state
-        if not reading.idle and not self._passing:
-            reading.ended = True
+        """End the buffered text before an event that is not text."""
+        state = self._state
+        if not state.idle and not self._passing:
+            state.ended = True
             next(self._steps)
-            reading.ended = False
+            state.ended = False
 
     def _convert_event(self, event: Event) -> Event:
         if type(event) is ToolCallDelta:

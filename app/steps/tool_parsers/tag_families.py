@@ -1,4 +1,4 @@
-"""Families whose calls stand between an opening and a closing marker: Hermes, Qwen, GLM, MiniMax, DeepSeek's DSML."""
+"""Parses families with calls between an opening and a closing marker: Hermes, Qwen, GLM, MiniMax, DeepSeek's DSML."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _DSML = "<｜DSML｜"
 
 
 def read_blocks(r: ParseState, openings: tuple[str, ...], body: Callable[[str], Steps]) -> Steps:
-    """Prose and blocks in turn. A closing marker that comes late is passed over."""
+    """Read prose and blocks alternately. A late closing marker is skipped."""
     while True:
         marker = yield from r.read_prose(*openings, *r.pending_closers)
         r.pending_closers = ()
@@ -31,19 +31,19 @@ def hermes(r: ParseState) -> Steps:
 
 
 def qwen3_coder(r: ParseState) -> Steps:
-    """`<tool_call><function=…><parameter=…>`, also where the outer tag is missing."""
+    """`<tool_call><function=…><parameter=…>`, also without the outer tag."""
     yield from read_blocks(
-        r, (OPEN, xml_calls.QWEN.call), lambda marker: read_tool_call(r) if marker == OPEN else _read_bare_call(r)
+        r, (OPEN, xml_calls.QWEN.call), lambda marker: read_tool_call(r) if marker == OPEN else _read_unwrapped_call(r)
     )
 
 
-def _read_bare_call(r: ParseState) -> Steps:
+def _read_unwrapped_call(r: ParseState) -> Steps:
     yield from xml_calls.read_call(r, xml_calls.QWEN, (CLOSE,))
     r.pending_closers = () if (yield from r.accept_tag(CLOSE)) else (CLOSE,)
 
 
 def read_tool_call(r: ParseState, *, code: bool = False) -> Steps:
-    """What stands behind `<tool_call>`. `code`: a `<code>` block may hold the code of a code interpreter."""
+    """Read the text after `<tool_call>`. `code`: the code of a code interpreter may be in a `<code>` block."""
     yield from r.skip_blanks()
     if (yield from r.is_at(xml_calls.QWEN.call)):
         yield from xml_calls.read_calls(r, xml_calls.QWEN, (CLOSE,))
@@ -52,7 +52,7 @@ def read_tool_call(r: ParseState, *, code: bool = False) -> Steps:
 
 
 def read_json_block(r: ParseState, closer: str, *, code: bool = False) -> Steps:
-    """JSON objects up to the closing marker; braces too many are passed over."""
+    """Read JSON objects up to the closing marker; surplus closing braces are skipped."""
     while True:
         call = r.open_call()
         call.withheld = CODE_TOOL if code else ""

@@ -1,4 +1,4 @@
-"""Values that a model wrote as plain text, typed by the function's schema."""
+"""Converts values that a model wrote as plain text to the types in the function's schema."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def types_of(tool: Tool | None, parameter: str) -> frozenset[str]:
-    """The JSON types that the parameter takes; none when that is not known."""
+    """Return the JSON types of the parameter, or an empty set if they are unknown."""
     parameters = tool.schema.get("parameters") if tool is not None else None
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
     return _types(properties.get(parameter)) if isinstance(properties, dict) else frozenset()
@@ -30,11 +30,11 @@ def types_of(tool: Tool | None, parameter: str) -> frozenset[str]:
 def _types(schema: Any) -> frozenset[str]:
     if not isinstance(schema, dict):
         return frozenset()
-    said = schema.get("type")
-    if isinstance(said, str):
-        return frozenset((said,))
-    if isinstance(said, list):
-        return frozenset(one for one in said if isinstance(one, str))
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return frozenset((declared,))
+    if isinstance(declared, list):
+        return frozenset(one for one in declared if isinstance(one, str))
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list):
         found = [_types(choice) for choice in choices]
@@ -46,7 +46,7 @@ def _types(schema: Any) -> frozenset[str]:
 
 
 def parse_typed(text: str, types: frozenset[str]) -> Any:
-    """The value that the text stands for. What no type explains stays text."""
+    """Return the value of the text, or the text itself if its value has none of the types."""
     if types == {"string"}:
         return text
     value = _literal(text.strip())
@@ -66,7 +66,7 @@ def _has_type(value: Any, types: frozenset[str]) -> bool:
 
 
 def _literal(text: str) -> Any:
-    """The JSON or Python value; None when it is neither."""
+    """Return the JSON or Python value of the text, or None if it is neither."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

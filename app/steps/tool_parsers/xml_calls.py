@@ -1,4 +1,4 @@
-"""Calls whose parameters stand each in a tag of its own, as plain text: the XML families."""
+"""Parses calls with each parameter as plain text in a tag: the XML families."""
 
 import json
 from collections.abc import Callable, Generator
@@ -10,7 +10,7 @@ from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.typed_values import parse_typed, types_of
 
 _LIMIT = 400
-"""Longer names, of functions or parameters, are none."""
+"""The longest text that is read as a name of a function or parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,11 @@ class XmlSyntax:
     """A line break after the opening and before the closing tag is not part of the value."""
 
     def name(self, head: str) -> str:
-        """Raises Unreadable for a head without a name."""
+        """Return the name in the text between `call` (or `parameter`) and the end of the head.
+
+        Raises:
+            NotACall: there is no name.
+        """
         name = head.split(self.stop)[0].strip()
         if not name or "<" in name or "\n" in name:
             raise NotACall
@@ -55,66 +59,66 @@ GLM = XmlSyntax(
 )
 
 
-def read_calls(r: ParseState, shape: XmlSyntax, closers: tuple[str, ...]) -> Steps:
-    """The calls of one block, and the marker that closes it."""
+def read_calls(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
+    """Read the calls of one block and its closing marker."""
     yield from r.skip_blanks()
-    if not (yield from r.accept(shape.call)):
+    if not (yield from r.accept(syntax.call)):
         raise NotACall
     while True:
-        yield from read_call(r, shape, closers)
-        tag = yield from r.accept_tag(shape.call, *closers)
-        if tag != shape.call:
+        yield from read_call(r, syntax, closers)
+        tag = yield from r.accept_tag(syntax.call, *closers)
+        if tag != syntax.call:
             r.pending_closers = () if tag else closers
             return
 
 
-def read_call(r: ParseState, shape: XmlSyntax, closers: tuple[str, ...]) -> Steps:
-    """One call, behind its opening tag."""
-    head, _ = yield from r.read_until(shape.head_end, limit=_LIMIT)
-    call = r.open_call(shape.name(head))
-    yield from read_parameters(r, call, shape, closers)
+def read_call(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
+    """Read one call, after its opening tag."""
+    head, _ = yield from r.read_until(syntax.head_end, limit=_LIMIT)
+    call = r.open_call(syntax.name(head))
+    yield from read_parameters(r, call, syntax, closers)
     call.finish()
 
 
-def read_parameters(r: ParseState, call: CallEmitter, shape: XmlSyntax, closers: tuple[str, ...]) -> Steps:
-    """All parameters, and the tag that ends the call; a closer is left."""
-    ends = tuple(dict.fromkeys((shape.call_end, *closers)))
+def read_parameters(r: ParseState, call: CallEmitter, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
+    """Read all parameters and the tag that ends the call; a closer is not skipped."""
+    ends = tuple(dict.fromkeys((syntax.call_end, *closers)))
     separator = "{"
     while True:
-        between, tag = yield from r.read_until(shape.parameter, *ends)
+        between, tag = yield from r.read_until(syntax.parameter, *ends)
         if between.strip() and not call.certain:
             raise NotACall
-        if tag != shape.parameter:
+        if tag != syntax.parameter:
             break
-        yield from _parameter(r, call, shape, ends, separator)
+        yield from _parameter(r, call, syntax, ends, separator)
         separator = ", "
     call.put("{}" if separator == "{" else "}")
-    if tag != shape.call_end:
+    if tag != syntax.call_end:
         r.pos -= len(tag)
 
 
-def _parameter(r: ParseState, call: CallEmitter, shape: XmlSyntax, ends: tuple[str, ...], separator: str) -> Steps:
-    head, _ = yield from r.read_until(shape.parameter_head_end, limit=_LIMIT)
-    name = shape.name(head)
+def _parameter(r: ParseState, call: CallEmitter, syntax: XmlSyntax, ends: tuple[str, ...], separator: str) -> Steps:
+    head, _ = yield from r.read_until(syntax.parameter_head_end, limit=_LIMIT)
+    name = syntax.name(head)
     types = types_of(r.tools.get(call.name), name)
     flag = head.rpartition('string="')[2][:4] if 'string="' in head else ""
-    tags = (shape.parameter_end, shape.parameter, *ends)
+    tags = (syntax.parameter_end, syntax.parameter, *ends)
     key = f"{separator}{json.dumps(name, ensure_ascii=False)}: "
     if flag == "true" or (not flag and types == {"string"}):
-        tag = yield from _text(r, call, key, shape.breaks, tags)
+        tag = yield from _text(r, call, key, syntax.breaks, tags)
     else:
         value, tag = yield from r.read_until(*tags)
         r.pos -= len(tag)
         known = types - {"string"} if flag else types
-        call.put(key + json.dumps(parse_typed(_trim(value, shape.breaks), known), ensure_ascii=False))
-    if tag == shape.parameter_end:
+        call.put(key + json.dumps(parse_typed(_trim(value, syntax.breaks), known), ensure_ascii=False))
+    if tag == syntax.parameter_end:
         r.pos += len(tag)
 
 
 def _text(
     r: ParseState, call: CallEmitter, key: str, breaks: bool, tags: tuple[str, ...]
 ) -> Generator[None, None, str]:
-    """A parameter that is text, told while it comes."""
+    """Read a text parameter and emit it while it streams."""
     call.put(key + '"')
     if breaks:
         yield from r.peek()
@@ -128,7 +132,7 @@ def _text(
 
 
 class _JsonTextWriter:
-    """Escapes text for JSON and holds the line break back that may stand before the closing tag."""
+    """Escapes text for JSON, and buffers a line break at the end, which is not part of the value before the tag."""
 
     def __init__(self, put: Callable[[str], None], breaks: bool) -> None:
         self._put = put
@@ -137,11 +141,11 @@ class _JsonTextWriter:
 
     def put(self, text: str) -> None:
         text = self._held + text
-        kept = text
+        ready = text
         if self._breaks:
-            kept = text.removesuffix("\r") if text.endswith("\r") else _trim_end(text)
-        self._held = text[len(kept) :]
-        self._put(json.dumps(kept, ensure_ascii=False)[1:-1])
+            ready = text.removesuffix("\r") if text.endswith("\r") else _trim_end(text)
+        self._held = text[len(ready) :]
+        self._put(json.dumps(ready, ensure_ascii=False)[1:-1])
 
     def close(self) -> None:
         if self._held == "\r":

@@ -1,1 +1,1 @@
-"""Cutting a conversation to the number of tokens that a model takes."""
+"""Truncates a conversation to the number of tokens that a model accepts."""

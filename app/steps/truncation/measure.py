@@ -1,4 +1,4 @@
-"""How many tokens a conversation has: everything that a model is sent counts, chat templates apart."""
+"""Counts the tokens of a conversation: everything that is sent to the model, except the chat template."""
 
 from collections.abc import Iterator, Mapping
 from typing import assert_never
@@ -16,7 +16,7 @@ class TokenMeasure:
         self._counter = counter
         self._media_tokens = media_tokens
         self._long_text_counts: dict[str, int] = {}
-        """Long texts, which are asked for again and again."""
+        """Counts of long texts, which are needed repeatedly."""
 
     def count_message(self, message: Message) -> int:
         return sum(self.count_part(part) for part in message.parts)
@@ -35,7 +35,7 @@ class TokenMeasure:
         return self._counter.count(_schema(tool))
 
     def upper_bound(self, request: ChatRequest) -> int:
-        """A limit from above that costs nothing: no token is smaller than a byte."""
+        """Return an upper bound without tokenizing: no token is smaller than a byte."""
         texts = [text for message in request.messages for part in message.parts for text in _texts(part)]
         texts += map(_schema, request.tools)
         media = sum(self._media(part) for message in request.messages for part in message.parts)
@@ -59,8 +59,8 @@ def _texts(part: Part) -> Iterator[str]:
             yield part.name
             yield part.arguments
         case ToolResult():
-            for piece in part.content:
-                yield from _texts(piece)
+            for item in part.content:
+                yield from _texts(item)
         case Media():
             return
         case _:

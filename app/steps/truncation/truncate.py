@@ -1,9 +1,10 @@
-"""A conversation that is too long, cut in Qwen-Agent's order until it fits.
+"""Truncates a conversation that is too long, in Qwen-Agent's order.
 
-Oldest turn first: a turn that is less than what is too much goes whole. Of one that is more, first the tool results
-are shortened, then middle steps go, each call with its results, then reasoning, then texts are shortened. The last
-turn comes last; its newest step and its user message stay. System messages, tools, calls, names and ids are never
-touched. Other than in Qwen-Agent, a call never loses its arguments or its result; reasoning, media and tools count.
+The oldest turn is cut first. A turn with no more tokens than the excess is dropped. In a longer one, first the tool
+results are shortened, then the middle steps are dropped, each call with its results, then the reasoning, then texts are
+shortened. The last turn is cut last; its newest step and its user message stay. System messages, tools, calls, names
+and ids are not changed. Unlike in Qwen-Agent, a call never loses its arguments or its result, and reasoning, media and
+tools count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from app.steps.truncation.measure import TokenMeasure
 
 
 def input_limit(params: Mapping[str, Any], profile: Profile) -> int | None:
-    """How many tokens may be sent. None: as many as there are, which a caller also says by 0 and less."""
+    """Return the limit of input tokens, or None for no limit, which a caller can also request with 0 or less."""
     given = params.get("max_input_tokens")
     limit: int | None = profile.max_input_tokens if given is None else given
     return limit if limit is not None and limit > 0 else None
@@ -28,90 +29,93 @@ def input_limit(params: Mapping[str, Any], profile: Profile) -> int | None:
 def truncate(
     request: ChatRequest, limit: int, counter: TokenCounter, media_tokens: Mapping[MediaKind, int]
 ) -> tuple[ChatRequest, tuple[str, ...]]:
-    """(the request, what was cut). Raises ContextTooLong.
+    """Return (the request, a warning for each kind of cut).
 
-    The request must be sound: every result answers a call before it, and every call has its result.
+    Every call of the request must have its result, and every result its call.
+
+    Raises:
+        ContextTooLong: the request exceeds the limit after all cuts.
     """
     measure = TokenMeasure(counter, media_tokens)
     if measure.upper_bound(request) <= limit:
         return request, ()
-    cutting = ConversationCutter(
-        request.messages, measure, counter, limit - sum(map(measure.count_tool, request.tools))
-    )
-    total = cutting.excess + limit
-    _cut(request.messages, cutting)
-    if cutting.excess > 0:
-        text = f"the conversation has {total} tokens, and cannot be cut to the {limit} of max_input_tokens"
+    cutter = ConversationCutter(request.messages, measure, counter, limit - sum(map(measure.count_tool, request.tools)))
+    total = cutter.excess + limit
+    _cut(request.messages, cutter)
+    if cutter.excess > 0:
+        text = f"the conversation has {total} tokens, and cannot be truncated to max_input_tokens ({limit})"
         raise ContextTooLong(text, "messages")
     if total <= limit:
         return request, ()
-    kept = tuple(message for message in cutting.messages if message is not None)
-    return replace(request, messages=kept), _warnings(request.messages, cutting.messages, total, limit)
+    kept = tuple(message for message in cutter.messages if message is not None)
+    return replace(request, messages=kept), _warnings(request.messages, cutter.messages, total, limit)
 
 
-def _cut(messages: Sequence[Message], cutting: ConversationCutter) -> None:
+def _cut(messages: Sequence[Message], cutter: ConversationCutter) -> None:
     all_turns = split_turns(messages)
     for turn in all_turns[:-1]:
-        if cutting.excess > 0:
-            _cut_old(messages, turn, cutting)
-    if cutting.excess > 0 and all_turns:
-        _cut_last(messages, all_turns[-1], cutting)
+        if cutter.excess > 0:
+            _cut_old(messages, turn, cutter)
+    if cutter.excess > 0 and all_turns:
+        _cut_last(messages, all_turns[-1], cutter)
 
 
-def _cut_old(messages: Sequence[Message], turn: list[int], cutting: ConversationCutter) -> None:
-    if cutting.tokens(turn) <= cutting.excess:
-        cutting.drop(turn)
+def _cut_old(messages: Sequence[Message], turn: list[int], cutter: ConversationCutter) -> None:
+    if cutter.tokens(turn) <= cutter.excess:
+        cutter.drop(turn)
         return
-    cutting.shorten_results(turn)
-    parts = split_steps(messages, turn)
-    _drop_until_fits(parts[1:-1], cutting)
-    _drop_reasoning(turn, cutting)
-    for place in turn:
-        if cutting.excess > 0:
-            cutting.shorten_or_omit(place)
-    if cutting.excess > 0:
-        # Nothing but calls is left, and those stay whole.
-        cutting.drop(turn)
+    cutter.shorten_results(turn)
+    steps = split_steps(messages, turn)
+    _drop_until_fits(steps[1:-1], cutter)
+    _drop_reasoning(turn, cutter)
+    for position in turn:
+        if cutter.excess > 0:
+            cutter.shorten_or_omit(position)
+    if cutter.excess > 0:
+        # Only calls are left, which are not shortened.
+        cutter.drop(turn)
 
 
-def _cut_last(messages: Sequence[Message], turn: list[int], cutting: ConversationCutter) -> None:
-    parts = split_steps(messages, turn)
-    asked = max((place for place in turn if messages[place].role == "user"), default=-1)
-    middle = [step for step in parts[1:-1] if asked not in step]
-    cutting.shorten_results(place for step in parts[:-1] for place in step)
-    _drop_until_fits(middle, cutting)
-    cutting.shorten_results(parts[-1])
-    _drop_reasoning(turn, cutting)
-    for place in sorted(turn, key=cutting.text_tokens, reverse=True):
-        if cutting.excess > 0 and cutting.text_tokens(place) > 1:
-            cutting.shorten_text(place)
+def _cut_last(messages: Sequence[Message], turn: list[int], cutter: ConversationCutter) -> None:
+    steps = split_steps(messages, turn)
+    last_user = max((position for position in turn if messages[position].role == "user"), default=-1)
+    middle = [step for step in steps[1:-1] if last_user not in step]
+    cutter.shorten_results(position for step in steps[:-1] for position in step)
+    _drop_until_fits(middle, cutter)
+    cutter.shorten_results(steps[-1])
+    _drop_reasoning(turn, cutter)
+    for position in sorted(turn, key=cutter.text_tokens, reverse=True):
+        if cutter.excess > 0 and cutter.text_tokens(position) > 1:
+            cutter.shorten_text(position)
 
 
-def _drop_until_fits(middle: list[list[int]], cutting: ConversationCutter) -> None:
+def _drop_until_fits(middle: list[list[int]], cutter: ConversationCutter) -> None:
     for step in middle:
-        if cutting.excess > 0:
-            cutting.drop(step)
+        if cutter.excess > 0:
+            cutter.drop(step)
 
 
-def _drop_reasoning(turn: list[int], cutting: ConversationCutter) -> None:
-    for place in turn:
-        if cutting.excess > 0:
-            cutting.drop_reasoning(place)
+def _drop_reasoning(turn: list[int], cutter: ConversationCutter) -> None:
+    for position in turn:
+        if cutter.excess > 0:
+            cutter.drop_reasoning(position)
 
 
 def _warnings(before: Sequence[Message], after: Sequence[Message | None], total: int, limit: int) -> tuple[str, ...]:
-    left_out = [_name(place, before) for place, message in enumerate(after) if message is None]
-    shortened = [_name(place, before) for place, message in enumerate(after) if message not in (None, before[place])]
-    cut = f"the conversation has {total} tokens, more than the {limit} of max_input_tokens"
+    dropped = [_name(position, before) for position, message in enumerate(after) if message is None]
+    shortened = [
+        _name(position, before) for position, message in enumerate(after) if message not in (None, before[position])
+    ]
+    reason = f"the conversation has {total} tokens, more than max_input_tokens ({limit})"
     return tuple(
-        f"{cut}: {_list_names(names)} {done}"
-        for names, done in ((left_out, "left out"), (shortened, "shortened"))
+        f"{reason}: {_list_names(names)} {change}"
+        for names, change in ((dropped, "dropped"), (shortened, "shortened"))
         if names
     )
 
 
-def _name(place: int, messages: Sequence[Message]) -> str:
-    return messages[place].path or f"message {place + 1}"
+def _name(position: int, messages: Sequence[Message]) -> str:
+    return messages[position].path or f"message {position + 1}"
 
 
 def _list_names(names: list[str]) -> str:
