@@ -1,4 +1,4 @@
-"""AutoGen's items that were kept beside the messages read from them: whether they still say what the messages say."""
+"""Decides whether an original AutoGen item, kept in `extra`, still has the content of the messages parsed from it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,39 +23,39 @@ def validate_item(raw: Any) -> AutogenItem | None:
 
 
 def count_unchanged(messages: Sequence[Message], start: int) -> int:
-    """How many messages from here on are still what the item kept at the first of them says; 0: none."""
+    """Return how many messages from `start` on are unchanged since they were parsed from the item kept there, or 0."""
     kept = messages[start].extra.get("autogen")
     if not isinstance(kept, dict) or kept.get("k") != 0:
         return 0
     item = validate_item(kept.get("raw"))
-    verdict = _parse_role(kept)
-    if item is None or verdict is None:
+    item_role = _parse_role(kept)
+    if item is None or item_role is None:
         return 0
-    said = read_item(item, kept["raw"], verdict)
-    present = messages[start : start + len(said)]
-    if len(present) != len(said) or not all(map(_is_same, said, present)):
+    original = read_item(item, kept["raw"], item_role)
+    present = messages[start : start + len(original)]
+    if len(present) != len(original) or not all(map(_is_same, original, present)):
         return 0
-    return len(said)
+    return len(original)
 
 
 def _parse_role(kept: dict[str, Any]) -> ItemRole | None:
-    how = kept.get("as")
-    if not isinstance(how, str) or how not in ITEM_ROLE_KINDS:
+    kind = kept.get("as")
+    if not isinstance(kind, str) or kind not in ITEM_ROLE_KINDS:
         return None
-    return ItemRole(how, _parse_places(kept.get("calls")), _parse_places(kept.get("results")))  # type: ignore[arg-type]  # one of HOWS
+    return ItemRole(kind, _parse_places(kept.get("calls")), _parse_places(kept.get("results")))  # type: ignore[arg-type]  # one of ITEM_ROLE_KINDS
 
 
 def _parse_places(value: Any) -> tuple[int, ...]:
     return tuple(one for one in value if isinstance(one, int)) if isinstance(value, list) else ()
 
 
-def _is_same(said: Message, present: Message) -> bool:
-    """Other formats write an empty text as none, and results have the name of their call."""
-    return _normalize(said, present) == _normalize(present, present)
+def _is_same(original: Message, present: Message) -> bool:
+    """Compare two messages. Empty texts and missing names of results do not count: other formats differ in them."""
+    return _normalize(original, present) == _normalize(present, present)
 
 
 def _normalize(message: Message, named: Message) -> Message:
-    """Without what another format may have added; a name that an old version left out is the present one."""
+    """Remove what another format may have added, and take a missing name of a result from `named`."""
     name = None if message.role == "tool" else message.name
     parts = tuple(_result(one, named) for one in message.parts if one not in _EMPTY)
     return replace(normalize_message(replace(message, parts=parts)), extra={}, name=name)
@@ -70,6 +70,6 @@ def _result(part: Part, named: Message) -> Part:
 
 
 def read_asides(message: Message, key: str) -> list[Any]:
-    """The items without a message of their own that were kept here."""
+    """Return the items kept here that have no message."""
     value = message.extra.get(key)
     return [one for one in value if validate_item(one) is not None] if isinstance(value, list) else []
