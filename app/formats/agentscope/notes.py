@@ -1,8 +1,7 @@
-"""What AgentScope cannot say of a conversation, and how it comes back: notes in `Msg.metadata`.
+"""Keeps what AgentScope's messages have no field for, as notes in `Msg.metadata`.
 
-A `Msg` that was made from other messages carries, under `metadata.parley`, what reading it again would get wrong. It is
-not believed blindly: notes count only where the `Msg` still says what it was made to say; words that somebody edited
-win.
+A `Msg` that was made from another format has, under `metadata.parley`, everything that parsing it again would get
+wrong. The notes are applied only if the content of the `Msg` is unchanged; edited content takes precedence.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +21,14 @@ ContentParts = tuple[Text | Media, ...]
 
 @dataclass(frozen=True, slots=True)
 class BlockSyntax:
-    """One version of AgentScope: how a piece is said in blocks, and how blocks are read."""
+    """How one version of AgentScope writes pieces as blocks, and reads blocks."""
 
     key: str
     write_blocks: Callable[[Message], list[Json]]
-    """Of a piece whose calls and results have ids and names."""
+    """Writes a piece, whose calls and results must have ids and names."""
     write_part: Callable[[Text | Media, Role], list[Json]]
     read_blocks: Callable[[Sequence[Json], Message], list[Message]]
-    """Pieces of the blocks of a message; its head is given, without parts."""
+    """Returns the pieces of a message's blocks; the head is the message without parts."""
     time_key: str
     """The key of a message's time."""
 
@@ -37,9 +36,9 @@ class BlockSyntax:
 def collect_notes(
     given: Sequence[Message], shown: Sequence[Message], head: Message, tongue: BlockSyntax
 ) -> Json | None:
-    """What to put under `metadata.parley`; None where reading the blocks gives the pieces as they are.
+    """Return the notes for `metadata.parley`, or None if reading the blocks gives the pieces unchanged.
 
-    `shown` are the pieces as they are said, with the ids and names that had to be made up.
+    `given` are the pieces, `shown` the pieces as they are written, with derived ids and names.
     """
     blocks = [tongue.write_blocks(piece) for piece in shown]
     read = tongue.read_blocks([block for own in blocks for block in own], head) or [head]
@@ -72,7 +71,7 @@ def _make_note(given: Message, blocks: list[Json], head: Message, tongue: BlockS
 
 
 def _content_parts(piece: Message) -> ContentParts:
-    """The text and media of a piece, also of a result."""
+    """Return the text and media of a piece or of the result in it."""
     if piece.parts and isinstance(piece.parts[0], ToolResult):
         return piece.parts[0].content
     return tuple(part for part in piece.parts if isinstance(part, Text | Media))
@@ -105,9 +104,9 @@ def _make_media_note(part: Media, read: tuple[Part, ...]) -> Json:
 
 
 def apply_notes(bag: Any, blocks: Sequence[Json], head: Message, tongue: BlockSyntax) -> list[Message] | None:
-    """The pieces as the notes have them; None where the notes are none, or are not about these blocks.
+    """Return the pieces with the notes applied, or None if the notes are invalid or do not match the blocks.
 
-    Results may stand behind what the notes are about: 2.x puts them into the message that calls.
+    Results may follow the blocks of the notes, because 2.x adds them to the message with their calls.
     """
     try:
         known = AgentScopeSidecar.model_validate(bag)
@@ -170,7 +169,7 @@ def _apply_media_notes(said: ContentParts, media: Sequence[MediaNote]) -> Conten
 
 
 def _restore_ids(piece: Message, note: PieceNote) -> Message:
-    """Without the ids and names that were made up."""
+    """Remove derived ids and names."""
     part = (piece.parts or (None,))[0]
     if isinstance(part, ToolCall) and "id" in note.model_fields_set:
         return replace(piece, parts=(replace(part, id=note.id),))
