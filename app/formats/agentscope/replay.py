@@ -27,7 +27,7 @@ def make_id(item: Json) -> str:
     return _HEAD + digest(item["role"], item["name"], item["content"])
 
 
-def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, tongue: BlockSyntax) -> list[Message] | None:
+def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, syntax: BlockSyntax) -> list[Message] | None:
     """Return the pieces without made-up fields, or None if the id is not the digest of the content."""
     id_: Any = item.get("id")
     if not isinstance(id_, str) or not id_.startswith(_HEAD) or _REPEATED.sub("", id_) != make_id(item):
@@ -36,7 +36,7 @@ def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, tongue: 
     nobody = replace(head, name=None, turn=None, extra=extra)
     return [
         replace(one, parts=tuple(map(_drop_success, one.parts)))
-        for one in tongue.read_blocks(blocks, nobody) or [nobody]
+        for one in syntax.read_blocks(blocks, nobody) or [nobody]
     ]
 
 
@@ -50,28 +50,28 @@ def _drop_success(part: Part) -> Part:
     return replace(part, is_error=part.is_error or None) if isinstance(part, ToolResult) else part
 
 
-def read_item(item: Json, blocks: Sequence[Json], head: Message, tongue: BlockSyntax) -> list[Message]:
+def read_item(item: Json, blocks: Sequence[Json], head: Message, syntax: BlockSyntax) -> list[Message]:
     """Return the pieces of a valid message, with the original message if they do not have all of its content."""
     metadata = item.get("metadata") or {}
-    pieces = read_made_pieces(item, blocks, head, tongue)
+    pieces = read_made_pieces(item, blocks, head, syntax)
     if pieces is not None and is_untouched(item):
         return pieces
     if pieces is None:
-        pieces = apply_notes(metadata[SIDECAR_KEY], blocks, head, tongue) if SIDECAR_KEY in metadata else None
-        if pieces is not None and _is_reproducible(item, metadata, pieces[0], tongue):
+        pieces = apply_notes(metadata[SIDECAR_KEY], blocks, head, syntax) if SIDECAR_KEY in metadata else None
+        if pieces is not None and _is_reproducible(item, metadata, pieces[0], syntax):
             return pieces
-    pieces = pieces or list(tongue.read_blocks(blocks, head)) or [head]
+    pieces = pieces or list(syntax.read_blocks(blocks, head)) or [head]
     marks: list[Json] = [{"raw": item, "k": 0}, *({"k": number} for number in range(1, len(pieces)))]
-    return [replace(piece, extra={**piece.extra, tongue.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]
+    return [replace(piece, extra={**piece.extra, syntax.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]
 
 
-def _is_reproducible(item: Json, metadata: Json, first: Message, tongue: BlockSyntax) -> bool:
+def _is_reproducible(item: Json, metadata: Json, first: Message, syntax: BlockSyntax) -> bool:
     """Return whether writing the pieces gives the same message."""
     if metadata.keys() != {SIDECAR_KEY} or metadata[SIDECAR_KEY]["id"] != item.get("id"):
         return False
-    if item.get(tongue.time_key) != first.extra.get("created_at"):
+    if item.get(syntax.time_key) != first.extra.get("created_at"):
         return False
-    return item.keys() <= {"id", "name", "role", "content", "metadata", tongue.time_key}
+    return item.keys() <= {"id", "name", "role", "content", "metadata", syntax.time_key}
 
 
 def replay_item(
