@@ -43,10 +43,10 @@ bench: ## measure speed (ARGS goes to bench/run)
 	@scripts/bootstrap runtime
 	@exec bench/run $(ARGS)
 
-compatibility: ## write docs/compatibility.md (PARLEY_STREAMS names the recorded replies)
+compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the recorded replies)
 	@scripts/bootstrap dev
 	@.venv/bin/python scripts/compatibility
 
-interop: ## try real client packages and write what came of it into docs/compatibility.md (ARGS="openai-3")
+interop: ## try real client packages and write what came of it into docs/evidence/compatibility.md (ARGS="openai-3")
 	@scripts/bootstrap dev
 	@exec .venv/bin/python scripts/interop $(ARGS)

@@ -16,12 +16,12 @@ from app import __version__
 from app.settings import Settings, SettingsError, load
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-"""Where a gateway listens unless told otherwise."""
+"""The address of a gateway with the default settings."""
 if TYPE_CHECKING:
     from app.cache.urls import CacheUrl
 
 FORMAT_NAMES = ("qwen", "openai", "autogen", "agentscope", "agentscope2")
-"""Those of FORMATS, which takes too long to load for a command line that is wrong."""
+"""The names of FORMATS, repeated here because loading that module takes too long for `--help`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,37 +40,41 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class _UsageError(Exception):
-    """What was said on the command line leads nowhere."""
+    """The command line cannot be obeyed; the message says why."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="parley", description="An HTTP gateway that translates chat formats.")
     parser.add_argument("--version", action="version", version=f"parley {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar=" | ".join(_COMMANDS))
-    serve = commands.add_parser("serve", help="serve HTTP")
+    serve = commands.add_parser("serve", help="run the gateway")
     serve.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
-    serve.add_argument("--host", help="the address to listen at")
-    serve.add_argument("--port", type=int, help="the port to listen at")
-    chat = commands.add_parser("chat", help="ask a running gateway and watch the reply")
-    chat.add_argument("question", nargs="*", help="what to ask; without it, a conversation begins")
-    chat.add_argument("--url", default=os.environ.get("PARLEY_URL", DEFAULT_URL), help="the gateway")
-    chat.add_argument("--model", help="which model; without it, the gateway's default")
+    serve.add_argument("--host", help="the address to listen on")
+    serve.add_argument("--port", type=int, help="the port to listen on")
+    chat = commands.add_parser("chat", help="ask a running gateway and show the reply as it streams")
+    chat.add_argument("question", nargs="*", help="the question; without one, an interactive conversation starts")
+    chat.add_argument(
+        "--url", default=os.environ.get("PARLEY_URL", DEFAULT_URL), help="the gateway's URL (default: %(default)s)"
+    )
+    chat.add_argument("--model", help="the model (default: the gateway's default model)")
     chat.add_argument("--functions", type=Path, metavar="FILE", help="a JSON file with functions to offer")
     chat.add_argument("--system", help="a system message before the question")
     chat.add_argument("--json", action="store_true", help="print every event as a line of JSON")
-    convert = commands.add_parser("convert", help="a conversation of one format in another")
+    convert = commands.add_parser("convert", help="convert a conversation from one format to another")
     convert.add_argument("file", type=Path, help="a JSON file with a list of messages; - for standard input")
-    convert.add_argument("--from", dest="source", default="auto", choices=["auto", *FORMAT_NAMES], help="its format")
+    convert.add_argument(
+        "--from", dest="source", default="auto", choices=["auto", *FORMAT_NAMES], help="the format of FILE"
+    )
     convert.add_argument("--to", dest="target", required=True, choices=FORMAT_NAMES, help="the format to write")
-    convert.add_argument("--strict", action="store_true", help="refuse what would be lost")
-    cache = commands.add_parser("cache", help="what the cache holds, or empty it")
+    convert.add_argument("--strict", action="store_true", help="fail if anything would be lost")
+    cache = commands.add_parser("cache", help="count or delete the cached replies")
     cache.add_argument("action", choices=["stats", "purge"])
-    cache.add_argument("--model", help="only the replies of this model")
+    cache.add_argument("--model", help="only replies of this model")
     cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
-    cache.add_argument("--yes", action="store_true", help="purge without asking")
-    check = commands.add_parser("check-config", help="name every mistake of a configuration")
-    check.add_argument("file", nargs="?", type=Path, help="instead of PARLEY_CONFIG or ./parley.toml")
-    check.add_argument("--online", action="store_true", help="also ask each upstream whether it can be reached")
+    cache.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
+    check = commands.add_parser("check-config", help="report every mistake in a configuration")
+    check.add_argument("file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml")
+    check.add_argument("--online", action="store_true", help="also check that each upstream can be reached")
     commands.add_parser("openapi", help="print the OpenAPI document")
     return parser
 
@@ -92,7 +96,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _banner(settings: Settings, port: int) -> list[str]:
-    """Where the gateway listens, and what to try next."""
+    """Return the lines that `serve` prints: the address, and commands to try."""
     host = settings.server.host
     here = _url({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host), port)
     model = {} if settings.default_model or len(settings.models) < 2 else {"model": next(iter(settings.models))}
@@ -116,7 +120,7 @@ def _url(host: str, port: int) -> str:
 
 
 def _command() -> str:
-    """This program as it can be typed here."""
+    """Return the command that starts this program from the current directory."""
     program = Path(sys.argv[0])
     if program.name != "parley" or shutil.which("parley") == str(program):
         return "parley"
@@ -127,7 +131,7 @@ def _command() -> str:
 
 
 def _describe_models(settings: Settings) -> list[str]:
-    """The models that callers may ask for, in words."""
+    """Describe the models that callers may use."""
     served = list(settings.models)
     if settings.demo:
         served.append("the built-in model demo")
@@ -140,7 +144,7 @@ def _chat(arguments: argparse.Namespace) -> int:
     from app import terminal
 
     if arguments.system and not arguments.question:
-        raise _UsageError("--system needs a question beside it")
+        raise _UsageError("--system needs a question on the command line")
     options: dict[str, Any] = {
         "model": arguments.model,
         "functions": _functions(arguments.functions) if arguments.functions else None,
@@ -164,20 +168,20 @@ def _convert(arguments: argparse.Namespace) -> int:
 
     try:
         text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
-        asked = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
-        answer = convert(json.dumps(asked | {"messages": json.loads(text)}).encode())
+        options = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
+        result = convert(json.dumps(options | {"messages": json.loads(text)}).encode())
     except OSError as error:
         raise _UsageError(f"{arguments.file}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise _UsageError(f"{arguments.file}: is not valid JSON ({error})") from None
     except ParleyError as error:
-        found = error.violations if isinstance(error, InvalidInput) else ()
-        for line in [f"{one.path}: {one.message}" for one in found] or [error.message]:
+        violations = error.violations if isinstance(error, InvalidInput) else ()
+        for line in [f"{violation.path}: {violation.message}" for violation in violations] or [error.message]:
             print(f"parley: {line}", file=sys.stderr)
         return 1
-    for warning in answer["warnings"]:
+    for warning in result["warnings"]:
         print(f"parley: {warning}", file=sys.stderr)
-    print(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
+    print(json.dumps(result["messages"], ensure_ascii=False, indent=2))
     return 0
 
 
@@ -189,10 +193,12 @@ def _cache(arguments: argparse.Namespace) -> int:
     url = load(path=arguments.config).cache.url or "memory:"
     address = parse_cache_url(url)
     if isinstance(address, MemoryUrl | NullUrl):
-        raise _UsageError(f"the cache is {address.kind}: there is nothing to see from outside the gateway")
+        raise _UsageError(
+            f"the cache is {address.kind}: it cannot be read from outside the gateway; use a file or Redis (cache.url)"
+        )
     purge = arguments.action == "purge"
     if purge and not arguments.yes and not sys.stdin.isatty():
-        raise _UsageError("purge deletes replies and asks before it does; without a terminal to ask at, say --yes")
+        raise _UsageError("purge asks for confirmation and standard input is not a terminal: use --yes to purge")
     try:
         if purge and not arguments.yes and not _confirm(asyncio.run(count_replies(url, arguments.model)), address):
             print("parley: nothing was deleted", file=sys.stderr)
@@ -205,7 +211,7 @@ def _cache(arguments: argparse.Namespace) -> int:
 
 
 def _confirm(count: int, address: "CacheUrl") -> bool:
-    """The person at the terminal says that these replies may be deleted."""
+    """Ask at the terminal whether to delete these replies."""
     from app.cache.urls import describe_url
 
     print(
@@ -228,7 +234,7 @@ def _functions(file: Path) -> list[dict[str, Any]]:
 
 def _check_config(arguments: argparse.Namespace) -> int:
     settings = load(path=arguments.file)
-    print(f"the configuration is sound; models: {', '.join(_describe_models(settings))}")
+    print(f"the configuration is valid; models: {', '.join(_describe_models(settings))}")
     return _check_online(settings) if arguments.online else 0
 
 
@@ -236,11 +242,11 @@ def _check_online(settings: Settings) -> int:
     from app.model_registry import targets
     from app.upstream.check import check_upstreams
 
-    wanted = {
+    models = {
         name: [row.name or model for model, row in settings.models.items() if name in row.upstreams]
         for name in settings.upstreams
     }
-    reports = asyncio.run(check_upstreams(targets(settings).values(), wanted))
+    reports = asyncio.run(check_upstreams(targets(settings).values(), models))
     for report in reports:
         print("\n".join(report.lines))
     return 0 if all(report.works for report in reports) else 1

@@ -1,7 +1,7 @@
-"""Where settings come from: one tree of values out of `parley.toml` and the environment.
+"""Read settings from `parley.toml` and the environment into one tree of values.
 
-The file is `PARLEY_CONFIG`, else `./parley.toml` where it exists. `PARLEY_A__B=value` sets a.b and wins over the file;
-`${NAME}` in a string of the file is the environment's `NAME`.
+The file is the one that `PARLEY_CONFIG` names, else `./parley.toml` if it exists. `PARLEY_A__B=value` sets a.b and
+overrides the file; `${NAME}` in a string of the file is replaced by the environment variable `NAME`.
 """
 
 import re
@@ -18,11 +18,11 @@ _SHORTHANDS = {
     "PARLEY_UPSTREAM_API_KEY": "api_key",
     "PARLEY_UPSTREAM_KIND": "kind",
 }
-"""One upstream by environment alone, under the name `default`; every model name passes through to it."""
+"""These set up one upstream called `default`, to which every model name is passed through."""
 _OTHERS = frozenset({"PARLEY_CONFIG", "PARLEY_URL", "PARLEY_API_KEY"})
-"""Variables that are no settings: the file's place, and what the terminal client reads."""
+"""Variables that are not settings: the path of the file, and two of the terminal client."""
 _SERVICE_LINK = re.compile(r"PARLEY_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)")
-"""What Kubernetes sets in every container beside a service that is called parley."""
+"""The variables that Kubernetes sets in every container of a namespace with a service called parley."""
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class Sources:
     tree: dict[str, Any]
     mistakes: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
-    """The path of each value that a variable set, and the variable's name."""
+    """The name of the variable that set a value, by the path of the value."""
 
 
 def read_sources(environ: Mapping[str, str], path: Path | None, sections: Collection[str]) -> Sources:
-    """Everything that was said, and what of it cannot be a setting; `sections` are the names at the top."""
+    """Read file and environment, and collect mistakes. `sections` holds the top-level names of the settings."""
     sources = Sources({})
     tree = _read_file(environ, path, sources.mistakes)
     sources.tree = _interpolate(tree, environ, [], sources.mistakes)
@@ -47,7 +47,7 @@ def read_sources(environ: Mapping[str, str], path: Path | None, sections: Collec
 
 
 def config_file(environ: Mapping[str, str], path: Path | None = None) -> Path:
-    """`path`, or the file that the environment names, or `./parley.toml`, which need not exist."""
+    """Return `path`, else the file that PARLEY_CONFIG names, else `./parley.toml`, which need not exist."""
     return path or Path(environ.get("PARLEY_CONFIG") or "parley.toml")
 
 
@@ -60,46 +60,46 @@ def _read_file(environ: Mapping[str, str], path: Path | None, mistakes: list[str
     except OSError as error:
         mistakes.append(f"{file}: cannot be read ({error.strerror})")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        mistakes.append(f"{file}: is no TOML ({error})")
+        mistakes.append(f"{file}: is not valid TOML ({error})")
     return {}
 
 
-def _interpolate(value: Any, environ: Mapping[str, str], place: list[str | int], mistakes: list[str]) -> Any:
-    """`${NAME}` replaced everywhere; a name that the environment lacks is a mistake."""
+def _interpolate(value: Any, environ: Mapping[str, str], path: list[str | int], mistakes: list[str]) -> Any:
+    """Replace `${NAME}` in all strings; a name that is not in the environment is a mistake."""
     if isinstance(value, dict):
-        return {key: _interpolate(item, environ, [*place, key], mistakes) for key, item in value.items()}
+        return {key: _interpolate(item, environ, [*path, key], mistakes) for key, item in value.items()}
     if isinstance(value, list):
-        return [_interpolate(item, environ, [*place, at], mistakes) for at, item in enumerate(value)]
+        return [_interpolate(item, environ, [*path, index], mistakes) for index, item in enumerate(value)]
     if not isinstance(value, str):
         return value
 
     def read(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in environ:
-            mistakes.append(f"{json_path(place)}: the environment has no {name}")
+            mistakes.append(f"{json_path(path)}: the environment variable {name} is not set")
         return environ.get(name, match.group())
 
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", read, value)
 
 
 def _overlay(variable: str, value: str, sources: Sources, sections: Collection[str]) -> None:
-    """Names of upstreams and models match without regard to case and punctuation."""
+    """Set one value from a variable. Names of upstreams and models match in any case and punctuation."""
     *steps, last = variable.removeprefix("PARLEY_").lower().split("__")
     if (steps or [last])[0] not in sections:
         if not _SERVICE_LINK.fullmatch(variable) or (variable == "PARLEY_PORT" and "://" not in value):
-            sources.mistakes.append(f"{variable}: there is no setting of this name")
+            sources.mistakes.append(f"{variable}: there is no setting with this name")
         return
     node: Any = sources.tree
-    place: list[str] = []
+    path: list[str] = []
     for step in steps:
-        place.append(_find_key(node, step))
-        node = node.setdefault(place[-1], {})
+        path.append(_find_key(node, step))
+        node = node.setdefault(path[-1], {})
         if not isinstance(node, dict):
-            sources.mistakes.append(f"{variable}: {json_path(place)} is not a section")
+            sources.mistakes.append(f"{variable}: {json_path(path)} is not a section")
             return
-    place.append(_find_key(node, last))
-    node[place[-1]] = value
-    sources.variables[json_path(place)] = variable
+    path.append(_find_key(node, last))
+    node[path[-1]] = value
+    sources.variables[json_path(path)] = variable
 
 
 def _find_key(node: dict[str, Any], step: str) -> str:

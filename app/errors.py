@@ -32,9 +32,9 @@ Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body 
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from app.chat.events import Fault
 
@@ -67,17 +67,10 @@ class Violation:
     message: str
 
 
-Shape: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Makes the error body of a client format from the gateway's (`to_dict`)."""
-
-
 class ParleyError(Exception):
     code: ClassVar[str] = "internal_error"
     status: int = 500
     retryable: bool = False
-
-    shape: Shape | None = None
-    """Writes the error in the caller's format; None keeps the gateway's format."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)

@@ -14,12 +14,12 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from app.attachments import AttachmentLoader
-from app.cache import Cache, CachePolicy, CacheRequest, ReplaySource
+from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, ToolResult
-from app.chat.stream import Attempt, Origin, Reply
+from app.chat.stream import Attempt, Origin
 from app.chat.token_counter import TokenCounter
 from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
 from app.memory_budget import UNCOUNTED_BYTES, Lease
@@ -109,9 +109,7 @@ class ReplyOptions:
     keep_running: bool
     """The call goes on when the caller leaves."""
     origin: Origin
-    """Settled by `Gateway.reply`."""
-    found: Callable[[ReplaySource], None]
-    """Told where the reply can be had again."""
+    """Keeps every attempt of the call for the log."""
     lease: Lease
     """The memory of the request; it moves to the call that is made for it."""
 
@@ -123,19 +121,20 @@ class Gateway:
         default_model: str | None,
         client: UpstreamClient,
         counter: Callable[[str | None], TokenCounter],
-        gatherer: AttachmentLoader | None = None,
-        cache: Cache | None = None,
+        loader: AttachmentLoader,
+        cache: Cache,
+        base_urls: BaseUrlCheck,
         *,
-        known: Sequence[str] = (),
-        catalog: Catalog | None = None,
-        base_urls: BaseUrlCheck | None = None,
+        known: Sequence[str],
+        catalog: Catalog | None,
     ) -> None:
-        """`known` are the names that are configured; `catalog` lists those of the pass-through's server."""
+        """`known` are the configured models. `catalog` lists those of the pass-through's upstream; None: there is no
+        pass-through."""
         self._find = find
         self._default_model = default_model
         self._client = client
         self._counter = counter
-        self._loader = gatherer
+        self._loader = loader
         self._cache = cache
         self._known = known
         self._catalog = catalog
@@ -182,10 +181,9 @@ class Gateway:
         sound = _keep_possible(
             [(way, _attempt(pipeline.check_request, request, way.profile)) for way in route.deployments]
         )
-        if self._loader is not None:
-            passed = (one for way, _ in sound for one in pipeline.find_passed_urls(request, way.profile))
-            if refused := self._loader.check_url_text(list(dict.fromkeys(passed))):
-                raise InvalidInput(refused)
+        passed = (one for way, _ in sound for one in pipeline.find_passed_urls(request, way.profile))
+        if refused := self._loader.check_url_text(list(dict.fromkeys(passed))):
+            raise InvalidInput(refused)
         needs = (one for way, _ in sound for one in pipeline.media_requests(request, way.profile))
         return list(dict.fromkeys(needs))
 
@@ -196,7 +194,6 @@ class Gateway:
         and what `hold` raises."""
         if not wanted:
             return NO_MEDIA
-        assert self._loader is not None
         return await self._loader.load(wanted, hold)
 
     def prepare(
@@ -228,28 +225,27 @@ class Gateway:
             all(body.deterministic for _, body in bodies),
         )
 
-    async def reply(self, prepared: PreparedRequest, asked: ReplyOptions) -> Reply:
-        """From the cache, from a call that is under way, or from a new one. Raises CacheMiss, UpstreamFailed."""
-        control = asked.cache_policy
-        if control.only_deterministic and not prepared.deterministic:
-            control = control.without_cache()
-        if control.only and not control.read:
+    async def find(self, prepared: PreparedRequest, asked: ReplyOptions) -> FoundReply | None:
+        """The reply from the cache, a call that is in progress, or a new one; None: the request must not be kept, not
+        even for as long as its call takes. Raises CacheMiss."""
+        policy = asked.cache_policy
+        if policy.only_deterministic and not prepared.deterministic:
+            policy = policy.without_cache()
+        if policy.only and not policy.read:
             raise CacheMiss("no reply is cached")
-        if self._cache is None or not control.keep:
-            return await self._open_with_lease(prepared, asked)
-        question = CacheRequest(
-            key=prepared.key(asked.scope) if control.read or control.write else "",
+        if not policy.keep:
+            return None
+        request = CacheRequest(
+            key=prepared.key(asked.scope) if policy.read or policy.write else "",
             model=prepared.route.model,
-            policy=control,
-            ttl_seconds=control.ttl_seconds or prepared.route.cache_seconds or 0.0,
+            policy=policy,
+            ttl_seconds=policy.ttl_seconds or prepared.route.cache_seconds or 0.0,
             retries=prepared.max_retries,
             keep_running=asked.keep_running,
-            origin=asked.origin,
-            found=asked.found,
         )
-        return await self._cache.reply(question, lambda: self._open_with_lease(prepared, asked))
+        return await self._cache.find(request, lambda: self.open_with_lease(prepared, asked))
 
-    async def _open_with_lease(self, prepared: PreparedRequest, asked: ReplyOptions) -> UpstreamStream:
+    async def open_with_lease(self, prepared: PreparedRequest, asked: ReplyOptions) -> UpstreamStream:
         """The call holds the request's memory, since it may outlive its caller."""
         with asked.lease.move() as held:
             if prepared.size > UNCOUNTED_BYTES:
@@ -311,7 +307,7 @@ class Gateway:
         return explained
 
     async def _explain_path(self, fault: Fault, target: Target) -> Fault:
-        return fault if self._base_urls is None else await self._base_urls.explain(fault, target)
+        return await self._base_urls.explain(fault, target)
 
     async def _suggest_model(self, model: str) -> str:
         """What a server that does not know the model probably calls it."""

@@ -1,8 +1,9 @@
-"""Wiring: settings into an application."""
+"""Builds the application from the settings."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 
 import httpx
@@ -15,8 +16,10 @@ from starlette.routing import Route
 
 from app import __version__
 from app.api import admin, pages
+from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
+from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
@@ -29,44 +32,68 @@ from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
-from app.attachments.fetch import Fetcher, FetchLimits
+from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.cache import Apply, Cache, CacheRules
 from app.cache.stores import StoreLimits, open_store
 from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
+from app.formats.base import WriteError, wrap_error
+from app.formats.openai import OPENAI
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
-from app.settings import CacheSettings, Server, Settings, load
+from app.settings import CacheSettings, Settings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import UpstreamClient
 
-_DIRECT = {"/v1/chat": "chat", "/v1/chat/completions": "completions"}
-"""The paths that are served past the framework, with their endpoints."""
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
+"""These paths are served without the framework: what it does around an endpoint costs more than the endpoint."""
 
 
-def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
-    """The application. Without settings, those of the environment; `transport` stands in for the network in tests."""
+@dataclass(frozen=True, slots=True)
+class _Resources:
+    """What the gateway closes when it stops, besides what its requests share."""
+
+    demo: DemoServer | None
+    client: UpstreamClient
+    fetcher: Fetcher
+    document_workers: DocumentWorkers
+    base_urls: BaseUrlCheck
+
+
+def create_app(
+    settings: Settings | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+    resolver: Resolver | None = None,
+) -> ParleyApp:
+    """Returns the application. Nothing is opened before its lifespan starts. With a cache in Redis, call it in the
+    event loop that serves the application.
+
+    Without settings, it reads those of the environment. `transport` and `resolver` replace the network in tests: the
+    upstreams, and the lookup of host names.
+    """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
-    app = FastAPI(title="Parley", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
-    app.state.settings = settings
-    app.state.transport = transport
-    app.state.desk = None
+    context, resources = _create_context(settings, transport, resolver)
+    app = ParleyApp(context, lambda _: _run(context, resources))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", _DirectEndpoint(app, "resume")),
-        Route("/v1/chat/{response_id}", _DirectEndpoint(app, "reply")),
+        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
+        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
     ]
+    apply = settings.cache.apply
+    chat_apply: Apply = "always" if apply == "auto" else apply
+    completions_apply: Apply = "deterministic" if apply == "auto" else apply
+    chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
+    completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
     app.add_middleware(
         RequestIdMiddleware,
         rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
-        direct={path: _DirectEndpoint(app, name) for path, name in _DIRECT.items()},
-        shapes={"/v1/chat/completions": COMPLETIONS.error},
+        direct=dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)),
     )
     _add_routes(app)
     admin.add_routes(app)
@@ -76,123 +103,109 @@ def create_app(settings: Settings | None = None, transport: httpx.AsyncBaseTrans
     return app
 
 
-class _DirectEndpoint:
-    """An endpoint that is there once the application has started, without what the framework does around one."""
-
-    def __init__(self, app: FastAPI, name: str) -> None:
-        self._app = app
-        self._name = name
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await getattr(self._app.state, self._name)(scope, receive, send)
-
-
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    settings: Settings = app.state.settings
+def _create_context(
+    settings: Settings, transport: httpx.AsyncBaseTransport | None, resolver: Resolver | None
+) -> tuple[AppContext, _Resources]:
     demo = DemoServer() if settings.demo else None
-    if demo is not None:
-        await demo.start()
-    client = UpstreamClient(app.state.transport)
-    registry = ModelRegistry(settings, demo.base_url if demo else None)
-    tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
-    fetcher, workshop, gatherer = _make_media_loader(settings)
-    ticker = Ticker(max(tick_seconds, 0.01))
-    cache = app.state.cache = _make_cache(settings.cache, ticker)
+    registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url)
+    client = UpstreamClient(transport)
     catalog = Catalog(registry.passthrough, client) if registry.passthrough is not None else None
     base_urls = BaseUrlCheck(client)
+    fetch = settings.fetch
+    limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
+    fetcher = Fetcher(limits, resolver)
+    document_workers = DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
+    loader = AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes))
+    tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
+    ticker = Ticker(max(tick_seconds, 0.01))
+    cache = _make_cache(settings.cache, ticker)
     gateway = Gateway(
         registry.find,
         registry.default_model,
         client,
         registry.counters.get,
-        gatherer,
+        loader,
         cache,
+        base_urls,
         known=registry.models(),
         catalog=catalog,
-        base_urls=base_urls,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
-    apart = settings.cache.scope == "caller"
-    context = AppContext(gateway, settings.server, ticker, resumable, cache, budget, separate_callers=apart)
-    cache.on_cancel(context.cancel)
-    app.state.catalog, app.state.table, app.state.desk = catalog, registry, context
-    app.state.fetcher = fetcher
-    addresses = registry.addresses()
-    apply = settings.cache.apply
-    app.state.chat = ChatEndpoint(context, addresses=addresses, apply="always" if apply == "auto" else apply)
-    drop_in: Apply = "deterministic" if apply == "auto" else apply
-    app.state.completions = ChatEndpoint(
-        context, parse_completions_body, "completions", COMPLETIONS.error, addresses, apply=drop_in
-    )
-    app.state.resume, app.state.reply = ResumeEndpoint(context), ReplyEndpoint(context)
+    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget)
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls)
+
+
+@asynccontextmanager
+async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None]:
+    """The lifespan of the application."""
+    if resources.demo is not None:
+        await resources.demo.start()
+    context.cache.on_cancel(context.cancel)
     try:
         yield
     finally:
         context.draining = True
-        for delivery in list(context.active):
-            delivery.disconnect()
+        for response in list(context.active):
+            response.disconnect()
         await asyncio.sleep(0)
-        resumable.close()
-        await cache.aclose()
-        await base_urls.aclose()
-        if catalog is not None:
-            await catalog.aclose()
-        await client.aclose()
-        await fetcher.aclose()
-        await workshop.aclose()
-        if demo is not None:
-            await demo.stop()
+        context.resumable.close()
+        await context.cache.aclose()
+        await resources.base_urls.aclose()
+        if context.catalog is not None:
+            await context.catalog.aclose()
+        await resources.client.aclose()
+        await resources.fetcher.aclose()
+        await resources.document_workers.aclose()
+        if resources.demo is not None:
+            await resources.demo.stop()
         await asyncio.to_thread(logs.flush)
 
 
-def _make_cache(settings: CacheSettings, beat: Ticker) -> Cache:
+def _make_cache(settings: CacheSettings, ticker: Ticker) -> Cache:
     limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
     rules = CacheRules(settings.replay, settings.store_length)
     address = parse_cache_url(settings.url or "memory:")
     if not isinstance(address, RedisUrl):
-        return Cache(open_store(settings.url, limits), beat, rules)
+        return Cache(open_store(settings.url, limits), ticker, rules)
     from app.cache.redis.breaker import RedisCircuitBreaker
     from app.cache.shared import Coordinator
     from app.cache.stores.redis import RedisStore
 
     link = RedisCircuitBreaker(address)
-    return Cache(RedisStore(link, limits), beat, rules, Coordinator(link, keep_seconds=settings.resume_seconds))
+    return Cache(RedisStore(link, limits), ticker, rules, Coordinator(link, keep_seconds=settings.resume_seconds))
 
 
-def _make_media_loader(settings: Settings) -> tuple[Fetcher, DocumentWorkers, AttachmentLoader]:
-    fetch = settings.fetch
-    limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
-    fetcher, workshop = Fetcher(limits), DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
-    return (
-        fetcher,
-        workshop,
-        AttachmentLoader(fetcher, workshop, AttachmentLimits(fetch.max_media, fetch.max_total_bytes)),
+def _add_routes(app: ParleyApp) -> None:
+    context = app.context
+
+    @app.get(
+        "/v1/models", tags=["models"], summary="The models that callers may ask for", response_model=dict[str, Any]
     )
-
-
-def _add_routes(app: FastAPI) -> None:
-    @app.get("/v1/models", tags=["models"], summary="The models that callers may ask for")
-    async def models(request: Request) -> dict[str, Any]:
-        state = request.app.state
-        return await list_models(state.table.names(), state.catalog)
+    async def models(request: Request) -> dict[str, Any] | Response:
+        try:
+            return await list_models(context.registry.names(), context.catalog)
+        except ParleyError as error:
+            return _error_response(request, error, OPENAI.error)
 
     @app.get(
         "/v1/models/{model:path}",
         tags=["models"],
         summary="One of them",
+        response_model=dict[str, Any],
         responses={"4XX": {"description": "No such model"}},
     )
-    async def model_of_name(model: str, request: Request) -> dict[str, Any]:
-        state = request.app.state
-        return await get_model(model, state.table.names(), state.catalog)
+    async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
+        try:
+            return await get_model(model, context.registry.names(), context.catalog)
+        except ParleyError as error:
+            return _error_response(request, error, OPENAI.error)
 
     @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
     async def convert_messages(request: Request) -> Response:
-        server: Server = request.app.state.settings.server
+        server = context.server
         receive = cast(Receive, request.receive)
-        with request.app.state.desk.budget.lease() as lease:
+        with context.budget.lease() as lease:
             body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
             await wait_for_parse_memory(body, lease, server.max_json_values)
             converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
@@ -203,10 +216,10 @@ def _add_routes(app: FastAPI) -> None:
         return {"status": "ok", "version": __version__}
 
     @app.get("/readyz", tags=["health"], summary="Send requests here", responses={503: {"description": "Draining"}})
-    async def readyz(request: Request) -> JSONResponse:
-        desk: AppContext | None = request.app.state.desk
-        ready = desk is not None and not desk.draining
-        return JSONResponse({"status": "ready" if ready else "draining"}, 200 if ready else 503)
+    async def readyz() -> JSONResponse:
+        if context.draining:
+            return JSONResponse({"status": "draining"}, 503)
+        return JSONResponse({"status": "ready"})
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
@@ -218,15 +231,19 @@ def _methods(app: FastAPI, path: str) -> list[str]:
 def _paths(app: FastAPI) -> list[str]:
     """Those that are served, without those that hold a name or an id."""
     rows = [row.path for row in app.routes if isinstance(row, Route) and "{" not in row.path]
-    return [*_DIRECT, *rows]
+    return [*_DIRECT_PATHS, *rows]
+
+
+def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
+    request.state.error_code = error.code
+    body = write_error(error.to_dict(request.state.request_id))
+    return JSONResponse(body, error.status, headers=error.headers)
 
 
 def _add_error_handlers(app: FastAPI) -> None:
     async def parley_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ParleyError)
-        request.state.error_code = error.code
-        told = error.to_dict(request.state.request_id)
-        return JSONResponse(error.shape(told) if error.shape else {"error": told}, error.status, headers=error.headers)
+        return _error_response(request, error, wrap_error)
 
     async def http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)

@@ -1,9 +1,8 @@
-"""One budget for the memory that callers make this process hold: bodies, what is parsed of them, fetched media, and
-prepared requests that wait for a model server.
+"""One budget for the memory of requests: bodies, parsed values, fetched media, and prepared requests that wait.
 
-Bytes are held by leases. `take` never waits: what holds bytes and cannot go on without more is refused with
-`overloaded`, so that unfinished bodies cannot wait for each other. Only `wait`, for work that ends by itself, stands in
-line. `take` leaves half of the budget to it, and no wait asks for more than that half: so the line always moves.
+Leases hold bytes. `take` never waits: if the bytes are not available, the request is refused with `overloaded`, so
+that unfinished bodies cannot wait for each other. Only `wait`, for work that ends by itself, waits in a queue. `take`
+leaves half of the budget to it and no `wait` takes more than that half, so the queue always moves.
 """
 
 import asyncio
@@ -14,17 +13,22 @@ from typing import Self
 from app.errors import Busy
 
 UNCOUNTED_BYTES = 64 * 1024
-"""Bodies up to it need take nothing: ordinary requests are served while the budget is full."""
-_FULL = "this gateway holds as much of requests in memory as it may; send the request again a little later"
+"""Smaller bodies are not counted, so that ordinary requests are served while the budget is used up."""
+_FULL = "the gateway's memory for requests (server.max_request_memory_bytes) is used up; send the request again later"
 
 
 class MemoryBudget:
-    """Belongs to one event loop."""
+    """The budget of one event loop."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.held_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many waits stand in line."""
+        return len(self._waiting)
 
     def lease(self) -> "Lease":
         return Lease(self)
@@ -35,7 +39,7 @@ class MemoryBudget:
         self.held_bytes += size
 
     async def _wait(self, size: int, seconds: float) -> None:
-        """Takes the bytes when it is this one's turn. Raises Busy after `seconds`."""
+        """Wait in the queue until the bytes are available, and take them. Raises Busy after `seconds`."""
         if not self._waiting and self.held_bytes + size <= self.max_bytes:
             self.held_bytes += size
             return
@@ -49,7 +53,7 @@ class MemoryBudget:
                 self._waiting.remove(entry)
                 self._grant()
             else:
-                self._add(-size)  # it was granted and is not wanted any more
+                self._add(-size)  # it was granted and cancelled at once
             if isinstance(error, TimeoutError):
                 raise Busy(_FULL) from None
             raise
@@ -63,12 +67,12 @@ class MemoryBudget:
         while self._waiting and self.held_bytes + self._waiting[0][0] <= self.max_bytes:
             size, future = self._waiting.popleft()
             self.held_bytes += size
-            if not future.done():  # of one that was cancelled, its task gives the bytes back
+            if not future.done():  # a cancelled task gives the bytes back itself
                 future.set_result(None)
 
 
 class Lease:
-    """Bytes that are held for one request. A context manager: left, it holds nothing."""
+    """The bytes held for one request: a context manager that releases them at its end."""
 
     __slots__ = ("_budget", "held_bytes")
 
@@ -85,23 +89,23 @@ class Lease:
         self.release()
 
     def take(self, size: int) -> None:
-        """Holds `size` bytes more. Raises Busy at once where half of the budget does not have them."""
+        """Take `size` more bytes from the first half of the budget. Raises Busy at once if they are not available."""
         self._budget._take(size)
         self.held_bytes += size
 
     async def wait(self, size: int, seconds: float) -> None:
-        """Holds `size` bytes more, at most half of the budget, when those who came before have theirs. Raises Busy."""
+        """Wait in the queue for `size` more bytes, at most half of the budget. Raises Busy after `seconds`."""
         size = min(size, self._budget.max_bytes // 2)
         await self._budget._wait(size, seconds)
         self.held_bytes += size
 
     def change(self, size: int) -> None:
-        """Holds `size` bytes in all, of memory that is in use already: it may go beyond the budget."""
-        more, self.held_bytes = size - self.held_bytes, size
-        self._budget._add(more)
+        """Set the held bytes to `size`. The memory is in use already, so this may exceed the budget."""
+        difference, self.held_bytes = size - self.held_bytes, size
+        self._budget._add(difference)
 
     def move(self) -> "Lease":
-        """Another lease, which holds what this one held."""
+        """Return another lease that takes over the bytes of this one."""
         moved = Lease(self._budget)
         moved.held_bytes, self.held_bytes = self.held_bytes, 0
         return moved

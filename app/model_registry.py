@@ -1,6 +1,7 @@
-"""Settings into routes: which names callers may ask for, and the ways each of them has."""
+"""Turn settings into routes: the model names that callers may use, and the deployments of each."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import cached_property
 
 from app.gateway import Deployment, ModelRoute
 from app.settings import DEMO, Model, Settings, Upstream
@@ -10,29 +11,34 @@ from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
-"""Headers that say who asks, not what for: a new key finds what the old one had answered."""
+"""Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
 
 
 class ModelRegistry:
-    """The models of one process. A name that is configured wins over the pass-through."""
+    """The models of one process. A configured name takes precedence over the pass-through."""
 
-    def __init__(self, settings: Settings, demo_url: str | None) -> None:
+    def __init__(self, settings: Settings, demo_url: Callable[[], str] | None) -> None:
+        """`demo_url` returns the address of the demo model, which is known once its server listens."""
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
         self._targets = targets(settings)
         self._routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
-            ways = tuple(self._deployment(name, upstream, row.name or name) for upstream in row.upstreams)
-            route = ModelRoute(name, ways, row.defaults.given_params(), row.max_retries, self._seconds(row))
+            deployments = tuple(self._deployment(name, upstream, row.name or name) for upstream in row.upstreams)
+            route = ModelRoute(name, deployments, row.defaults.given_params(), row.max_retries, self._seconds(row))
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
-        files = {way.profile.tokenizer for route in self._routes.values() for way in route.deployments}
+        routes = self._routes.values()
+        files = {deployment.profile.tokenizer for route in routes for deployment in route.deployments}
         self.counters = TokenCounters((file for file in files if file), settings.tokenizer)
-        if demo_url is not None and DEMO not in self._routes:
-            demo = Upstream(base_url=demo_url, kind="vllm")
-            profile = settings.kind_profile("vllm")
-            way = Deployment(_make_target(DEMO, demo), DEMO_MODEL, profile)
-            self._routes[DEMO] = ModelRoute(DEMO, (way,), {}, cache_seconds=self._cache_seconds)
+        self._demo_url = None if DEMO in self._routes else demo_url
+
+    @cached_property
+    def _demo_route(self) -> ModelRoute:
+        assert self._demo_url is not None
+        target = _make_target(DEMO, Upstream(base_url=self._demo_url(), kind="vllm"))
+        deployment = Deployment(target, DEMO_MODEL, self._settings.kind_profile("vllm"))
+        return ModelRoute(DEMO, (deployment,), {}, cache_seconds=self._cache_seconds)
 
     def _seconds(self, row: Model) -> float | None:
         if self._cache_seconds is None or not row.cache:
@@ -44,37 +50,42 @@ class ModelRegistry:
 
     @property
     def default_model(self) -> str | None:
-        """What a request without a model asks for: as configured, else the only model there is."""
+        """The model of a request that names none: the configured default, else the only model."""
         if self._settings.default_model or self._settings.passthrough:
             return self._settings.default_model
-        names = {route.model for route in self._routes.values()}
-        return names.pop() if len(names) == 1 else None
+        models = self.models()
+        return models[0] if len(models) == 1 else None
 
     @property
     def passthrough(self) -> Target | None:
         return self._targets[self._settings.passthrough] if self._settings.passthrough else None
 
     def names(self) -> list[str]:
-        return list(self._routes)
+        return [*self._routes, *self._demo_names()]
 
     def models(self) -> list[str]:
-        """The models, without their aliases."""
-        return list(dict.fromkeys(route.model for route in self._routes.values()))
+        """Return the names of the models, without their aliases."""
+        return [*dict.fromkeys(route.model for route in self._routes.values()), *self._demo_names()]
+
+    def _demo_names(self) -> list[str]:
+        return [] if self._demo_url is None else [DEMO]
 
     def addresses(self) -> dict[str, str]:
-        """The base_url of each upstream."""
+        """Return the base_url of each upstream by its name."""
         return {name: target.base_url for name, target in self._targets.items()}
 
     def find(self, model: str) -> ModelRoute | None:
         route = self._routes.get(model)
+        if route is None and self._demo_url is not None and model == DEMO:
+            return self._demo_route
         if route is None and self._settings.passthrough:
-            way = self._deployment(model, self._settings.passthrough, model)
-            return ModelRoute(model, (way,), {}, cache_seconds=self._cache_seconds)
+            deployment = self._deployment(model, self._settings.passthrough, model)
+            return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
         return route
 
 
 def targets(settings: Settings) -> dict[str, Target]:
-    """The configured upstreams, as the client sees them."""
+    """Return the targets of the configured upstreams by name. They share a redactor that knows all keys."""
     redactor = _redactor(settings.upstreams.values())
     return {name: _make_target(name, row, redactor) for name, row in settings.upstreams.items()}
 
@@ -98,7 +109,7 @@ def _make_target(name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR) 
         row.max_connections,
         row.max_reply_bytes,
         row.max_reply_seconds,
-        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         row.whole_reply_seconds,
+        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         redactor,
     )

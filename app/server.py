@@ -28,6 +28,8 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess, multiprocess
 
+from app.api.application import find_context
+from app.api.context import AppContext
 from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings, evict_idle
 from app.errors import Draining
 from app.observe import logs
@@ -73,17 +75,17 @@ class ParleyServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signals are not raised again when all is done, as uvicorn does: going down as asked is a success."""
-        desk = self._get_context()
-        if desk is None:
+        context = self._get_context()
+        if context is None or not self.started:
             super().handle_exit(sig, frame)
         elif self.stop_signal is None:
             self.stop_signal = sig
-            desk.draining = True
-            asyncio.get_running_loop().call_later(desk.server.settle_seconds, self._exit)
+            context.draining = True
+            asyncio.get_running_loop().call_later(context.server.settle_seconds, self._exit)
         elif sig == self.stop_signal:
             self._exit()
-            _end_replies(desk)
-            asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self._drop_all)
+            _end_replies(context)
+            asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self.drop_connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
@@ -141,26 +143,27 @@ class ParleyServer(uvicorn.Server):
     def _exit(self) -> None:
         self.should_exit = True
 
-    def _drop_all(self) -> None:
+    def drop_connections(self) -> None:
+        """Closes the connections of all callers at once."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, ClientConnection):
                 connection.drop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        desk = self._get_context()
-        if desk is not None:
-            desk.draining = True
-            log.info("shutting down: %d replies may finish within %g s", len(desk.active), desk.server.drain_seconds)
+        context = self._get_context()
+        if context is not None:
+            context.draining = True
+            log.info(
+                "shutting down: %d replies may finish within %g s", len(context.active), context.server.drain_seconds
+            )
             loop = asyncio.get_running_loop()
-            loop.call_later(desk.server.drain_seconds, _end_replies, desk)
-            loop.call_later(desk.server.drain_seconds + FINAL_FLUSH_SECONDS, self._drop_all)
+            loop.call_later(context.server.drain_seconds, _end_replies, context)
+            loop.call_later(context.server.drain_seconds + FINAL_FLUSH_SECONDS, self.drop_connections)
         await super().shutdown(sockets)
 
-    def _get_context(self) -> Any:
-        app = self.config.loaded_app if self.config.loaded else None
-        while app is not None and not hasattr(app, "state"):
-            app = getattr(app, "app", None)
-        return app.state.desk if app is not None else None
+    def _get_context(self) -> AppContext | None:
+        """None: the application is not loaded."""
+        return find_context(self.config.loaded_app) if self.config.loaded else None
 
 
 def is_hangup_ignored() -> bool:
@@ -179,9 +182,9 @@ def _watch_peers(listener: int) -> None:
             ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
-def _end_replies(desk: Any) -> None:
-    for delivery in list(desk.active):
-        delivery.fail(Draining("this gateway is going down; send the request again"))
+def _end_replies(context: AppContext) -> None:
+    for response in list(context.active):
+        response.fail(Draining("this gateway is going down; send the request again"))
 
 
 def connection_limits(server: Server) -> ConnectionLimits:

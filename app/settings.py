@@ -1,6 +1,6 @@
-"""What can be set: file and environment (`sources`) become one frozen `Settings`, or a list of mistakes.
+"""Validate the settings: the tree of `config_sources` becomes one frozen `Settings`, or a list of mistakes.
 
-docs/configuration.md lists every setting; a test compares.
+docs/reference/settings.md lists every setting; a test compares the two.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from app.attachments.fetch.address_policy import AllowList
+from app.cache.stores.base import StoreLimits
 from app.cache.urls import parse_cache_url
 from app.config_sources import config_file, read_sources
 from app.nearest import did_you_mean
@@ -35,12 +36,15 @@ from app.validation import json_path, to_violations
 
 DEMO = "demo"
 
+_STORE = StoreLimits()
+"""A store is opened without settings too, by `parley cache`."""
+
 LogFormat: TypeAlias = Literal["auto", "console", "json"]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class SettingsError(Exception):
-    """Every mistake of a configuration, each with its place."""
+    """The mistakes in a configuration, each with its path."""
 
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))
@@ -51,12 +55,12 @@ def _http_url(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", value):
         raise ValueError("must be an http or https URL without a query, such as http://127.0.0.1:8001/v1")
     if "@" in value.split("/")[2]:
-        raise ValueError("must name no user and no password: those belong into api_key or headers")
+        raise ValueError("must not contain a user or password: put them in api_key or headers")
     try:
         url = httpx.URL(value)
-        url.raw_host.decode("ascii").encode("idna")  # as the look-up does
+        url.raw_host.decode("ascii").encode("idna")  # as the name look-up does
     except (httpx.InvalidURL, UnicodeError):
-        raise ValueError("must name a host that can exist") from None
+        raise ValueError("must name a valid host") from None
     if url.port is not None and not 0 < url.port < 65536:
         raise ValueError("must name a port from 1 to 65535")
     return value.rstrip("/")
@@ -70,7 +74,7 @@ def _cache_url(value: str) -> str:
 def _header_value(value: SecretStr) -> SecretStr:
     text = value.get_secret_value().strip()
     if not re.fullmatch(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", text):
-        raise ValueError("must be printable ASCII in one line")
+        raise ValueError("must be printable ASCII on one line")
     return SecretStr(text)
 
 
@@ -78,7 +82,7 @@ def _header_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
         raise ValueError("must be the name of an HTTP header")
     if name.lower() in ("content-length", "transfer-encoding", "connection", "host"):
-        raise ValueError("is decided by the gateway")
+        raise ValueError("is set by the gateway: remove it")
     return name
 
 
@@ -101,7 +105,7 @@ def _origin(value: str) -> str:
 
 
 def _split_list(value: Any) -> Any:
-    """A variable of the environment holds a list as words with commas between them."""
+    """Split a list that an environment variable holds as words separated by commas."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
@@ -123,7 +127,7 @@ class Server(_Section):
     max_head_bytes: int = Field(default=64 * 1024, ge=4096, le=1024 * 1024)
     head_seconds: Seconds = 20.0
     keep_alive_seconds: Seconds = 75.0
-    """Longer than proxies in front hold an idle connection, so that it is they who close it."""
+    """Longer than the usual 60 seconds of proxies, so that the proxy closes an idle connection, not the gateway."""
     max_connections: int = Field(default=8192, ge=1)
     allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_split_list)] = ()
     allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_split_list)] = ()
@@ -179,11 +183,11 @@ class Model(_Section):
 
 class CacheSettings(_Section):
     url: Annotated[str, AfterValidator(_cache_url)] | None = Field(default=None, repr=False)
-    """Without one, in memory. `load` names a file of the user's where there can be one."""
+    """Without a URL, `load` sets a file in the user's cache folder if it is writable, else the cache is in memory."""
     apply: Literal["auto", "always", "deterministic", "on_request"] = "auto"
     ttl_seconds: Seconds = 3600.0
-    max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1024 * 1024)
-    max_entry_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    max_bytes: int = Field(default=_STORE.max_bytes, ge=1024 * 1024)
+    max_entry_bytes: int = Field(default=_STORE.max_entry_bytes, ge=1024)
     scope: Literal["shared", "caller"] = "shared"
     replay: Literal["fast", "original"] = "fast"
     store_length: bool = False
@@ -228,11 +232,11 @@ class Settings(_Section):
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     passthrough: str | None = None
-    """The upstream to which every other model name goes."""
+    """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None
-    """The file that counts for models whose profile names none; without one, tokens are estimated."""
+    """The tokenizer file for models whose profile names none; without one, tokens are estimated."""
     demo: bool = False
-    """The built-in demonstration model serves, as the model `demo`."""
+    """Whether the built-in demonstration model is served, as the model `demo`."""
 
     def kind_profile(self, kind: str) -> Profile:
         return KINDS[kind]
@@ -244,14 +248,14 @@ class Settings(_Section):
 
 
 def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
-    """The settings of this process. Raises SettingsError with every mistake."""
+    """Load the settings of this process. Raises SettingsError with every mistake."""
     environ = os.environ if environ is None else environ
     sources = read_sources(environ, path, Settings.model_fields)
     tree, mistakes = sources.tree, sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {**tree, "demo": True}
     try:
-        # Not strict anywhere: what comes from the environment is text.
+        # Not strict: all values from the environment are text.
         settings = Settings.model_validate(tree, strict=False)
     except ValidationError as error:
         settings = Settings()
@@ -266,7 +270,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
 
 
 def _with_cache_file(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
-    """Where no cache is named, a file of the user's own for this configuration, if one can be written there."""
+    """Without a cache URL, use a file for this configuration in the user's cache folder, if it is writable."""
     folder = _cache_folder(environ)
     name = _cache_file_name(config)
     if settings.cache.url is not None or folder is None or name is None or not _is_writable(folder):
@@ -282,9 +286,12 @@ def _cache_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def _cache_file_name(config: Path) -> str | None:
-    """`work-1f0c92ab.db` for /home/me/work/parley.toml: its folder, its own name unless that is the usual one, and a
-    hash of its absolute path. Links are not followed: a file that is replaced by way of a link is the same one.
-    None: the working folder is gone."""
+    """Return `work-1f0c92ab.db` for /home/me/work/parley.toml.
+
+    The name consists of the folder, the file's name unless it is parley.toml, and a hash of the absolute path. Links
+    are not followed, so a configuration that is replaced through a link keeps its cache. None if the working folder
+    was deleted.
+    """
     try:
         path = Path(os.path.normpath(config.absolute()))
     except FileNotFoundError:
@@ -296,8 +303,8 @@ def _cache_file_name(config: Path) -> str | None:
 
 
 def _is_writable(folder: Path) -> bool:
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:
@@ -305,7 +312,7 @@ def _with_variable(path: str, variables: Mapping[str, str]) -> str:
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
-    """Names that lead nowhere, and profiles that are none; what is of a wrong type has been named before."""
+    """Find references to unknown upstreams and models, and invalid profiles. Wrong types were reported before."""
     upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
     passthrough, default = tree.get("passthrough"), tree.get("default_model")
     names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
@@ -320,33 +327,33 @@ def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
     if isinstance(default, str) and default not in names and not passthrough:
         mistakes.append(f"default_model: there is no model {default!r}{did_you_mean(default, names)}")
     if upstreams and not names and not passthrough:
-        mistakes.append("upstreams: none is used; add a [models.<name>], or name one as passthrough")
+        mistakes.append("upstreams: no model uses them; add a [models.<name>], or set passthrough to one of them")
     for name, row in models.items():
         mistakes += (*_check_model_names(name, row, upstreams, models), *_check_profile(name, row))
     return mistakes
 
 
 def _unknown_kind(kind: str) -> str:
-    return f"{kind!r} is none of {', '.join(sorted(KINDS))}{did_you_mean(kind, KINDS)}"
+    return f"must be one of {', '.join(sorted(KINDS))}, not {kind!r}{did_you_mean(kind, KINDS)}"
 
 
 def _check_model_names(
     name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
-    for at, upstream in enumerate(_words(row, "upstreams")):
+    for index, upstream in enumerate(_words(row, "upstreams")):
         if upstream not in upstreams:
             text = f"there is no upstream {upstream!r}{did_you_mean(upstream, upstreams)}"
-            yield f"{json_path(['models', name, 'upstreams', at])}: {text}"
+            yield f"{json_path(['models', name, 'upstreams', index])}: {text}"
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
 
 
 def _check_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
-    said = row.get("profile", {})
-    if not isinstance(said, dict):
+    profile = row.get("profile", {})
+    if not isinstance(profile, dict):
         return
-    fields = {**Profile().model_dump(), **said}
+    fields = {**Profile().model_dump(), **profile}
     try:
         Profile.model_validate(fields)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""One timer for all: what must happen when nothing happens (heartbeats, timeouts) is looked after once an interval."""
+"""One timer for all heartbeats and timeouts: calls every registered object once per interval."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Protocol
 
 class Tickable(Protocol):
     def tick(self, now: float) -> None:
-        """`now` is the loop's time. Called once an interval; must not raise."""
+        """Called once per interval with the event loop's time. Must not raise."""
 
 
 class Ticker:
@@ -16,13 +16,13 @@ class Ticker:
         self._live: set[Tickable] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, one: Tickable) -> None:
-        self._live.add(one)
+    def add(self, item: Tickable) -> None:
+        self._live.add(item)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._tick_all)
 
-    def discard(self, one: Tickable) -> None:
-        self._live.discard(one)
+    def discard(self, item: Tickable) -> None:
+        self._live.discard(item)
 
     def __len__(self) -> int:
         return len(self._live)
@@ -34,5 +34,5 @@ class Ticker:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._interval, self._tick_all) if self._live else None
         now = loop.time()
-        for one in list(self._live):
-            one.tick(now)
+        for item in list(self._live):
+            item.tick(now)

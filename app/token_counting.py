@@ -1,7 +1,7 @@
-"""Counting tokens: the only reader of tokenizer files. Each is read once, at start; what comes out of it counts purely.
+"""Count tokens with tokenizer files, each of which is read once, at start.
 
-A model's own count needs its `tokenizer.json`, or its ranks in tiktoken's form (`<base64> <rank>` lines). Without any
-file tokens are estimated. Nothing is ever downloaded.
+An exact count needs the model's `tokenizer.json`, or its ranks in tiktoken's format (`<base64> <rank>` lines). Without
+a file, tokens are estimated. Nothing is ever downloaded.
 """
 
 import base64
@@ -15,17 +15,17 @@ from app.chat.token_counter import TokenCounter
 
 ELLIPSIS = "..."
 _SPAN = 32_768
-"""Characters that are encoded at once: tokenizers take time without bound for long texts without a space, and other
-threads wait while one span is counted."""
+"""How many characters are encoded at once: tokenizers may take very long for a long text without spaces, and they
+block other threads meanwhile."""
 
-# One piece is about one token: up to six Latin letters (English has four characters a token, its blanks counted),
-# up to three letters of another alphabet, one CJK character, one digit, three signs of punctuation, a run of blanks.
+# One match is about one token: up to six Latin letters (English has four characters per token, spaces included), up to
+# three letters of another alphabet, one CJK character, one digit, three punctuation marks, a run of white space.
 _PIECE = re.compile(
     r" ?[A-Za-z]{1,6}|[0-9]|[\u2e80-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
     r"| ?[\u0080-\u1fff]{1,3}| ?[!-/:-@\[-`{-~]{1,3}|\s{1,16}|[\s\S]"
 )
 
-# Letters apart from digits, digits one by one or by three, signs with the line breaks behind them, blanks.
+# Letters, digits one by one or in groups of three, punctuation with the line breaks after it, white space.
 _SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -35,14 +35,14 @@ _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
 class TokenizerError(Exception):
-    """A tokenizer file that cannot be used."""
+    """A tokenizer file cannot be used."""
 
 
 class TokenCounters:
-    """The counters of one process, by the file that a profile names."""
+    """The token counters of one process, by the file that a profile names."""
 
     def __init__(self, paths: Iterable[str], default: str | None = None) -> None:
-        """Raises TokenizerError."""
+        """Load all files. Raises TokenizerError."""
         wanted = {*paths, *([default] if default else [])}
         self._loaded: dict[str, TokenCounter] = {path: load_counter(Path(path)) for path in sorted(wanted)}
         self._default = self._loaded[default] if default else EstimatingCounter()
@@ -52,46 +52,46 @@ class TokenCounters:
 
 
 def load_counter(path: Path) -> TokenCounter:
-    """Raises TokenizerError with the path and what is wrong."""
+    """Load a tokenizer file. Raises TokenizerError with the path and the reason."""
     try:
         return _JsonTokenizer(path) if path.suffix == ".json" else _RanksTokenizer(path)
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
     except Exception as error:  # the tokenizers library raises bare Exception
-        raise TokenizerError(f"{path}: is no tokenizer ({error})") from error
+        raise TokenizerError(f"{path}: is not a valid tokenizer file ({error})") from error
 
 
 class _CachingCounter(ABC):
-    """What all counters do alike; they differ in what a token is."""
+    """Truncation, which is the same for all counters."""
 
     @abstractmethod
     def count(self, text: str) -> int: ...
 
     @abstractmethod
     def _both_ends(self, text: str, left: int, right: int) -> tuple[str, str]:
-        """The first `left` and the last `right` tokens of the text, as text."""
+        """Return the text of the first `left` tokens and of the last `right` tokens."""
 
     def truncate(self, text: str, limit: int, keep_both_sides: bool = True) -> str:
         if self.count(text) <= limit:
             return text
         ellipsis = self.count(ELLIPSIS)
-        aim = limit
-        while aim > 0:
-            if keep_both_sides and aim > ellipsis:
-                left = (aim - ellipsis) // 2
-                cut = ELLIPSIS.join(self._both_ends(text, left, aim - ellipsis - left))
+        target = limit
+        while target > 0:
+            if keep_both_sides and target > ellipsis:
+                left = (target - ellipsis) // 2
+                cut = ELLIPSIS.join(self._both_ends(text, left, target - ellipsis - left))
             else:
-                cut = self._both_ends(text, aim, 0)[0]
-            # Where tokens that were apart meet, they may be counted otherwise.
-            over = self.count(cut) - limit
-            if over <= 0:
+                cut = self._both_ends(text, target, 0)[0]
+            # The joined text may have more tokens than its parts.
+            excess = self.count(cut) - limit
+            if excess <= 0:
                 return cut
-            aim -= over
+            target -= excess
         return ""
 
 
 class EstimatingCounter(_CachingCounter):
-    """For models whose tokenizer is not known; rather too many than too few."""
+    """Estimates tokens for models without a tokenizer file; it counts too many rather than too few."""
 
     def count(self, text: str) -> int:
         return sum(len(_pieces(text, start)) for start in range(0, len(text), _SPAN))
@@ -119,7 +119,7 @@ class _JsonTokenizer(_CachingCounter):
     """A `tokenizer.json` of the tokenizers library."""
 
     def __init__(self, path: Path) -> None:
-        # Imported where a file is named: it costs start-up time.
+        # Imported only if a file is configured, because the import takes long.
         import tokenizers
 
         self._tokenizer = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
@@ -130,18 +130,18 @@ class _JsonTokenizer(_CachingCounter):
         return sum(len(self._tokenizer.encode(span, add_special_tokens=False).ids) for span in _spans(text))
 
     def _both_ends(self, text: str, left: int, right: int) -> tuple[str, str]:
-        places: list[int] = []
+        ends: list[int] = []
         start = 0
         for span in _spans(text):
             encoded = self._tokenizer.encode(span, add_special_tokens=False)
-            places += (start + end for _, end in encoded.offsets)
+            ends += (start + end for _, end in encoded.offsets)
             start += len(span)
-        beginning = text[: places[left - 1]] if left else ""
-        return beginning, text[places[-right - 1] :] if right else ""
+        beginning = text[: ends[left - 1]] if left else ""
+        return beginning, text[ends[-right - 1] :] if right else ""
 
 
 class _RanksTokenizer(_CachingCounter):
-    """Byte pair ranks in tiktoken's form. Special tokens count as one where the text has them."""
+    """Byte pair ranks in tiktoken's format. A special token in the text counts as one token."""
 
     def __init__(self, path: Path) -> None:
         import tiktoken
@@ -151,7 +151,7 @@ class _RanksTokenizer(_CachingCounter):
             if line:
                 token, rank = line.split()
                 ranks[base64.b64decode(token, validate=True)] = int(rank)
-        missing = 256 - sum(bytes([one]) in ranks for one in range(256))
+        missing = 256 - sum(bytes([byte]) in ranks for byte in range(256))
         if missing:
             raise ValueError(f"{missing} of the 256 bytes have no rank")
         digits = "{1,3}" if path.stem.startswith(_DIGITS_BY_THREE) else ""
@@ -176,6 +176,6 @@ class _RanksTokenizer(_CachingCounter):
 
 
 def _spans(text: str) -> Iterator[str]:
-    """The text in spans, lone surrogates replaced, which no library takes."""
-    sound = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-    return (sound[start : start + _SPAN] for start in range(0, len(sound), _SPAN))
+    """Split the text into spans, and replace lone surrogates, which no tokenizer library accepts."""
+    encodable = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return (encodable[start : start + _SPAN] for start in range(0, len(encodable), _SPAN))

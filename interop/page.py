@@ -1,4 +1,4 @@
-"""The part of docs/compatibility.md that is about clients, between its markers."""
+"""The part of docs/evidence/compatibility.md that is about clients, between its markers."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from interop.rooms import clients
 from interop.trying import Outcome
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "compatibility.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/evidence/compatibility.md"
 BEGIN, END = "<!-- clients: written by make interop -->", "<!-- end of clients -->"
 
 HEAD = """\

@@ -1,7 +1,8 @@
 """Fixtures that tests of several rooms need."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -9,6 +10,31 @@ from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without pauses for garbage, and leaves the tests out of every later search for garbage.
+
+    The tests stay until the end, and there are so many that one search through them takes about a second.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+MAX_VALUE_IN_NAME = 200
+"""Characters of a parametrised value up to which the test is named for it."""
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A name for a long value: the value itself would stand in the test's id, which every worker holds in copies."""
+    if isinstance(val, str | bytes) and len(val) > MAX_VALUE_IN_NAME:
+        return f"{argname} of {len(val)} characters"
+    return None
 
 
 @pytest.fixture(scope="session", autouse=True)

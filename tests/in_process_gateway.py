@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import httpx
+from app.attachments.fetch import Resolver
 from app.main import create_app
 from app.settings import Settings
+from starlette.types import Message
 
-SERVER = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "models": {"m": {"upstreams": ["local"]}}}
+SERVER: dict[str, Any] = {
+    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
+    "models": {"m": {"upstreams": ["local"]}},
+}
 SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
 STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
@@ -83,11 +88,16 @@ def restored_logging() -> Iterator[None]:
 class Running:
     """`with Running({...}) as gateway: gateway.post("/v1/chat", {...})`. Without a cache, if the settings name none."""
 
-    def __init__(self, settings: dict[str, Any] | None = None, server: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any] | None = None,
+        server: httpx.AsyncBaseTransport | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
         self._logging = restored_logging()
         self._logging.__enter__()
         tree = {"cache": {"url": "null:"}} | (SERVER if settings is None else settings)
-        self.app = create_app(Settings.model_validate(tree), server)
+        self.app = create_app(Settings.model_validate(tree), server, resolver)
         self.loop = asyncio.new_event_loop()
         self.unread = 0
         """How many pieces of the last request were never asked for."""
@@ -125,13 +135,13 @@ class Running:
         begin: dict[str, Any] = {}
         body: list[bytes] = []
 
-        async def receive() -> dict[str, Any]:
+        async def receive() -> Message:
             if queue:
                 return queue.pop(0)
             await ended.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 assert not begin, "two heads"
                 begin.update(message)

@@ -12,24 +12,24 @@ from app.chat.messages import ChatRequest, Tool
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
-from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
+from app.gateway import Deployment, ModelRoute, PreparedRequest
 from app.profiles import Profile
-from app.token_counting import TokenCounters
-from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import PushStream
 from typing_extensions import override
 
+from tests.bare_gateway import make_gateway
+from tests.default_limits import upstream_target
 from tests.frame_reader import READERS, Told
 
 INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1)
-TARGET = Target("scripted", "http://model.test/v1", httpx.Headers(), 10.0, 10.0, 10.0)
+TARGET = upstream_target("scripted", "http://model.test/v1", first_token_seconds=10.0, idle_seconds=10.0)
 PLAIN = Profile()
 
 
 class Parts:
     """A connection that has all the parts of its body already; it pushes them until its reader lets go."""
 
-    asked_at = 0.0
+    sent_at = 0.0
 
     def __init__(self, parts: Iterable[bytes], broken: bool) -> None:
         self._parts = parts
@@ -90,7 +90,7 @@ class Batches:
 async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[str] = ()) -> list[list[Event]]:
     """The events of every read; the last of them is the end of the reply. `tools` are the names of those offered."""
     route = ModelRoute("m", (Deployment(TARGET, "m", profile),), {})
-    gateway = Gateway(lambda _: route, None, UpstreamClient(recorded), TokenCounters(()).get)
+    gateway = make_gateway(route, recorded)
     asked = ChatRequest("m", (), tuple(Tool(name, {"name": name}) for name in tools))
     try:
         reply = await gateway.open(PreparedRequest(route, asked, (b"{}",), (), 0, None), INFO.response_id)

@@ -20,3 +20,11 @@ def test_the_map_has_a_row_for_every_package_and_for_no_other() -> None:
 def test_the_map_names_every_module_of_a_package_and_no_other(package: str) -> None:
     modules = sorted(path.stem for path in PACKAGES[package].glob("*.py") if path.stem != "__init__")
     assert MAP[package] == modules
+
+
+def test_what_two_test_modules_need_is_in_a_module_that_holds_no_tests() -> None:
+    importing = re.compile(
+        r"^ *(?:from tests\.\S*\btest_\w+ import|from tests\S* import .*\btest_|import tests\S*\btest_)", re.M
+    )
+    modules = (ROOT / "tests").rglob("*.py")
+    assert [str(path.relative_to(ROOT)) for path in modules if importing.search(path.read_text("utf-8"))] == []

@@ -93,7 +93,7 @@ def test_the_module_runs() -> None:
 )
 def test_a_sound_configuration_ends_with_zero(text: str, models: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-config", written("a.toml", text)]) == 0
-    assert capsys.readouterr() == (f"the configuration is sound; models: {models}\n", "")
+    assert capsys.readouterr() == (f"the configuration is valid; models: {models}\n", "")
 
 
 class ModelServer(BaseHTTPRequestHandler):
@@ -454,5 +454,5 @@ def test_functions_that_cannot_be_read_are_said_so(
 
 def test_a_system_message_needs_a_question(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", "--system", "Be brief."]) == 2
-    assert capsys.readouterr().err == "parley: --system needs a question beside it\n"
+    assert capsys.readouterr().err == "parley: --system needs a question on the command line\n"
     assert asked == []

@@ -12,7 +12,7 @@ from app.errors import FAULT_STATUS, InvalidInput, MethodNotAllowed, ParleyError
 from app.upstream.fault_kinds import TRANSIENT
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = (ROOT / "docs/errors.md").read_text()
+DOCUMENT = (ROOT / "docs/reference/errors.md").read_text()
 
 
 def classes(base: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:

@@ -9,8 +9,9 @@ from app.formats import FORMATS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.effort import effort
+from tests.fuzz_values import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, record, usually
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
-from tests.test_fuzz import CHOICES, JSON, TEXTS, TOOL, check_error, damaged, dumped, effort, record, usually
 
 PART = record(
     {
@@ -92,7 +93,7 @@ def checked(answer: Answer, raw: bytes) -> None:
         check_error(error, answer.status, raw)
 
 
-@effort(400)
+@effort(120)
 @given(bodies(COMPLETION))
 @example(b'{"messages":[{"role":"user","content":"x"}],"seed":%b}' % (b"9" * 400))
 @example(b'{"messages":[{"role":"user","content":"x"}],"odd":%b}' % (b"9" * 400))
@@ -110,7 +111,7 @@ def test_no_request_makes_the_openai_face_fail(gateway: Running, raw: bytes) -> 
         assert answer.json["choices"][0]["finish_reason"] == "stop"
 
 
-@effort(400)
+@effort(120)
 @given(bodies(CONVERSION))
 def test_no_list_makes_translation_fail(gateway: Running, raw: bytes) -> None:
     answer = gateway.post("/v1/convert", raw)

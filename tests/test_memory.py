@@ -6,12 +6,12 @@ import gc
 import json
 import tracemalloc
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import pytest
 from app.main import create_app
 from app.settings import Settings
+from starlette.types import Message
 
 from tests.live.gateway import DONE, end, say
 
@@ -52,7 +52,7 @@ class Caller:
         self.said = b""
         self.word = asyncio.Event()
 
-    async def receive(self) -> dict[str, Any]:
+    async def receive(self) -> Message:
         if self._sent == len(self._pieces):
             await asyncio.Event().wait()
         self._sent += 1
@@ -62,7 +62,7 @@ class Caller:
             "more_body": self._sent < len(self._pieces),
         }
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: Message) -> None:
         self.said += message.get("body", b"")
         if b"message.delta" in self.said:
             self.word.set()

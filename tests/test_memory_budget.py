@@ -122,6 +122,6 @@ def test_whatever_ends_requests_nothing_stays_held_and_nobody_waits_for_ever(see
             if not task.cancelled() and task.exception() is not None:
                 assert isinstance(task.exception(), Busy), task.exception()
         assert budget.held_bytes == 0
-        assert not budget._waiting
+        assert budget.waiting == 0
 
     asyncio.run(asyncio.wait_for(crowd(), 20))

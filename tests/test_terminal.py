@@ -3,12 +3,31 @@
 import io
 import json
 import socket
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 import httpx
 import pytest
 from app.terminal import chat, repl
 from app.terminal.frames import frames, lines
 from app.terminal.screen import replace_control_characters
+from typing_extensions import Unpack
+
+Json = dict[str, Any]
+Answer = bytes | httpx.Response | BaseException
+
+
+class Options(TypedDict, total=False):
+    """How a run differs from the default: chat and repl take each of these by name."""
+
+    model: str | None
+    functions: list[Json] | None
+    api_key: str | None
+    as_json: bool
+    color: bool
+
+
+DEFAULTS: Options = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False}
 
 DIM, CALL, END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
@@ -20,7 +39,7 @@ CALLED = {
     "function_call": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
     "extra": {"function_id": "c1"},
 }
-REPLY = [
+REPLY: list[Json] = [
     {"type": "response.started", "response_id": "r1", "model": "m", "created": 1, "cached": False},
     {"type": "message.started", "index": 0, "kind": "reasoning_content", "message": {"role": "assistant"}},
     {"type": "message.delta", "index": 0, "delta": {"reasoning_content": "Hm."}},
@@ -48,27 +67,27 @@ REPLY = [
 SHOWN = 'Hm.\nHello you\nget_weather({"city": "Paris"})\ntool_calls · 3 + 4 tokens · cached\n'
 
 
-def stream(*events):
+def stream(*events: Json) -> bytes:
     heartbeat = ": still here\n\n"
     texts = [f"id: {seq}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n" for seq, event in enumerate(events)]
     return (heartbeat + heartbeat.join(texts)).encode()
 
 
-def say(text):
+def say(text: str) -> list[Json]:
     return [{"type": "message.delta", "index": 0, "delta": {"content": text}}, REPLY[-1]]
 
 
 class Told:
     """What was asked, and what a run wrote."""
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self) -> None:
+        self.asked: list[httpx.Request] = []
         self.out, self.err = io.StringIO(), io.StringIO()
 
-    def transport(self, *replies):
+    def transport(self, *replies: Answer) -> httpx.MockTransport:
         waiting = iter(replies)
 
-        def answer(request):
+        def answer(request: httpx.Request) -> httpx.Response:
             self.asked.append(request)
             reply = next(waiting)
             if isinstance(reply, BaseException):
@@ -77,31 +96,31 @@ class Told:
 
         return httpx.MockTransport(answer)
 
-    def bodies(self):
+    def bodies(self) -> list[Any]:
         return [json.loads(request.content) for request in self.asked]
 
 
 @pytest.fixture
-def told():
+def told() -> Told:
     return Told()
 
 
-USER = {"role": "user", "content": "Hi"}
+USER: Json = {"role": "user", "content": "Hi"}
 ELSEWHERE = ". Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 
-def run(told, reply, *, url="http://parley.test", **options):
-    wanted = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False} | options
+def run(told: Told, reply: Answer, *, url: str = "http://parley.test", **options: Unpack[Options]) -> int:
+    wanted: Options = {**DEFAULTS, **options}
     return chat(url, [USER], out=told.out, err=told.err, transport=told.transport(reply), **wanted)
 
 
-def test_reasoning_content_and_calls_are_shown_one_below_the_other(told):
+def test_reasoning_content_and_calls_are_shown_one_below_the_other(told: Told) -> None:
     assert run(told, stream(*REPLY)) == 0
     assert told.out.getvalue() == SHOWN
     assert told.err.getvalue() == ""
 
 
-def test_colours_tell_the_parts_apart_and_nothing_is_left_coloured(told):
+def test_colours_tell_the_parts_apart_and_nothing_is_left_coloured(told: Told) -> None:
     run(told, stream(*REPLY), color=True)
     text = told.out.getvalue()
     assert f"{DIM}Hm.{END}\nHello you\n{CALL}get_weather({END}" in text
@@ -109,12 +128,12 @@ def test_colours_tell_the_parts_apart_and_nothing_is_left_coloured(told):
     assert text.count(END) == text.count(DIM) + text.count(CALL)
 
 
-def test_messages_that_come_without_deltas_are_shown_whole(told):
+def test_messages_that_come_without_deltas_are_shown_whole(told: Told) -> None:
     run(told, stream(*(frame for frame in REPLY if frame["type"] != "message.delta")))
     assert told.out.getvalue() == SHOWN
 
 
-def test_what_is_asked_goes_to_v1_chat_with_the_key(told):
+def test_what_is_asked_goes_to_v1_chat_with_the_key(told: Told) -> None:
     run(told, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
     request = told.asked[0]
     assert str(request.url) == "http://parley.test/v1/chat"
@@ -122,7 +141,7 @@ def test_what_is_asked_goes_to_v1_chat_with_the_key(told):
     assert told.bodies() == [{"messages": [USER], "stream": True, "model": "m", "functions": [{"name": "f"}]}]
 
 
-def test_what_is_not_given_is_not_sent(told):
+def test_what_is_not_given_is_not_sent(told: Told) -> None:
     run(told, stream(*REPLY))
     assert told.bodies() == [{"messages": [USER], "stream": True}]
     assert "authorization" not in told.asked[0].headers
@@ -138,13 +157,13 @@ def test_what_is_not_given_is_not_sent(told):
         ("مرحبا 你好 🙂 \u2028", "مرحبا 你好 🙂 \u2028"),
     ],
 )
-def test_nothing_that_a_terminal_obeys_gets_through(told, text, shown):
+def test_nothing_that_a_terminal_obeys_gets_through(told: Told, text: str, shown: str) -> None:
     assert replace_control_characters(text) == shown
     run(told, stream(*say(text)))
     assert told.out.getvalue().startswith(shown)
 
 
-def test_names_errors_and_finish_reasons_are_made_harmless_too(told):
+def test_names_errors_and_finish_reasons_are_made_harmless_too(told: Told) -> None:
     call = {"type": "message.started", "index": 0, "message": {"function_call": {"name": "\x1b[2J"}}}
     finish = {**REPLY[-1], "finish_reason": "\x1b[2J"}
     error = {"type": "response.failed", "error": {"code": "\x1b[2J", "message": "\x1b[2J"}}
@@ -153,7 +172,7 @@ def test_names_errors_and_finish_reasons_are_made_harmless_too(told):
     assert "\x1b" not in told.out.getvalue() + told.err.getvalue()
 
 
-def test_json_mode_writes_every_frame_on_a_line_of_its_own(told):
+def test_json_mode_writes_every_frame_on_a_line_of_its_own(told: Told) -> None:
     odd = say("a\u2028b\x85c\x9b\ud83d ü")
     assert run(told, stream(*REPLY[:-1], *odd), as_json=True, color=True) == 0
     text = told.out.getvalue()
@@ -162,20 +181,20 @@ def test_json_mode_writes_every_frame_on_a_line_of_its_own(told):
     text.encode()
 
 
-def test_every_frame_is_flushed_at_once(told):
+def test_every_frame_is_flushed_at_once(told: Told) -> None:
     class Counted(io.StringIO):
         flushed = 0
 
-        def flush(self):
+        def flush(self) -> None:
             self.flushed += 1
 
-    told.out = Counted()
+    out = told.out = Counted()
     run(told, stream(*REPLY), as_json=True)
-    assert told.out.flushed == len(REPLY)
+    assert out.flushed == len(REPLY)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_reply_that_fails_is_one_line_of_error(told, as_json):
+def test_a_reply_that_fails_is_one_line_of_error(told: Told, as_json: bool) -> None:
     error = {"code": "rate_limit", "message": "Too many\nrequests.", "param": None, "retryable": True}
     assert run(told, stream(*REPLY[:7], {"type": "response.failed", "error": error}), as_json=as_json) == 1
     assert told.err.getvalue() == "parley: rate_limit: Too many requests.\n"
@@ -195,7 +214,7 @@ def test_a_reply_that_fails_is_one_line_of_error(told, as_json):
         (302, b"", f"parley: HTTP 302 Found{ELSEWHERE}\n"),
     ],
 )
-def test_a_refused_request_is_one_line_of_error(told, status, body, line):
+def test_a_refused_request_is_one_line_of_error(told: Told, status: int, body: bytes, line: str) -> None:
     assert run(told, httpx.Response(status, content=body)) == 1
     assert told.err.getvalue() == line
 
@@ -221,18 +240,17 @@ def test_a_refused_request_is_one_line_of_error(told, status, body, line):
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_every_other_ending_has_its_exit_code_and_its_line(told, reply, code, told_of):
+def test_every_other_ending_has_its_exit_code_and_its_line(told: Told, reply: Answer, code: int, told_of: str) -> None:
     assert run(told, reply) == code
     assert told_of in told.err.getvalue()
     assert told.err.getvalue().count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://parley.test", "http://[", "http://127.0.0.1:{free}"])
-def test_an_address_that_leads_nowhere_cannot_be_connected_to(told, url):
+def test_an_address_that_leads_nowhere_cannot_be_connected_to(told: Told, url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]
-    wanted = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False}
-    assert chat(url.replace("{free}", str(free)), [USER], out=told.out, err=told.err, **wanted) == 2
+    assert chat(url.replace("{free}", str(free)), [USER], out=told.out, err=told.err, **DEFAULTS) == 2
     assert told.err.getvalue().startswith("parley: cannot connect to ")
 
 
@@ -240,19 +258,19 @@ BYTES = "data: a\u2028\u0085\x0b\x0cb\r\ndata: ü\rx\n\n: c\r\n\r\nlast".encode(
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_lines_are_the_same_however_the_bytes_are_cut(size):
+def test_lines_are_the_same_however_the_bytes_are_cut(size: int) -> None:
     chunks = [BYTES[at : at + size] for at in range(0, len(BYTES), size)]
     assert list(lines([b"", *chunks])) == ["data: a\u2028\u0085\x0b\x0cb", "data: ü", "x", "", ": c", ""]
 
 
-def test_data_of_several_lines_is_one_frame():
+def test_data_of_several_lines_is_one_frame() -> None:
     assert list(frames([b'data:{"a":\r', b'\ndata: 1}\n\nid: 3\n\ndata: {"b": 2}\n\ndata: {'])) == [{"a": 1}, {"b": 2}]
 
 
-def answers(*texts):
+def answers(*texts: str | BaseException) -> Callable[[str], str]:
     waiting = list(texts)
 
-    def read(prompt):
+    def read(prompt: str) -> str:
         assert prompt == "> "
         if not waiting:
             raise EOFError
@@ -264,29 +282,29 @@ def answers(*texts):
     return read
 
 
-def converse(told, typed, *replies):
-    wanted = {"model": "m", "functions": None, "api_key": None, "as_json": False, "color": False}
+def converse(told: Told, typed: Sequence[str | BaseException], *replies: Answer) -> int:
+    wanted: Options = {**DEFAULTS, "model": "m"}
     transport = told.transport(*replies)
     return repl("http://parley.test", out=told.out, err=told.err, read=answers(*typed), transport=transport, **wanted)
 
 
-def test_a_conversation_keeps_what_was_asked_and_received(told):
+def test_a_conversation_keeps_what_was_asked_and_received(told: Told) -> None:
     assert converse(told, ["Hi", "  ", "And now?"], stream(*REPLY), stream(*REPLY)) == 0
     first, second = told.bodies()
     assert first["messages"] == [USER]
     assert second["messages"] == [USER, THOUGHT, ANSWER, CALLED, {"role": "user", "content": "And now?"}]
 
 
-def test_a_question_that_failed_or_was_interrupted_is_forgotten(told):
+def test_a_question_that_failed_or_was_interrupted_is_forgotten(told: Told) -> None:
     failed = stream(*REPLY[:5], {"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
     assert converse(told, ["one", "two", "three"], failed, KeyboardInterrupt(), stream(*REPLY)) == 0
     assert told.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
 
 
-def test_an_interrupt_at_the_prompt_ends_the_conversation(told):
+def test_an_interrupt_at_the_prompt_ends_the_conversation(told: Told) -> None:
     assert converse(told, [KeyboardInterrupt()]) == 130
 
 
-def test_half_a_surrogate_pair_can_be_asked(told):
+def test_half_a_surrogate_pair_can_be_asked(told: Told) -> None:
     assert converse(told, ["\udcff"], stream(*REPLY)) == 0
     assert told.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]

@@ -1,7 +1,6 @@
 """Counting tokens by files that the tests write themselves."""
 
 import base64
-import json
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +11,13 @@ import pytest
 import tokenizers
 from app.chat.token_counter import TokenCounter
 from app.token_counting import EstimatingCounter, TokenCounters, TokenizerError, load_counter
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-UNITS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "goldens" / "qwen_agent" / "unit_tokenizer.json").read_text()
-)
+from tests.effort import examples
+from tests.recorded_token_counts import UNITS
+
 COUNTED = [case for case in UNITS if "count" in case]
 TRUNCATED = [case for case in UNITS if "max_token" in case]
 
@@ -48,7 +47,7 @@ def write_json(path: Path) -> Path:
     vocabulary = {token: rank for rank, token in enumerate([*sorted(alphabet), "on", "Ġt", "Ġtw"])}
     model = models.BPE(vocab=vocabulary, merges=[("o", "n"), ("Ġ", "t"), ("Ġt", "w")])
     tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=50)
     tokenizer.save(str(path))
@@ -129,7 +128,7 @@ def test_the_estimate_goes_by_script(text: str, tokens: int) -> None:
     assert EstimatingCounter().count(text) == tokens
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(st.text(max_size=60), st.integers(0, 30), st.booleans())
 def test_the_estimate_keeps_to_the_limit(text: str, limit: int, both: bool) -> None:
     check(EstimatingCounter(), text, limit, both)
@@ -138,7 +137,7 @@ def test_the_estimate_keeps_to_the_limit(text: str, limit: int, both: bool) -> N
 _MIXED = st.lists(st.sampled_from([*TOKENS, "<|im_end|>", "e\u0301", "\ud800", "!", "?!", " "]), max_size=20)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(_MIXED.map("".join), st.integers(0, 30), st.booleans())
 def test_files_keep_to_the_limit(
     ranks: TokenCounter, json_file: TokenCounter, text: str, limit: int, both: bool
@@ -172,11 +171,11 @@ def test_each_profile_has_its_own_counter_and_the_rest_the_default(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("tokenizer.json", "{}", "is no tokenizer"),
-        ("tokenizer.json", "no json", "is no tokenizer"),
-        ("x.tiktoken", "IQ==", "is no tokenizer"),
+        ("tokenizer.json", "{}", "is not a valid tokenizer file"),
+        ("tokenizer.json", "no json", "is not a valid tokenizer file"),
+        ("x.tiktoken", "IQ==", "is not a valid tokenizer file"),
         ("x.tiktoken", "IQ== 0", "255 of the 256 bytes have no rank"),
-        ("x.tiktoken", "!!! 0", "is no tokenizer"),
+        ("x.tiktoken", "!!! 0", "is not a valid tokenizer file"),
         ("missing.json", None, "cannot be read"),
         ("missing.tiktoken", None, "cannot be read"),
     ],

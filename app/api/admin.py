@@ -3,10 +3,11 @@
 import hmac
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from pydantic import BaseModel
 
-from app.cache import Cache
+from app.api.application import ParleyApp
+from app.api.context import AppContext
 from app.cache.stores import StoreError
 from app.errors import Forbidden, StoreDown
 
@@ -32,37 +33,35 @@ class Purged(BaseModel):
     purged: int
 
 
-def add_routes(app: FastAPI) -> None:
+def add_routes(app: ParleyApp) -> None:
     row: dict[str, Any] = {"tags": ["cache"], "responses": _ERRORS}
-    app.get("/v1/cache", summary="What the cache holds", **row)(stats)
-    app.delete("/v1/cache", summary="Forget every reply, or those of one model", **row)(purge)
+    context = app.context
+
+    @app.get("/v1/cache", summary="What the cache holds", **row)
+    async def stats(request: Request) -> CacheStats:
+        _check_admin_key(request, context)
+        try:
+            held = await context.cache.stats()
+        except StoreError as error:
+            raise StoreDown(str(error)) from None
+        models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in held.by_model.items()}
+        return CacheStats(entries=held.entries, bytes=held.bytes, models=models, requests=dict(context.cache.counts))
+
+    @app.delete("/v1/cache", summary="Forget every reply, or those of one model", **row)
+    async def purge(request: Request, model: str | None = None) -> Purged:
+        _check_admin_key(request, context)
+        try:
+            return Purged(purged=await context.cache.purge(model))
+        except StoreError as error:
+            raise StoreDown(str(error)) from None
 
 
-async def stats(request: Request) -> CacheStats:
-    cache = _get_cache_as_admin(request)
-    try:
-        held = await cache.stats()
-    except StoreError as error:
-        raise StoreDown(str(error)) from None
-    models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in held.by_model.items()}
-    return CacheStats(entries=held.entries, bytes=held.bytes, models=models, requests=dict(cache.counts))
-
-
-async def purge(request: Request, model: str | None = None) -> Purged:
-    try:
-        return Purged(purged=await _get_cache_as_admin(request).purge(model))
-    except StoreError as error:
-        raise StoreDown(str(error)) from None
-
-
-def _get_cache_as_admin(request: Request) -> Cache:
+def _check_admin_key(request: Request, context: AppContext) -> None:
     """Raises Forbidden."""
-    key = request.app.state.settings.server.admin_key
+    key = context.server.admin_key
     if key is None:
         raise Forbidden("no admin key is configured (server.admin_key)")
-    scheme, _, said = request.headers.get("authorization", "").partition(" ")
-    same = hmac.compare_digest(said.encode("latin-1"), key.get_secret_value().encode("latin-1"))
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(given.encode("latin-1"), key.get_secret_value().encode("latin-1"))
     if scheme.lower() != "bearer" or not same:
         raise Forbidden("this needs the admin key, as Authorization: Bearer …")
-    cache: Cache = request.app.state.cache
-    return cache

@@ -13,6 +13,7 @@ import msgspec
 
 from app.chat.json_size import count_values
 from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge
+from app.formats.base import WriteError, wrap_error
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 
 T = TypeVar("T")
@@ -153,6 +154,6 @@ async def send_no_content(send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def send_error(send: Send, error: ParleyError, request_id: str) -> None:
-    told = error.to_dict(request_id)
-    await send_json(send, error.status, error.shape(told) if error.shape else {"error": told}, error.headers)
+async def send_error(send: Send, error: ParleyError, request_id: str, write_error: WriteError = wrap_error) -> None:
+    """`write_error` makes the body, in the format of the endpoint or of the request."""
+    await send_json(send, error.status, write_error(error.to_dict(request_id)), error.headers)

@@ -1,13 +1,12 @@
-"""`POST /v1/chat`: read the request, have it prepared, and deliver the reply.
+"""The endpoint of `POST /v1/chat` and `POST /v1/chat/completions`: reads a request and sends the reply.
 
-A plain ASGI callable: what FastAPI does around an endpoint costs more than everything that happens here.
+It is a plain ASGI callable: what FastAPI does around an endpoint costs more than everything that happens here.
 """
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from app.api.asgi import (
     LARGE_BYTES,
@@ -19,7 +18,7 @@ from app.api.asgi import (
     send_error,
     wait_for_parse_memory,
 )
-from app.api.chat_schema import ParsedRequest, parse_chat_body
+from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
 from app.api.responses import ReplyResponse
@@ -28,56 +27,63 @@ from app.api.send_queue import Send
 from app.cache import MODES, Apply, CachePolicy, Mode, ReplaySource, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, Reply
-from app.errors import InvalidInput, ParleyError, Shape, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo
-from app.gateway import Gateway, ModelRoute, ReplyOptions, new_reply_id
+from app.errors import CacheMiss, InvalidInput, ParleyError, UpstreamFailed, Violation
+from app.formats.base import Format, ReplyInfo, ReplyMode, WriteError
+from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import RequestLog, log_late_failure
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
 CACHE_HEADER = b"x-parley-cache"
-"""Its value is a mode of the cache: for clients that can set a header but no field of the body."""
+"""Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
 
 
 class ChatEndpoint:
-    """`read` makes a request of a body; `face` is its name in the logs; `shape` says errors known before it is read;
-    `apply` says which requests the cache is used for; `addresses` are those of the upstreams, for the logs."""
+    """Answers requests for a reply of a model. Its parameters are what differs between the request formats."""
 
     def __init__(
         self,
-        desk: AppContext,
-        read: Callable[[bytes | bytearray, RequestLimits], ParsedRequest] = parse_chat_body,
-        face: str = "chat",
-        shape: Shape | None = None,
-        addresses: Mapping[str, str] = MappingProxyType({}),
-        apply: Apply = "always",
+        context: AppContext,
+        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest],
+        name: str,
+        write_error: WriteError,
+        apply: Apply,
     ) -> None:
-        self._context = desk
-        self._parse = read
-        self._name = face
-        self._shape = shape
+        """`parse` reads the body of a request. `name` is the endpoint's in the logs. `write_error` writes errors that
+        are found before the request's own format is known. `apply` says for which requests the cache is used."""
+        self.write_error = write_error
+        self._context = context
+        self._parse = parse
+        self._name = name
         self._apply = apply
-        self._limits = request_limits(desk.server)
-        self._addresses = addresses
+        self._limits = request_limits(context.server)
+        self._addresses = context.registry.addresses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
         entry = RequestLog(request_id, self._name)
         try:
-            await self._serve(scope, receive, send, request_id, entry)
+            try:
+                rejected = await self._serve(scope, receive, send, request_id, entry)
+            except ParleyError as error:
+                rejected = RejectedRequest(error, None)
+            if rejected is not None:
+                entry.record_error(rejected.error)
+                self._log_upstream(entry, (), rejected.error)
+                await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
         except ClientDisconnected:
             entry.record_disconnect()
-        except ParleyError as error:
-            entry.record_error(error)
-            self._log_upstream(entry, (), error)
-            error.shape = error.shape or self._shape
-            await send_error(send, error, request_id)
         finally:
             entry.write()
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog) -> None:
-        """What was read is not held while the reply comes. Who is still sending takes nobody's seat."""
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog
+    ) -> RejectedRequest | None:
+        """Sends the reply, or returns why there is none. Raises ParleyError before the body is parsed.
+
+        A request is admitted once its body is there, and the body is not held while the reply comes.
+        """
         server = self._context.server
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
@@ -85,25 +91,27 @@ class ChatEndpoint:
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
                 parsing = call_in_thread(self._parse, raw, self._limits) if large else None
-                reading = self._parse(raw, self._limits) if parsing is None else await parsing
+                parsed = self._parse(raw, self._limits) if parsing is None else await parsing
                 del raw, parsing
+                if isinstance(parsed, RejectedRequest):
+                    return parsed
                 try:
-                    model = await self._context.gateway.resolve_model(reading.body.model)
-                    delivery, opening = self._prepare(reading, model, large, lease, scope, send, request_id, entry)
+                    model = await self._context.gateway.resolve_model(parsed.body.model)
+                    response, opening = self._prepare(parsed, model, large, lease, scope, send, request_id, entry)
                 except ParleyError as error:
-                    error.shape = reading.reply_format.error
-                    raise
-                del reading
-                info = delivery.info
+                    return RejectedRequest(error, parsed.reply_format.error)
+                del parsed
+                info = response.info
                 try:
-                    await self._context.run_response(delivery, _open_with_lease(opening, lease), receive)
+                    await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     info.origin.on_late_failure = partial(log_late_failure, request_id, self._name, info.model)
-                entry.record_response(delivery, info.origin.label)
-                self._log_upstream(entry, info.origin.attempts, delivery.error)
+                entry.record_response(response, info.origin.label)
+                self._log_upstream(entry, info.origin.attempts, response.error)
+                return None
 
     def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
-        """What went wrong with model servers, also where another one answered in the end."""
+        """Records failures of upstreams, also where another upstream answered in the end."""
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
@@ -116,7 +124,7 @@ class ChatEndpoint:
 
     def _prepare(
         self,
-        reading: ParsedRequest,
+        parsed: ParsedRequest,
         model: str,
         large: bool,
         lease: Lease,
@@ -125,62 +133,103 @@ class ChatEndpoint:
         request_id: str,
         entry: RequestLog,
     ) -> tuple[ReplyResponse, PendingReply]:
-        """Everything that can be refused before a byte goes out."""
+        """The response, and the reply to be opened. Raises ParleyError for what can be refused before anything is sent
+        upstream."""
         gateway = self._context.gateway
-        envelope = reading.body
+        body = parsed.body
         route = gateway.route(model)
-        warnings = list(reading.warnings)
+        warnings = list(parsed.warnings)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
             model=route.model,
             created=int(time.time()),
             warnings=warnings,
-            completed_bodies=envelope.completed_bodies,
-            options=envelope.options,
-            include_usage=envelope.include_usage,
+            completed_bodies=body.completed_bodies,
+            options=body.options,
+            include_usage=body.include_usage,
         )
-        asked = self._make_options(reading, lease, scope, info, route)
-        wanted = gateway.media_requests(route, reading.request)
+        asked = self._make_options(parsed, lease, scope, info, route)
+        register = partial(self._register, parsed.reply_format, body.mode, info, asked) if body.stream else None
+        wanted = gateway.media_requests(route, parsed.request)
         if wanted or large:
-            opening = _prepare_in_thread(gateway, route, reading.request, wanted, warnings, asked)
+            opening = self._prepare_in_thread(route, parsed.request, wanted, warnings, asked, register)
         else:
-            prepared = gateway.prepare(route, reading.request)
+            prepared = gateway.prepare(route, parsed.request)
             warnings += prepared.warnings
-            opening = gateway.reply(prepared, asked)
-        entry.record_request(route.model, envelope.stream, envelope.metadata)
-        form = reading.reply_format
-        encoder = form.reply_encoder(info, envelope.mode)
-        return self._context.create_response(scope, send, encoder, info, form, stream=envelope.stream), opening
+            opening = self._open_reply(prepared, asked, register)
+        entry.record_request(route.model, body.stream, body.metadata)
+        reply_format = parsed.reply_format
+        encoder = reply_format.reply_encoder(info, body.mode)
+        create = self._context.create_event_stream if body.stream else self._context.create_json_response
+        return create(scope, send, encoder, info, reply_format), opening
 
     def _make_options(
-        self, reading: ParsedRequest, lease: Lease, scope: Scope, info: ReplyInfo, route: ModelRoute
+        self, parsed: ParsedRequest, lease: Lease, scope: Scope, info: ReplyInfo, route: ModelRoute
     ) -> ReplyOptions:
-        envelope, desk, form = reading.body, self._context, reading.reply_format
-        whose = caller_scope(scope) if desk.separate_callers else ""
-        stays = not envelope.cancel_on_disconnect
-
-        stream, mode = envelope.stream, envelope.mode
-
-        def found(source: ReplaySource) -> None:
-            if stream:  # who waits for the whole does not know its id before it has it
-                desk.resumable.put(ResumableReply(info, form, mode, whose, source, stays))
-
         return ReplyOptions(
             info.response_id,
-            _read_cache_policy(reading, scope, route, self._apply),
-            whose,
-            stays,
+            _read_cache_policy(parsed, scope, route, self._apply),
+            caller_scope(scope) if self._context.separate_callers else "",
+            not parsed.body.cancel_on_disconnect,
             info.origin,
-            found,
             lease,
         )
 
+    async def _prepare_in_thread(
+        self,
+        route: ModelRoute,
+        request: ChatRequest,
+        wanted: list[MediaRequest],
+        warnings: list[str],
+        asked: ReplyOptions,
+        register: Callable[[ReplaySource], None] | None,
+    ) -> Reply:
+        """Media are loaded, and much is prepared in another thread, while the caller is watched and the stream may
+        open; `warnings` grows by what follows."""
+        gateway = self._context.gateway
+        media = await gateway.load_media(wanted, asked.lease.take)
+        prepared = await call_in_thread(gateway.prepare, route, request, media)
+        del request, wanted, media  # the wait for the model server may be long
+        asked.lease.change(prepared.size)
+        warnings += prepared.warnings
+        return await self._open_reply(prepared, asked, register)
 
-def _read_cache_policy(reading: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
-    """Raises InvalidInput for a mode that is none."""
-    said = reading.body.cache
-    mode, ttl_seconds = (None, None) if said is None else (said.mode, said.ttl_seconds)
+    async def _open_reply(
+        self, prepared: PreparedRequest, asked: ReplyOptions, register: Callable[[ReplaySource], None] | None
+    ) -> Reply:
+        """`register` makes the reply resumable before the head of the server's response is waited for."""
+        cache, origin = self._context.cache, asked.origin
+        try:
+            found = await self._context.gateway.find(prepared, asked)
+        except CacheMiss:
+            if asked.cache_policy.read:
+                origin.label = "miss"
+            raise
+        if found is None:
+            return await self._context.gateway.open_with_lease(prepared, asked)
+        while True:
+            origin.label, origin.age_seconds = found.label, found.age_seconds
+            if register is not None:
+                register(found.source)
+            try:
+                opened = await cache.open(found)
+            except UpstreamFailed as error:
+                found = cache.find_again(found, error)
+            else:
+                origin.label = opened.label
+                return opened.reply
+
+    def _register(
+        self, form: Format, mode: ReplyMode, info: ReplyInfo, asked: ReplyOptions, source: ReplaySource
+    ) -> None:
+        self._context.resumable.put(ResumableReply(info, form, mode, asked.scope, source, asked.keep_running))
+
+
+def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
+    """Raises InvalidInput for an unknown mode."""
+    control = parsed.body.cache
+    mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
     headers: list[str] = []
     named: list[Mode] = []
     for name, value in scope["headers"]:
@@ -200,32 +249,14 @@ def _parse_cache_mode(value: str) -> Mode:
 
 
 def caller_scope(scope: Scope) -> str:
-    """Who asks, as far as it matters to whom a reply belongs: by the key that came with the request, unreadably."""
+    """Identifies the caller to whom a reply belongs: a hash of the key in the request."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
     return "nobody"
 
 
-async def _prepare_in_thread(
-    gateway: Gateway,
-    route: ModelRoute,
-    request: ChatRequest,
-    wanted: list[MediaRequest],
-    warnings: list[str],
-    asked: ReplyOptions,
-) -> Reply:
-    """Media are gathered, and much is prepared in another thread, while the caller is watched and the stream may open;
-    `warnings` grows by what follows."""
-    media = await gateway.load_media(wanted, asked.lease.take)
-    prepared = await call_in_thread(gateway.prepare, route, request, media)
-    del request, wanted, media  # the wait for the model server may be long
-    asked.lease.change(prepared.size)
-    warnings += prepared.warnings
-    return await gateway.reply(prepared, asked)
-
-
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:
-    """An open reply holds nothing of the request."""
+    """When the reply is open, the memory of the request is free."""
     with lease:
         return await opening

@@ -5,6 +5,7 @@ The functions that a caller offers the model, bare or wrapped as OpenAI wraps th
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -13,9 +14,9 @@ from pydantic_core import from_json
 
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.chat.messages import CacheMark, ChatRequest, Tool
-from app.errors import BadRequest, InvalidInput, Violation
+from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
-from app.formats.base import Format, Options, ParsedMessages, ReplyMode
+from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.nearest import misspelt
 from app.openai_messages.grouping import group_messages
@@ -170,8 +171,17 @@ class ChatRequestBody(BaseModel):
         return self.stream_mode if self.stream else "whole"
 
 
+@dataclass(frozen=True, slots=True)
+class RejectedRequest:
+    """A request that is answered with an error."""
+
+    error: ParleyError
+    write_error: WriteError | None
+    """Writes the error in the format of the request; None: that format is not known."""
+
+
 class ParsedRequest(BaseModel):
-    """A request that was understood."""
+    """A request that is valid."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -194,13 +204,17 @@ _HINTS = {
 """What to do with a key that is known elsewhere, by its path."""
 
 
-def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest:
-    """The request in a body. Raises BadRequest for what is no JSON, InvalidInput with every violation of the rest."""
+def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+    """The request in a body. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists
+    every violation."""
     try:
-        envelope = ChatRequestBody.model_validate_json(raw)
+        body = ChatRequestBody.model_validate_json(raw)
     except ValidationError as error:
-        raise _make_validation_error(error, raw, limits) from None
-    return parse_messages(envelope, limits)
+        return _reject_body(error, raw, limits)
+    try:
+        return parse_messages(body, limits)
+    except InvalidInput as error:
+        return RejectedRequest(error, FORMATS[body.reply_format or _find_format(body)[0]].error)
 
 
 def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest:
@@ -234,10 +248,10 @@ _JSON_WORDS = {
 
 
 def parse_messages(envelope: ChatRequestBody, limits: RequestLimits) -> ParsedRequest:
-    """Raises InvalidInput with every violation, in the form of the reply's format."""
-    name, mixed = (envelope.format, []) if envelope.format != "auto" else detect(envelope.messages)
+    """Raises InvalidInput with every violation."""
+    name, mixed = _find_format(envelope)
     form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]
-    _raise_violations(list(find_long_lists(vars(envelope), limits)), reply)
+    _raise_violations(list(find_long_lists(vars(envelope), limits)))
     found = list(_check_values(envelope, limits))
     decoded = form.parse(envelope.messages, envelope.options)
     found += mixed
@@ -246,7 +260,7 @@ def parse_messages(envelope: ChatRequestBody, limits: RequestLimits) -> ParsedRe
     found += [*decoded.violations, *wrong]
     if found:
         found += _find_call_gaps(decoded, functions=bool(tools))
-    _raise_violations(found, reply)
+    _raise_violations(found)
     params = envelope.generate_cfg.given_params() if envelope.generate_cfg else {}
     request = ChatRequest(
         model=envelope.model or "",
@@ -295,27 +309,27 @@ def limit_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
     return (*warnings[:MAX_WARNINGS], f"{left_out} more warnings were left out")
 
 
-def _raise_violations(found: list[Violation], reply: Format) -> None:
+def _find_format(body: ChatRequestBody) -> tuple[str, list[Violation]]:
+    """The format of the messages, and what speaks against it where it is `auto`."""
+    return (body.format, []) if body.format != "auto" else detect(body.messages)
+
+
+def _raise_violations(found: list[Violation]) -> None:
     if found:
-        refusal = InvalidInput(found)
-        refusal.shape = reply.error
-        raise refusal
+        raise InvalidInput(found)
 
 
-def _make_validation_error(
-    error: ValidationError, raw: bytes | bytearray, limits: RequestLimits
-) -> BadRequest | InvalidInput:
+def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: RequestLimits) -> RejectedRequest:
     try:
         body = from_json(bytes(raw))
     except ValueError as wrong:
-        return invalid_json(raw, wrong)
+        return RejectedRequest(invalid_json(raw, wrong), None)
     found = to_violations(error, body, schema=ChatRequestBody, hints=_HINTS)
     if not isinstance(body, dict):
-        return InvalidInput(found)
-    refusal = InvalidInput([*found, *find_list_violations(body, limits)])
+        return RejectedRequest(InvalidInput(found), None)
     name = body.get("reply_format") or body.get("format")
-    refusal.shape = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
-    return refusal
+    write_error = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
+    return RejectedRequest(InvalidInput([*found, *find_list_violations(body, limits)]), write_error)
 
 
 def find_list_violations(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:

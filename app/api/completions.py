@@ -13,7 +13,14 @@ from typing import Any, overload
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from app.api.chat_schema import ChatRequestBody, ParsedRequest, find_list_violations, invalid_json, parse_messages
+from app.api.chat_schema import (
+    ChatRequestBody,
+    ParsedRequest,
+    RejectedRequest,
+    find_list_violations,
+    invalid_json,
+    parse_messages,
+)
 from app.api.request_limits import RequestLimits
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats.base import Format, ReplyInfo, ReplyMode
@@ -41,16 +48,15 @@ _TRANSLATED = {"stream_options", "function_call"}
 _INNER = re.compile(r"(`?)generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 
-def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest:
-    """The request in a body of OpenAI's form. Raises BadRequest, InvalidInput, both in OpenAI's shape."""
-    face = COMPLETIONS
+def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+    """The request in a body of OpenAI's form. It is rejected with BadRequest or InvalidInput."""
+    reply_format = COMPLETIONS
     try:
         body = _parse_object(raw)
-        face = _FUNCTION_CALL_FORMAT if _uses_function_call(body) else COMPLETIONS
-        return _parse_request(body, limits).model_copy(update={"reply_format": face})
+        reply_format = _FUNCTION_CALL_FORMAT if _uses_function_call(body) else COMPLETIONS
+        return _parse_request(body, limits).model_copy(update={"reply_format": reply_format})
     except ParleyError as error:
-        error.shape = face.error
-        raise
+        return RejectedRequest(error, reply_format.error)
 
 
 def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """What all requests of one process share, and how each of their replies is seen to its end."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from app.api.asgi import Receive, Scope
-from app.api.responses import ReplyResponse
+from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
@@ -23,8 +23,10 @@ from app.errors import Busy, Cancelled, ParleyError
 from app.formats.base import Encoder, Format, ReplyInfo
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
-from app.settings import Server
+from app.model_registry import ModelRegistry
+from app.settings import Server, Settings
 from app.ticker import Ticker
+from app.upstream.catalog import Catalog
 
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
@@ -36,22 +38,36 @@ ABORT_CONNECTION = "parley.hang_up"
 
 @dataclass(slots=True)
 class AppContext:
+    settings: Settings
     gateway: Gateway
-    server: Server
+    registry: ModelRegistry
+    catalog: Catalog | None
+    """Lists the models of the pass-through's upstream; None: there is no pass-through."""
     ticker: Ticker
     resumable: ResumableReplies
     cache: Cache
     budget: MemoryBudget
-    """What requests may hold in memory, all together."""
-    separate_callers: bool = False
-    """Replies are shared only among requests of one caller."""
+    """The memory that all requests together may hold."""
     draining: bool = False
+    """The process is about to end: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
+    """The responses that have not ended."""
     in_progress: int = 0
+    """The requests that are admitted and have not ended."""
+
+    @property
+    def server(self) -> Server:
+        return self.settings.server
+
+    @property
+    def separate_callers(self) -> bool:
+        """Replies are shared only among the requests of one caller."""
+        return self.settings.cache.scope == "caller"
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """A request that is served. Raises Busy where as many are as may be, calls without callers included."""
+        """Admits one request. Raises Busy when `max_concurrent_requests` are in progress, calls without a caller
+        included."""
         limit = self.server.max_concurrent_requests
         if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
             raise Busy("this gateway serves as many requests as it may")
@@ -61,38 +77,38 @@ class AppContext:
         finally:
             self.in_progress -= 1
 
-    def create_response(
-        self, scope: Scope, send: Send, encoder: Encoder, info: ReplyInfo, form: Format, *, stream: bool
-    ) -> ReplyResponse:
-        server = self.server
-        return ReplyResponse(
-            send,
-            encoder,
-            info,
-            stream=stream,
-            heartbeat_seconds=server.heartbeat_seconds,
-            commit_seconds=server.commit_seconds,
-            stall_seconds=server.stall_seconds,
-            refusal=form.error,
-            warning=form.warning,
-            hang_up=scope.get("extensions", {}).get(ABORT_CONNECTION, {}).get("call"),
+    def create_event_stream(
+        self, scope: Scope, send: Send, encoder: Encoder, info: ReplyInfo, reply_format: Format
+    ) -> EventStreamResponse:
+        return EventStreamResponse(
+            send, encoder, info, reply_format, self._response_limits(), _find_abort_connection(scope)
         )
 
-    async def run_response(self, delivery: ReplyResponse, opening: PendingReply, receive: Receive) -> None:
-        """Whoever opens closes: all of it ends here, on end, error, cancel and when the caller leaves."""
-        self.ticker.add(delivery)
-        self.active.add(delivery)
+    def create_json_response(
+        self, scope: Scope, send: Send, encoder: Encoder, info: ReplyInfo, reply_format: Format
+    ) -> JsonResponse:
+        return JsonResponse(send, encoder, info, reply_format, self._response_limits(), _find_abort_connection(scope))
+
+    def _response_limits(self) -> ResponseLimits:
+        server = self.server
+        return ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
+
+    async def run_response(self, response: ReplyResponse, opening: PendingReply, receive: Receive) -> None:
+        """Open the reply, send it, and close everything: at its end, on an error, on cancel and when the client
+        leaves."""
+        self.ticker.add(response)
+        self.active.add(response)
         watcher = asyncio.get_running_loop().create_task(_wait_for_disconnect(receive))
-        watcher.add_done_callback(lambda _: delivery.disconnect())
+        watcher.add_done_callback(lambda _: response.disconnect())
         try:
-            await _start_when_open(delivery, opening)
+            await _start_when_open(response, opening)
             if self.cache.is_shared:
-                await self._publish_record(delivery.info.response_id)
-            await delivery.done
+                await self._publish_record(response.info.response_id)
+            await response.done
         finally:
-            self.ticker.discard(delivery)
-            self.active.discard(delivery)
-            delivery.disconnect()
+            self.ticker.discard(response)
+            self.active.discard(response)
+            response.disconnect()
             watcher.cancel()
 
     async def _publish_record(self, response_id: str) -> None:
@@ -130,15 +146,21 @@ class AppContext:
         if kept is not None:
             self.resumable.drop(response_id)
             kept.release()
-        for delivery in self.running_responses(response_id):
-            delivery.fail(Cancelled("the reply was cancelled"))
+        for response in self.running_responses(response_id):
+            response.fail(Cancelled("the reply was cancelled"))
 
     def running_responses(self, response_id: str) -> list[ReplyResponse]:
         return [one for one in self.active if one.info.response_id == response_id and not one.finished]
 
 
-async def _start_when_open(delivery: ReplyResponse, opening: PendingReply) -> None:
-    """Start the delivery as soon as the reply is open. A delivery that is done before then cancels the wait."""
+def _find_abort_connection(scope: Scope) -> Callable[[], None] | None:
+    """The function by which our server closes a client's connection."""
+    abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT_CONNECTION, {}).get("call")
+    return abort
+
+
+async def _start_when_open(response: ReplyResponse, opening: PendingReply) -> None:
+    """Start the response as soon as the reply is open. A response that is done before then cancels the wait."""
     task = asyncio.current_task()
     assert task is not None
     waiting, given_up = True, False
@@ -149,24 +171,24 @@ async def _start_when_open(delivery: ReplyResponse, opening: PendingReply) -> No
             given_up = True
             task.cancel()
 
-    delivery.done.add_done_callback(give_up)
+    response.done.add_done_callback(give_up)
     try:
         reply = await opening
     except ParleyError as error:
         waiting = False
-        delivery.fail(error)
+        response.fail(error)
     except Exception as error:
         waiting = False
-        delivery.on_crash(error)
+        response.on_crash(error)
     except asyncio.CancelledError:
         waiting = False
         if not given_up or task.uncancel() > 0:
             raise
     else:
         waiting = False
-        delivery.start(reply)
+        response.start(reply)
     finally:
-        delivery.done.remove_done_callback(give_up)
+        response.done.remove_done_callback(give_up)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -6,26 +6,23 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from app.api.asgi import send_error
+from app.api.asgi import Receive, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
 from app.errors import (
     HostNotAllowed,
     Internal,
     MethodNotAllowed,
     OriginNotAllowed,
-    ParleyError,
-    Shape,
     WrongMediaType,
 )
+from app.formats.base import WriteError, wrap_error
 from app.observe.logs import log_plain_request
 
 App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 log = logging.getLogger("parley.edge")
-
-NO_SHAPES: Mapping[str, Shape] = {}
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -42,18 +39,26 @@ _READ = frozenset((b"host", b"origin", b"content-type"))
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 
 
-class RequestIdMiddleware:
-    """`direct` maps a path to the endpoint that takes its POSTs, `shapes` one to how its errors are said; the rest is
-    the framework's. `rules` say which hosts and origins may ask. An endpoint writes the log line of its requests, the
-    edge writes that of all others."""
+class DirectEndpoint(Protocol):
+    """An endpoint that takes the POST requests of its path without the framework, and writes their log lines."""
 
-    def __init__(
-        self, app: App, direct: Mapping[str, App], rules: OriginRules, shapes: Mapping[str, Shape] = NO_SHAPES
-    ) -> None:
+    write_error: WriteError
+    """Writes the errors that are found before the request's own format is known."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
+
+
+class RequestIdMiddleware:
+    """Gives each request its id, and passes it to the endpoint of its path in `direct` or to the framework.
+
+    It refuses hosts, origins and content types that `rules` do not allow, and writes the log lines of the requests that
+    the framework handles.
+    """
+
+    def __init__(self, app: App, direct: Mapping[str, DirectEndpoint], rules: OriginRules) -> None:
         self._app = app
         self._direct = direct
         self._rules = rules
-        self._shapes = shapes
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -75,6 +80,7 @@ class RequestIdMiddleware:
             return send(message)
 
         endpoint = self._direct.get(scope["path"])
+        write_error = endpoint.write_error if endpoint is not None else wrap_error
         logs_itself = False
         origin = read.get(b"origin")
         try:
@@ -93,13 +99,13 @@ class RequestIdMiddleware:
                 raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}", "POST")
         except (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType) as error:
             state["error_code"] = error.code
-            await self._send_error(tagged, scope["path"], error, id_)
+            await send_error(tagged, error, id_, write_error)
         except Exception:
             log.exception("request %s: defect", id_)
             state["error_code"] = Internal.code
             if status:
                 raise
-            await self._send_error(tagged, scope["path"], Internal("the gateway failed"), id_)
+            await send_error(tagged, Internal("the gateway failed"), id_, write_error)
         finally:
             if not logs_itself:
                 seconds = time.perf_counter() - started
@@ -116,10 +122,6 @@ class RequestIdMiddleware:
             content_type = read.get(b"content-type")
             if content_type != b"application/json":
                 check_content_type(content_type, from_browser=origin is not None)
-
-    async def _send_error(self, send: Any, path: str, error: ParleyError, id_: str) -> None:
-        error.shape = self._shapes.get(path)
-        await send_error(send, error, id_)
 
 
 async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:

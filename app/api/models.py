@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 from app.errors import UnknownModel, UpstreamFailed
-from app.formats.openai import OPENAI
 from app.upstream.catalog import Catalog
 from app.upstream.causes import describe_fault
 from app.upstream.model_names import suggest_model
@@ -19,7 +18,7 @@ MAX_LIST_AGE_SECONDS = 1.0
 async def list_models(names: list[str], catalog: Catalog | None) -> dict[str, Any]:
     """Configured names first, then what the pass-through's server lists, where it answers.
 
-    Raises UpstreamFailed, in OpenAI's shape, where its failure leaves nothing to list.
+    Raises UpstreamFailed where its failure leaves nothing to list.
     """
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
@@ -27,13 +26,11 @@ async def list_models(names: list[str], catalog: Catalog | None) -> dict[str, An
 
 
 async def get_model(name: str, names: list[str], catalog: Catalog | None) -> dict[str, Any]:
-    """The row of one model. Raises UnknownModel and UpstreamFailed, in OpenAI's shape."""
+    """The row of one model. Raises UnknownModel and UpstreamFailed."""
     listed = names if name in names else [row["id"] for row in (await list_models(names, catalog))["data"]]
     if name not in listed:
         hint = suggest_model(name, listed)
-        error = UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
-        error.shape = OPENAI.error
-        raise error
+        raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
     return _row(name)
 
 
@@ -51,7 +48,6 @@ async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple
         log.warning("upstream %r lists no models: %s", target.name, describe_fault(fault), extra={"fields": fields})
         if not required:
             return ()
-        error.shape = OPENAI.error
         raise
 
 

@@ -1,25 +1,25 @@
-"""One reply on its way to one caller, from the read callback of the model server's socket into the ASGI `send`.
+"""One reply on its way to one client, from the read callback of the upstream's socket into the ASGI `send`.
 
-No task is switched and nothing is awaited for a chunk. Where the caller reads slower than the model writes, reading
-from the server is paused.
-
-The commit rule: until the server's first word, and at most `commit_seconds`, an error is an HTTP status; from then on
-the stream is open (200, heartbeats) and an error is the last frame.
+`EventStreamResponse` writes frames as the events come, `JsonResponse` one body at the end. No task is switched and
+nothing is awaited for a chunk. While the client reads more slowly than the model writes, the upstream is not read.
 """
 
 import asyncio
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from typing_extensions import override
 
 from app.api.send_queue import Send, SendQueue
 from app.chat.events import Event, Failed, Finish
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, ReplyInfo
+from app.formats.base import Encoder, Format, ReplyInfo
 
 log = logging.getLogger("parley.delivery")
 
@@ -31,73 +31,62 @@ STREAM_HEADERS = (
 )
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
-
 MAX_WARNINGS_BYTES = 4096
-"""Of the header: many clients and proxies take no more than 8 KB for all headers."""
+"""The longest `x-parley-warnings`: many clients and proxies take no more than 8 KB for all headers together."""
 
 
-def _warnings_header(warnings: Sequence[str]) -> bytes:
-    """A JSON list of ASCII; the last entry counts those for which there is no room."""
-    told: list[str] = []
-    size = 2
-    for text in warnings:
-        size += len(json.dumps(text)) + 2
-        if size > MAX_WARNINGS_BYTES - 32:
-            told.append(f"and {len(warnings) - len(told)} more")
-            break
-        told.append(text)
-    return json.dumps(told).encode("ascii")
+@dataclass(frozen=True, slots=True)
+class ResponseLimits:
+    heartbeat_seconds: float
+    """The longest silence of a stream: then a comment is sent."""
+    commit_seconds: float
+    """A stream is opened after this time, even if the upstream has not answered yet."""
+    stall_seconds: float
+    """A client that reads nothing for this time is disconnected."""
 
 
-class ReplyResponse:
-    """`stream` picks between frames as they come and one JSON body at the end; `hang_up` drops the connection of a
-    caller who reads nothing."""
+class ReplyResponse(ABC):
+    """What both kinds of response share: the upstream's reply, the client's connection and how the response ended.
+
+    It receives the events of a reply and sends them to one client. It is used once.
+    """
 
     def __init__(
         self,
         send: Send,
         encoder: Encoder,
         info: ReplyInfo,
-        *,
-        stream: bool,
-        heartbeat_seconds: float,
-        commit_seconds: float,
-        stall_seconds: float,
-        refusal: Callable[[dict[str, Any]], dict[str, Any]],
-        warning: Callable[[str], str] = str,
-        hang_up: Callable[[], None] | None = None,
+        reply_format: Format,
+        limits: ResponseLimits,
+        abort_connection: Callable[[], None] | None,
     ) -> None:
+        """`abort_connection` closes the client's connection; None: the ASGI server does not offer that."""
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._send_queue = SendQueue(send)
         self._encoder = encoder
         self.info = info
-        self._stream = stream
-        self._heartbeat_seconds = heartbeat_seconds
-        self._commit_seconds = commit_seconds
-        self._stall_seconds = stall_seconds
-        self._write_error = refusal
-        self._warning = warning
-        self._abort_connection = hang_up
+        self._format = reply_format
+        self._limits = limits
+        self._abort_connection = abort_connection
         self._reply: Reply | None = None
-        self._created = loop.time()
-        self._last_sent = self._ticked = self._created
-        self._quiet = False
         self.done: asyncio.Future[None] = loop.create_future()
-        """The reply has ended, well or badly, or nobody waits for it."""
-        self.started = False
+        """Resolved when the response has been sent, has failed, or the client has left."""
         self.finished = False
+        """Nothing more is sent."""
         self.status = 0
+        """The HTTP status; 0 before the head of the response is sent."""
         self.first_at: float | None = None
         """The loop's time when the model's first event came."""
         self.outcome: Finish | None = None
         self.error: ParleyError | None = None
         self.disconnected = False
-        """The caller left before the end."""
+        """The client left before the end."""
 
-    # -- from the model server --------------------------------------------------------------------------------------
+    # The reply calls these methods.
 
     def start(self, reply: Reply) -> None:
+        """Take the events of this reply. The response closes the reply when it ends."""
         self._reply = reply
         if self.finished:
             reply.close()
@@ -115,98 +104,51 @@ class ReplyResponse:
             self.on_crash(error)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        """All that came before the last batch goes out with it, in one write."""
         if self.finished:
             return
         try:
-            ahead = [batch for batch in batches[:-1] if batch]
-            if ahead:
-                self._record_first_event()
-                self.start_stream()
-            self._write_events(batches[-1], b"".join([self._encoder.feed(batch) for batch in ahead]))
+            self._write_batches(batches)
         except Exception as error:
             self.on_crash(error)
 
-    def _record_first_event(self) -> None:
-        if self.first_at is None:
-            self.first_at = self._loop.time()
-
-    def _write_events(self, events: list[Event], ahead: bytes = b"") -> None:
-        if not events:
-            self.start_stream()
-            self._write(ahead)
-            return
-        self._record_first_event()
-        last = events[-1]
-        if type(last) is Failed:
-            self._write(ahead)
-            self._write_failure(events, last)
-            return
-        self.start_stream()  # the frame that opens the stream is numbered before those of the events
-        data = ahead + self._encoder.feed(events) if ahead else self._encoder.feed(events)
-        if type(last) is Finish:
-            self.outcome = last
-            self._end(200, data)
-        elif data:  # a format may have nothing to say of an event: heartbeats go on meanwhile
-            self._quiet = False
-            self._write(data)
-
-    def _write_failure(self, events: list[Event], last: Failed) -> None:
-        """What came before the failure is told; a failure that is all that came can still be a status."""
-        self.error = UpstreamFailed(last.fault)
-        if self._stream and (self.started or len(events) > 1):
-            self.start_stream()
-            self._end(200, self._encoder.feed(events))
-        else:
-            if not self._stream:
-                self._encoder.feed(events)
-            self.fail(self.error)
-
     def on_crash(self, error: Exception) -> None:
-        """A defect of ours ends this reply, and no other."""
+        """A defect of the gateway ends this response and no other."""
         log.error("request %s: defect while reading a reply", self.info.request_id, exc_info=error)
         try:
             self.fail(Internal("the gateway failed while reading the reply"))
         except Exception:
             self.disconnect()
 
-    # -- to the caller ------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def _write_events(self, events: list[Event]) -> None:
+        """The events of one read; empty where the upstream only showed that it lives."""
 
-    def start_stream(self) -> None:
-        """Open the stream: from now on an error is a frame."""
-        if not self._stream or self.started or self.finished:
-            return
-        self._send_head(200, STREAM_HEADERS)
-        self._write(self._encoder.open())
+    @abstractmethod
+    def _write_batches(self, batches: Sequence[list[Event]]) -> None:
+        """The events of several reads."""
 
+    def _record_first_event(self) -> None:
+        if self.first_at is None:
+            self.first_at = self._loop.time()
+
+    # The request's handler calls these methods.
+
+    @abstractmethod
     def fail(self, error: ParleyError) -> None:
-        """End with an error: a status where nothing was sent, else the last frame."""
-        if self.finished:
-            return
-        self.error = error
-        told = error.to_dict(self.info.request_id)
-        if self.started:
-            self._end(200, self._encoder.fail(told))
-        else:
-            body = msgspec.json.encode(self._write_error(told)) if self._stream else self._encoder.fail(told)
-            self._end_whole(error.status, body, error)
+        """End the response with an error. Does nothing after the end."""
 
-    def _end(self, status: int, data: bytes) -> None:
-        if not self._stream:
-            self._end_whole(status, data, None)
+    def disconnect(self) -> None:
+        """Stop: the upstream's connection is closed at once. May be called at any time, and more than once."""
+        if self.finished and not self._send_queue.blocked:
             return
-        self.start_stream()
-        self._write(data, last=True)
-        self._finish()
-
-    def _end_whole(self, status: int, body: bytes, error: ParleyError | None) -> None:
-        length = (b"content-length", b"%d" % len(body))
-        extra = tuple((name.encode(), value.encode()) for name, value in (error.headers if error else {}).items())
-        self._send_head(status, (*JSON_HEADERS, length, *extra))
-        self._write(body, last=True)
-        self._finish()
+        self.finished = self.disconnected = True
+        if self._reply is not None:
+            self._reply.close()
+        self._send_queue.close()
+        self._resolve()
 
     def _finish(self) -> None:
+        """The last bytes were handed over. The response is done when the client has taken them."""
         self.finished = True
         if self._reply is not None:
             self._reply.close()
@@ -217,8 +159,9 @@ class ReplyResponse:
         if not self.done.done():
             self.done.set_result(None)
 
+    # Writing.
+
     def _send_head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-        self.started = True
         self.status = status
         start = {"type": "http.response.start", "status": status, "headers": [*headers, *self._reply_headers()]}
         self._send(start)
@@ -230,7 +173,15 @@ class ReplyResponse:
         if origin.age_seconds is not None:
             yield b"age", b"%d" % origin.age_seconds
         if self.info.warnings:
-            yield b"x-parley-warnings", _warnings_header([self._warning(text) for text in self.info.warnings])
+            yield b"x-parley-warnings", _warnings_header([self._format.warning(text) for text in self.info.warnings])
+
+    def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        """Send a whole JSON response and end."""
+        length = (b"content-length", b"%d" % len(body))
+        more = tuple((name.encode(), value.encode()) for name, value in headers.items())
+        self._send_head(status, (*JSON_HEADERS, length, *more))
+        self._write(body, last=True)
+        self._finish()
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
         if data or last:
@@ -239,6 +190,8 @@ class ReplyResponse:
     def _send(self, message: dict[str, Any]) -> None:
         if not self.disconnected:
             self._send_queue.put(message, self)
+
+    # The send queue calls these methods.
 
     def on_blocked(self) -> None:
         if self._reply is not None:
@@ -250,45 +203,171 @@ class ReplyResponse:
         elif self._reply is not None:
             self._reply.resume()
 
-    # -- from the clock and the caller ------------------------------------------------------------------------------
+    # The ticker calls this method.
 
     def tick(self, now: float) -> None:
-        """Heartbeats, the commit deadline, and a caller that reads nothing."""
-        beat, self._ticked = now - self._ticked, now
+        """Look for timeouts of the upstream, and for a client that reads nothing."""
         try:
             if self._reply is not None:
                 self._reply.tick(now)
             if self._send_queue.blocked:
                 self._drop_stalled(now)
-            elif self._stream and not self.finished:
-                self._keep_alive(now, beat)
         except Exception as error:
             self.on_crash(error)
 
     def _drop_stalled(self, now: float) -> None:
-        if now - self._send_queue.blocked_since > self._stall_seconds:
+        if now - self._send_queue.blocked_since > self._limits.stall_seconds:
             self.disconnect()
             if self._abort_connection is not None:
                 self._abort_connection()
 
-    def _keep_alive(self, now: float, beat: float) -> None:
-        """What was written since the last tick may be as old as that tick, and the next one may be too late."""
-        if not self.started:
-            if now - self._created >= self._commit_seconds:
+
+class EventStreamResponse(ReplyResponse):
+    """Sends every read of the upstream as SSE frames in one write.
+
+    The stream is opened (200, heartbeats) by the upstream's first byte, or after `commit_seconds`. Before that an error
+    is an HTTP status; afterwards it is the last frame.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        encoder: Encoder,
+        info: ReplyInfo,
+        reply_format: Format,
+        limits: ResponseLimits,
+        abort_connection: Callable[[], None] | None,
+    ) -> None:
+        super().__init__(send, encoder, info, reply_format, limits, abort_connection)
+        now = self._loop.time()
+        self._commit_at = now + limits.commit_seconds
+        self._last_sent = self._ticked = now
+        self._quiet = False
+        """Nothing was written since the last tick."""
+
+    def start_stream(self) -> None:
+        """Open the stream, unless it is open. From now on an error is a frame."""
+        if self.status or self.finished:
+            return
+        self._send_head(200, STREAM_HEADERS)
+        self._write(self._encoder.open())
+
+    @override
+    def _write_events(self, events: list[Event], earlier: bytes = b"") -> None:
+        """`earlier` are the frames of reads before this one; they go out in the same write."""
+        if not events:
+            self.start_stream()
+            self._write(earlier)
+            return
+        self._record_first_event()
+        last = events[-1]
+        if type(last) is Failed:
+            self._write(earlier)
+            self._write_failure(events, last)
+            return
+        self.start_stream()  # the frame that opens the stream is numbered before those of the events
+        data = earlier + self._encoder.feed(events) if earlier else self._encoder.feed(events)
+        if type(last) is Finish:
+            self.outcome = last
+            self._end_stream(data)
+        elif data:  # a format may have no frame for an event: heartbeats go on meanwhile
+            self._quiet = False
+            self._write(data)
+
+    @override
+    def _write_batches(self, batches: Sequence[list[Event]]) -> None:
+        earlier = [batch for batch in batches[:-1] if batch]
+        if earlier:
+            self._record_first_event()
+            self.start_stream()
+        self._write_events(batches[-1], b"".join([self._encoder.feed(batch) for batch in earlier]))
+
+    def _write_failure(self, events: list[Event], last: Failed) -> None:
+        """Send what came before the failure. A failure that came alone and first can still be an HTTP status."""
+        self.error = UpstreamFailed(last.fault)
+        if self.status or len(events) > 1:
+            self.start_stream()
+            self._end_stream(self._encoder.feed(events))
+        else:
+            self.fail(self.error)
+
+    @override
+    def fail(self, error: ParleyError) -> None:
+        if self.finished:
+            return
+        self.error = error
+        fields = error.to_dict(self.info.request_id)
+        if self.status:
+            self._end_stream(self._encoder.fail(fields))
+        else:
+            self._send_body(error.status, msgspec.json.encode(self._format.error(fields)), error.headers)
+
+    def _end_stream(self, data: bytes) -> None:
+        self._write(data, last=True)
+        self._finish()
+
+    @override
+    def tick(self, now: float) -> None:
+        """Besides what every response does: open the stream in time, and send heartbeats."""
+        interval, self._ticked = now - self._ticked, now
+        super().tick(now)
+        if self.finished or self._send_queue.blocked:
+            return
+        try:
+            self._keep_alive(now, interval)
+        except Exception as error:
+            self.on_crash(error)
+
+    def _keep_alive(self, now: float, interval: float) -> None:
+        """What was written since the last tick may be as old as that tick, and the next tick may be too late."""
+        if not self.status:
+            if now >= self._commit_at:
                 self._last_sent = now
                 self.start_stream()
         elif not self._quiet:
-            self._quiet, self._last_sent = True, now - beat
-        elif now + beat - self._last_sent >= self._heartbeat_seconds:
+            self._quiet, self._last_sent = True, now - interval
+        elif now + interval - self._last_sent >= self._limits.heartbeat_seconds:
             self._last_sent = now
             self._write(HEARTBEAT)
 
-    def disconnect(self) -> None:
-        """Nobody waits for the reply: the model server's connection is closed at once. May be called at any time."""
-        if self.finished and not self._send_queue.blocked:
+
+class JsonResponse(ReplyResponse):
+    """Sends the whole reply as one JSON body. An error is always an HTTP status."""
+
+    @override
+    def _write_events(self, events: list[Event]) -> None:
+        if not events:
             return
-        self.finished = self.disconnected = True
-        if self._reply is not None:
-            self._reply.close()
-        self._send_queue.close()
-        self._resolve()
+        self._record_first_event()
+        last, data = events[-1], self._encoder.feed(events)
+        if type(last) is Finish:
+            self.outcome = last
+            self._send_body(200, data, {})
+        elif type(last) is Failed:
+            self.fail(UpstreamFailed(last.fault))
+
+    @override
+    def _write_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self._write_events(events)
+
+    @override
+    def fail(self, error: ParleyError) -> None:
+        """The body also holds what came of the reply before the error, where the format has a place for it."""
+        if self.finished:
+            return
+        self.error = error
+        self._send_body(error.status, self._encoder.fail(error.to_dict(self.info.request_id)), error.headers)
+
+
+def _warnings_header(warnings: Sequence[str]) -> bytes:
+    """A JSON list in ASCII. If there is no room for all warnings, the last entry counts the others."""
+    shown: list[str] = []
+    size = 2
+    for text in warnings:
+        size += len(json.dumps(text)) + 2
+        if size > MAX_WARNINGS_BYTES - 32:
+            shown.append(f"and {len(warnings) - len(shown)} more")
+            break
+        shown.append(text)
+    return json.dumps(shown).encode("ascii")

@@ -1,6 +1,6 @@
-"""Replies that can be asked for again by their ids, for a while after they ended, and stopped before they have.
+"""Keeps replies for clients that resume or cancel them by their ids, until some time after they ended.
 
-What another gateway must know to tell a reply on: a note under the reply's id, where gateways share a Redis.
+Gateways that share a Redis also write a record of each reply there, so that another gateway can resume it.
 """
 
 import asyncio
@@ -16,33 +16,36 @@ from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 
 SWEEP_SECONDS = 1.0
+"""How often ended replies are looked for."""
 MAX_REPLIES = 100_000
 
 
 @dataclass(slots=True, eq=False)
 class ResumableReply:
-    """What it takes to tell a reply once more, byte for byte."""
+    """Everything that is needed to send a reply again, byte for byte."""
 
     info: ReplyInfo
     format: Format
     mode: ReplyMode
     scope: str
-    """Whose it is."""
+    """The caller to whom it belongs."""
     source: ReplaySource
     keep_running: bool = False
-    """It goes on when its caller leaves."""
+    """The upstream call goes on when its caller leaves."""
 
     def release(self) -> None:
-        """Nobody is to come back for it."""
+        """The reply can no longer be resumed."""
         if self.keep_running:
             self.source.release()
 
 
 class ResumableReplies:
-    """Bounded in time, in bytes and in number; what still runs is never dropped."""
+    """The replies of this process. Ended ones are dropped after `keep_seconds`, or when they exceed `max_bytes` or
+    MAX_REPLIES; running ones are never dropped."""
 
-    def __init__(self, keep_seconds: float, max_bytes: int) -> None:
+    def __init__(self, keep_seconds: float, max_bytes: int, sweep_seconds: float = SWEEP_SECONDS) -> None:
         self.keep_seconds = keep_seconds
+        self.sweep_seconds = sweep_seconds
         self._max_bytes = max_bytes
         self._replies: dict[str, ResumableReply] = {}
         self._due: list[tuple[float, str]] = []
@@ -53,15 +56,15 @@ class ResumableReplies:
     def __len__(self) -> int:
         return len(self._replies)
 
-    def put(self, kept: ResumableReply) -> None:
-        """In place of what was known under the same id."""
+    def put(self, reply: ResumableReply) -> None:
+        """Replaces what was reply under the same id."""
         loop = asyncio.get_running_loop()
-        id_ = kept.info.response_id
+        id_ = reply.info.response_id
         if id_ not in self._replies:
-            heapq.heappush(self._due, (loop.time() + SWEEP_SECONDS, id_))
-        self._replies[id_] = kept
+            heapq.heappush(self._due, (loop.time() + self.sweep_seconds, id_))
+        self._replies[id_] = reply
         if self._timer is None:
-            self._timer = loop.call_later(SWEEP_SECONDS, self._sweep)
+            self._timer = loop.call_later(self.sweep_seconds, self._sweep)
 
     def find(self, id_: str) -> ResumableReply | None:
         return self._replies.get(id_)
@@ -80,23 +83,23 @@ class ResumableReplies:
         now = loop.time()
         while self._due and self._due[0][0] <= now:
             _, id_ = heapq.heappop(self._due)
-            kept = self._replies.get(id_)
-            if kept is None:
+            reply = self._replies.get(id_)
+            if reply is None:
                 continue
             if id_ in self._ended:
                 self.drop(id_)
                 continue
-            if kept.source.ended:
-                self._start_retention(id_, kept)
-            wait = self.keep_seconds if kept.source.ended else SWEEP_SECONDS
+            if reply.source.ended:
+                self._start_retention(id_, reply)
+            wait = self.keep_seconds if reply.source.ended else self.sweep_seconds
             heapq.heappush(self._due, (now + wait, id_))
         while self._ended and (self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES):
             self.drop(next(iter(self._ended)))
-        self._timer = loop.call_later(SWEEP_SECONDS, self._sweep) if self._replies else None
+        self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
 
-    def _start_retention(self, id_: str, kept: ResumableReply) -> None:
-        """Its keeping time begins. Many callers may share one log; each is counted with all of it."""
-        size = kept.source.size
+    def _start_retention(self, id_: str, reply: ResumableReply) -> None:
+        """The reply has ended, and `keep_seconds` begin. A log that several callers share is counted for each."""
+        size = reply.source.size
         self._ended[id_] = size
         self._bytes += size
 
@@ -117,13 +120,13 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     age_seconds: int | None
 
 
-def write_record(kept: ResumableReply, place: ReplyLocation) -> bytes:
-    info = kept.info
-    note = ResumeRecord(
-        location=place,
-        format=kept.format.name,
-        mode=kept.mode,
-        scope=kept.scope,
+def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
+    info = reply.info
+    record = ResumeRecord(
+        location=location,
+        format=reply.format.name,
+        mode=reply.mode,
+        scope=reply.scope,
         request_id=info.request_id,
         model=info.model,
         created=info.created,
@@ -134,28 +137,28 @@ def write_record(kept: ResumableReply, place: ReplyLocation) -> bytes:
         label=info.origin.label,
         age_seconds=info.origin.age_seconds,
     )
-    return msgspec.json.encode(note)
+    return msgspec.json.encode(record)
 
 
 def parse_record(data: bytes) -> ResumeRecord | None:
-    """None: another version of the gateway wrote it."""
+    """Returns None for a record that another version of the gateway wrote."""
     try:
-        note = msgspec.json.decode(data, type=ResumeRecord)
+        record = msgspec.json.decode(data, type=ResumeRecord)
     except msgspec.MsgspecError:
         return None
-    return note if note.format in FORMATS else None
+    return record if record.format in FORMATS else None
 
 
-def reply_from_record(note: ResumeRecord, response_id: str, source: ReplaySource) -> ResumableReply:
+def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySource) -> ResumableReply:
     info = ReplyInfo(
         response_id=response_id,
-        request_id=note.request_id,
-        model=note.model,
-        created=note.created,
-        origin=Origin(note.label, note.age_seconds),
-        warnings=note.warnings,
-        completed_bodies=note.completed_bodies,
-        include_usage=note.include_usage,
-        options=note.options,
+        request_id=record.request_id,
+        model=record.model,
+        created=record.created,
+        origin=Origin(record.label, record.age_seconds),
+        warnings=record.warnings,
+        completed_bodies=record.completed_bodies,
+        include_usage=record.include_usage,
+        options=record.options,
     )
-    return ResumableReply(info, FORMATS[note.format], note.mode, note.scope, source)
+    return ResumableReply(info, FORMATS[record.format], record.mode, record.scope, source)

@@ -1,4 +1,4 @@
-"""A reply that was asked for before: the rest of it for a caller who lost it, and its end before its time."""
+"""Endpoints for a reply that was requested before: resume its stream, read it whole, or cancel it."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ from app.formats.base import Encoder
 
 
 class SkipFrames:
-    """An encoder without its first frames: what a caller has read before is not told again.
+    """An encoder that leaves out its first frames, which the client has read before.
 
     Frames are counted from 1; in `format: qwen` that is their `seq`.
     """
@@ -47,8 +47,8 @@ class SkipFrames:
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
 
-    def __init__(self, desk: AppContext) -> None:
-        self._context = desk
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -56,33 +56,35 @@ class ResumeEndpoint:
                 raise MethodNotAllowed(f"{scope['path']} takes GET, not {scope['method']}", "GET")
             after = _parse_last_event_id(scope)
             with self._context.admit():
-                kept = await self._context.find_resumable(_id(scope), caller_scope(scope))
-                if kept is None or not kept.source.complete:
+                resumable = await self._context.find_resumable(_id(scope), caller_scope(scope))
+                if resumable is None or not resumable.source.complete:
                     raise _not_found(scope)
-                if not after or not await _has_ended(self._context, kept):
-                    await self._stream_rest(kept, after, scope, receive, send)
+                if not after or not await _has_ended(self._context, resumable):
+                    await self._stream_rest(resumable, after, scope, receive, send)
                     return
-                async with _kept_open(kept):
-                    if after >= await _count_frames(kept):
+                async with _kept_open(resumable):
+                    if after >= await _count_frames(resumable):
                         await send_no_content(send)
                     else:
-                        await self._stream_rest(kept, after, scope, receive, send)
+                        await self._stream_rest(resumable, after, scope, receive, send)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
 
-    async def _stream_rest(self, kept: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send) -> None:
-        encoder = SkipFrames(kept.format.reply_encoder(kept.info, kept.mode), after)
-        delivery = self._context.create_response(scope, send, encoder, kept.info, kept.format, stream=True)
-        delivery.start_stream()  # who comes back had a stream: what failed is told as its last frame, never as a status
-        await self._context.run_response(delivery, kept.source.open(), receive)
+    async def _stream_rest(
+        self, resumable: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        encoder = SkipFrames(resumable.format.reply_encoder(resumable.info, resumable.mode), after)
+        response = self._context.create_event_stream(scope, send, encoder, resumable.info, resumable.format)
+        response.start_stream()  # the client had a stream before: a failure is its last frame, never a status
+        await self._context.run_response(response, resumable.source.open(), receive)
 
 
 class ReplyEndpoint:
     """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
 
-    def __init__(self, desk: AppContext) -> None:
-        self._context = desk
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -98,51 +100,56 @@ class ReplyEndpoint:
             await send_error(send, error, scope["state"]["request_id"])
 
     async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The reply in the format in which it was asked for, as without `stream`. What is still coming is not waited
-        for: 202."""
+        """Sends the reply in the format of its request, as a request without `stream` would get it. While the reply is
+        not complete, the answer is 202."""
         with self._context.admit():
-            id_, desk = _id(scope), self._context
-            kept = await desk.find_resumable(id_, caller_scope(scope))
-            if kept is None or not kept.source.complete:
+            id_, context = _id(scope), self._context
+            resumable = await context.find_resumable(id_, caller_scope(scope))
+            if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)
-            if not await _has_ended(desk, kept):
+            if not await _has_ended(context, resumable):
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
-            encoder = kept.format.reply_encoder(kept.info, "whole")
-            delivery = desk.create_response(scope, send, encoder, kept.info, kept.format, stream=False)
-            await desk.run_response(delivery, kept.source.open(), receive)
+            encoder = resumable.format.reply_encoder(resumable.info, "whole")
+            response = context.create_json_response(scope, send, encoder, resumable.info, resumable.format)
+            await context.run_response(response, resumable.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:
-        """Its call goes on while anyone listens whose reply is another."""
-        desk = self._context
-        kept = desk.resumable.find(id_)
-        note = None if kept is not None else await desk.find_remote(id_)
-        known = kept or note
-        if known is None and not desk.running_responses(id_):
+        """The upstream call goes on while other replies read it."""
+        context = self._context
+        resumable = context.resumable.find(id_)
+        record = None if resumable is not None else await context.find_remote(id_)
+        known = resumable or record
+        if known is None and not context.running_responses(id_):
             raise _not_found(scope)
-        if known is not None and not desk.is_owner(known.scope, caller_scope(scope)):
+        if known is not None and not context.is_owner(known.scope, caller_scope(scope)):
             raise _not_found(scope)
-        live = not kept.source.ended if kept is not None else note is None or await desk.cache.is_running(note.location)
-        desk.cancel(id_)
-        if not await desk.cache.publish_cancel(id_) and kept is None:
-            raise StoreDown("the gateway that gives this reply cannot be told")
+        live = (
+            not resumable.source.ended
+            if resumable is not None
+            else record is None or await context.cache.is_running(record.location)
+        )
+        context.cancel(id_)
+        if not await context.cache.publish_cancel(id_) and resumable is None:
+            raise StoreDown("the gateway that serves this reply cannot be reached through Redis; try again later")
         return {"response_id": id_, "cancelled": live}
 
 
-async def _has_ended(desk: AppContext, kept: ResumableReply) -> bool:
-    """The reply has ended, here or at the gateway that gives it."""
-    id_ = kept.info.response_id
-    if kept.source.ended or desk.resumable.find(id_) is not None:
-        return kept.source.ended
-    note = await desk.find_remote(id_)
-    return note is None or not await desk.cache.is_running(note.location)
+async def _has_ended(context: AppContext, resumable: ResumableReply) -> bool:
+    """Whether the reply has ended, here or at the gateway that serves it."""
+    id_ = resumable.info.response_id
+    if resumable.source.ended or context.resumable.find(id_) is not None:
+        return resumable.source.ended
+    record = await context.find_remote(id_)
+    return record is None or not await context.cache.is_running(record.location)
 
 
 @asynccontextmanager
-async def _kept_open(kept: ResumableReply) -> AsyncIterator[None]:
-    """The call of another gateway is followed only while somebody listens here: its frames are counted, then told."""
-    listening = None if kept.source.ended else await kept.source.open()
+async def _kept_open(resumable: ResumableReply) -> AsyncIterator[None]:
+    """Keeps a reader of the reply while its frames are counted and sent: a call of another gateway is followed only
+    while it has a reader here."""
+    listening = None if resumable.source.ended else await resumable.source.open()
     try:
         yield
     finally:
@@ -150,14 +157,14 @@ async def _kept_open(kept: ResumableReply) -> AsyncIterator[None]:
             listening.close()
 
 
-async def _count_frames(kept: ResumableReply) -> int:
-    """How many frames the whole stream of a reply that has ended has."""
-    encoder = kept.format.reply_encoder(kept.info, kept.mode)
+async def _count_frames(resumable: ResumableReply) -> int:
+    """The number of frames in the whole stream of a reply that has ended."""
+    encoder = resumable.format.reply_encoder(resumable.info, resumable.mode)
     counting = _FrameCounter(encoder)
     try:
-        reply = await kept.source.open()
+        reply = await resumable.source.open()
     except ParleyError as error:  # it failed before its first event
-        return (encoder.open() + encoder.fail(error.to_dict(kept.info.request_id))).count(b"\n\n")
+        return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n")
     try:
         reply.start(counting)
         await counting.ended
@@ -200,14 +207,16 @@ def _not_found(scope: Scope) -> NotFound:
 
 
 def _parse_last_event_id(scope: Scope) -> int:
-    """How many frames the caller has. Raises InvalidInput.
+    """How many frames the client has read. Raises InvalidInput.
 
-    A browser that loses its connection once more comes back to the same URL: then the header knows better.
+    A browser that reconnects uses the same URL each time: then the number in the header is the larger one.
     """
     query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    said = [("after", value) for value in query.get("after", ())]
-    said += [("Last-Event-ID", value.decode("latin-1")) for name, value in scope["headers"] if name == b"last-event-id"]
-    wrong = [name for name, value in said if not re.fullmatch(r"[0-9]{1,15}", value)]
+    given = [("after", value) for value in query.get("after", ())]
+    given += [
+        ("Last-Event-ID", value.decode("latin-1")) for name, value in scope["headers"] if name == b"last-event-id"
+    ]
+    wrong = [name for name, value in given if not re.fullmatch(r"[0-9]{1,15}", value)]
     if wrong:
         raise InvalidInput([Violation(name, "must be the number of the last frame that was read") for name in wrong])
-    return max((int(value) for _, value in said), default=0)
+    return max((int(value) for _, value in given), default=0)

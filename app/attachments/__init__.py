@@ -1,4 +1,4 @@
-"""What a request's media become: fetched, read and scaled, all of them at once, each URL once."""
+"""Load a request's media: fetch URLs, extract text from documents, scale images. Each URL is fetched once."""
 
 from app.attachments.loader import AttachmentLimits, AttachmentLoader
 

@@ -1,7 +1,7 @@
-"""The bytes that a request's models need, and what becomes of them.
+"""Fetch and convert the media of one request.
 
-Fetches of one request run a few at a time, its documents one by one: a request with a hundred of them takes its own
-time, not that of others. When the caller leaves, all of it stops.
+One request fetches a few URLs at a time and converts its documents one by one, so that a request with a hundred files
+does not delay others. Cancelling `load` stops all of it.
 """
 
 import asyncio
@@ -20,48 +20,56 @@ from app.steps.media import MediaRequest
 
 @dataclass(frozen=True, slots=True)
 class AttachmentLimits:
-    max_count: int = 64
-    """Media of one request whose bytes are needed."""
-    max_total_bytes: int = 64 * 1024 * 1024
-    """Fetched for one request."""
+    max_count: int
+    """How many media of one request may be loaded."""
+    max_total_bytes: int
+    """How many bytes may be fetched for one request."""
     fetched_at_once: int = 4
 
 
 class AttachmentLoader:
-    def __init__(self, fetcher: Fetcher, workshop: DocumentWorkers, limits: AttachmentLimits) -> None:
+    def __init__(self, fetcher: Fetcher, workers: DocumentWorkers, limits: AttachmentLimits) -> None:
         self._fetcher = fetcher
-        self._workers = workshop
+        self._workers = workers
         self._limits = limits
 
     def check_url_text(self, urls: Sequence[tuple[str, str]]) -> list[Violation]:
-        """What is wrong with URLs, each with its place, that go on as they are; told from their text alone."""
-        found = []
+        """Return the violations of URLs that are passed on to the model server, without any look-up.
+
+        `urls` holds pairs of a URL and its path in the request.
+        """
+        violations = []
         for url, path in urls:
             try:
                 self._fetcher.check_url_text(url)
             except MediaRefused as error:
-                found.append(Violation(path, f"{error.message}, and the model's server is not to read it"))
-        return found
+                violations.append(Violation(path, f"{error.message}, so it is not passed on to the model server"))
+        return violations
 
     async def load(
-        self, wanted: Sequence[MediaRequest], hold: Callable[[int], None] = lambda size: None
+        self, wanted: Sequence[MediaRequest], reserve: Callable[[int], None] = lambda size: None
     ) -> dict[MediaRequest, Attachment]:
-        """Everything that is wanted; `hold` is told how many bytes were fetched, and may raise. Raises InvalidInput
-        with all that is refused, or the one error there is."""
-        fetched = [item for item in wanted if item.purpose != "resolve"]
-        if len(fetched) > self._limits.max_count:
-            text = f"no more than {self._limits.max_count} media of one request are read"
-            raise TooLarge(text, fetched[self._limits.max_count].path)
+        """Load all media of one request.
+
+        `reserve` is called with the size of each fetched file and may raise. Raises TooLarge above `max_count`,
+        InvalidInput if several media are refused, else the single error that occurred.
+        """
+        to_load = [item for item in wanted if item.purpose != "resolve"]
+        if len(to_load) > self._limits.max_count:
+            text = f"the request has {len(to_load)} media to load; at most {self._limits.max_count} are allowed"
+            raise TooLarge(text, to_load[self._limits.max_count].path)
         if not wanted:
             return {}
-        run = _RequestLoader(self._fetcher, self._workers, self._limits, hold)
-        found = await asyncio.gather(*(run.load(item) for item in wanted), return_exceptions=True)
-        _raise_first([error for error in found if isinstance(error, BaseException)])
-        return {item: one for item, one in zip(wanted, found, strict=True) if not isinstance(one, BaseException)}
+        loader = _RequestLoader(self._fetcher, self._workers, self._limits, reserve)
+        results = await asyncio.gather(*(loader.load(item) for item in wanted), return_exceptions=True)
+        _raise_first([result for result in results if isinstance(result, BaseException)])
+        return {
+            item: result for item, result in zip(wanted, results, strict=True) if not isinstance(result, BaseException)
+        }
 
 
 def _raise_first(errors: list[BaseException]) -> None:
-    """What is no refusal comes first: with it the request may work later, or it is our defect."""
+    """Raise an error that is not a refusal first: the request may succeed later, or it shows a bug."""
     others = [error for error in errors if not isinstance(error, MediaRefused)]
     if others:
         raise others[0]
@@ -73,14 +81,14 @@ def _raise_first(errors: list[BaseException]) -> None:
 
 
 class _RequestLoader:
-    """One request's."""
+    """Loads the media of one request."""
 
     def __init__(
-        self, fetcher: Fetcher, workshop: DocumentWorkers, limits: AttachmentLimits, hold: Callable[[int], None]
+        self, fetcher: Fetcher, workers: DocumentWorkers, limits: AttachmentLimits, reserve: Callable[[int], None]
     ) -> None:
         self._fetcher = fetcher
-        self._workers = workshop
-        self._hold = hold
+        self._workers = workers
+        self._reserve = reserve
         self._max_total_bytes = limits.max_total_bytes
         self._total_bytes = 0
         self._fetching = asyncio.Semaphore(limits.fetched_at_once)
@@ -107,24 +115,25 @@ class _RequestLoader:
         data, declared, _ = await self._load_data(item)
         limits = item.limits
         async with self._reading:
-            seen = await self._workers.scale_picture(data, limits.max_pixels, limits.max_short_side, limits.max_bytes)
-        if seen.data is not None:
-            return Inlined(datauri.encode(seen.media_type, seen.data))
+            image = await self._workers.scale_picture(data, limits.max_pixels, limits.max_short_side, limits.max_bytes)
+        if image.data is not None:
+            return Inlined(datauri.encode(image.media_type, image.data))
         if isinstance(data, bytes):
-            return Inlined(datauri.encode(seen.media_type, data))
-        return Inlined(item.url if declared == seen.media_type else f"data:{seen.media_type};base64,{data}")
+            return Inlined(datauri.encode(image.media_type, data))
+        return Inlined(item.url if declared == image.media_type else f"data:{image.media_type};base64,{data}")
 
     async def _load_text(self, item: MediaRequest) -> FileText:
         data, declared, charset = await self._load_data(item)
         async with self._reading:
-            read = await self._workers.extract_text(data, item.name, declared, charset)
-        return _file_text(read)
+            text = await self._workers.extract_text(data, item.name, declared, charset)
+        return _file_text(text)
 
     async def _load_inline(self, item: MediaRequest) -> Inlined:
         data, declared, _ = await self._load_data(item)
         size = len(data) if isinstance(data, bytes) else len(data) * 3 // 4
         if item.limits.max_bytes is not None and size > item.limits.max_bytes:
-            raise TooLarge(f"is larger than the {item.limits.max_bytes} bytes that this model takes", item.path)
+            text = f"has {size} bytes; this model accepts at most {item.limits.max_bytes}"
+            raise TooLarge(text, item.path)
         head = data[:HEAD_BYTES] if isinstance(data, bytes) else datauri.decode_head(data, HEAD_BYTES)
         media_type = correct_media_type(head, declared)
         uri = datauri.encode(media_type, data) if isinstance(data, bytes) else f"data:{media_type};base64,{data}"
@@ -134,7 +143,7 @@ class _RequestLoader:
         return Inlined(uri[uri.index(",") + 1 :], form)
 
     async def _load_data(self, item: MediaRequest) -> tuple[bytes | str, str, str | None]:
-        """(bytes, or base64 as it came; declared type; charset)."""
+        """Return (the bytes, or the base64 text as it was sent; the declared media type; the charset)."""
         if datauri.is_data(item.url):
             head = datauri.parse(item.url)
             data = item.url[head.start :] if head.base64 else datauri.decode(item.url)
@@ -143,7 +152,7 @@ class _RequestLoader:
         return fetched.data, fetched.media_type, fetched.charset
 
     async def _fetch_once(self, item: MediaRequest) -> FetchedFile:
-        """The first who wants a URL fetches it; the others wait for the same."""
+        """Fetch a URL, or wait for the fetch of the same URL that is in progress."""
         key = (item.url, item.media)
         future = self._fetched.get(key)
         if future is not None:
@@ -152,7 +161,7 @@ class _RequestLoader:
         try:
             fetched = await self._fetch(item)
         except BaseException as error:
-            future.set_exception(error if isinstance(error, ParleyError) else MediaRefused("was not read"))
+            future.set_exception(error if isinstance(error, ParleyError) else MediaRefused("was not fetched"))
             future.exception()
             raise
         future.set_result(fetched)
@@ -163,11 +172,12 @@ class _RequestLoader:
             fetched = await self._fetcher.fetch(item.url, kinds=(item.media,), param=item.path)
         self._total_bytes += len(fetched.data)
         if self._total_bytes > self._max_total_bytes:
-            raise TooLarge(f"the media of one request are more than {self._max_total_bytes} bytes", item.path)
-        self._hold(len(fetched.data))
+            text = f"the media of this request have more than {self._max_total_bytes} bytes together"
+            raise TooLarge(text, item.path)
+        self._reserve(len(fetched.data))
         return fetched
 
 
-def _file_text(read: TextResult) -> FileText:
-    sections = tuple(Section(text, number, name) for number, name, text in read.sections)
-    return FileText(sections, read.unit, read.left_out, read.cut, read.scanned)
+def _file_text(result: TextResult) -> FileText:
+    sections = tuple(Section(text, number, name) for number, name, text in result.sections)
+    return FileText(sections, result.unit, result.left_out, result.cut, result.scanned)

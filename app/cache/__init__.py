@@ -1,9 +1,9 @@
 """The cache: replies that need no second call to the model, and calls that many callers share."""
 
 from app.cache.cache import Cache
-from app.cache.inflight import ReplyLocation
+from app.cache.log import ReplyLocation
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
-from app.cache.types import CacheRequest, CacheRules, ReplaySource
+from app.cache.types import CacheRequest, CacheRules, FoundReply, ReplaySource
 
 __all__ = [
     "MODES",
@@ -14,6 +14,7 @@ __all__ = [
     "ReplyLocation",
     "CacheRequest",
     "CacheRules",
+    "FoundReply",
     "ReplaySource",
     "make_cache_policy",
 ]

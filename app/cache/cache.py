@@ -10,10 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from app.cache.codec import Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
-from app.cache.inflight import InFlightCall, LogReader, ReplyLocation, TickRegistry
-from app.cache.recorded import StoredReply
+from app.cache.inflight import InFlightCall, TickRegistry
+from app.cache.log import ReplyLocation, StoredReply
 from app.cache.stores import Store, StoreStats
-from app.cache.types import CacheRequest, CacheRules, CallCoordinator, OpenUpstream, ReplaySource
+from app.cache.types import (
+    CacheRequest,
+    CacheRules,
+    CallCoordinator,
+    FoundReply,
+    OpenedReply,
+    OpenUpstream,
+    ReplaySource,
+)
 from app.chat.stream import Reply
 from app.errors import CacheMiss, UpstreamFailed
 
@@ -49,38 +57,48 @@ class Cache:
         """Those that nobody listens to, but that go on for callers who may come back. Takes a look at each call."""
         return sum(not flight.has_readers for flight in self._running)
 
-    async def reply(self, question: CacheRequest, lead: OpenUpstream) -> Reply:
-        """Raises CacheMiss where only a stored reply was wanted, UpstreamFailed."""
-        control, origin = question.policy, question.origin
-        stored = await self._find_stored(question) if control.read else None
-        if stored is None and control.only:
-            origin.label = "miss"
-            raise CacheMiss("no reply is cached")
+    async def find(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply:
+        """A stored reply, a call in progress, or a new call. Raises CacheMiss where only a stored reply was wanted."""
+        policy = request.policy
+        stored = await self._find_stored(request, open_upstream) if policy.read else None
         if stored is not None:
-            reply: Reply = self._serve_hit(question, stored)
-        elif control.share and control.read:
-            reply = await self._join_or_start(question, lead)
-        else:
-            origin.label = "refresh" if control.write else "bypass"
-            reply = await self._join_call(question, self._start_call(question, lead))
-        self.counts[origin.label] += 1
-        return reply
+            return stored
+        if policy.only:
+            raise CacheMiss("no reply is cached")
+        if policy.share and policy.read:
+            return self._join_or_start(request, open_upstream, 1 + request.retries)
+        call = self._start_call(request, open_upstream)
+        return FoundReply(request, open_upstream, call, "refresh" if policy.write else "bypass", started=True)
 
-    def _serve_hit(self, question: CacheRequest, stored: StoredReply) -> Reply:
-        question.origin.label = "hit"
-        question.found(stored)
-        return stored.add_reader(self._rules.pace)
+    async def open(self, found: FoundReply) -> OpenedReply:
+        """Raises UpstreamFailed."""
+        label = found.label
+        if isinstance(found.source, StoredReply):
+            reply: Reply = found.source.add_reader(self._rules.pace)
+        else:
+            reply = await found.source.open()
+            if isinstance(found.source, InFlightCall) and found.source.followed:
+                label = "shared"
+        self.counts[label] += 1
+        return OpenedReply(reply, label)
+
+    def find_again(self, found: FoundReply, error: UpstreamFailed) -> FoundReply:
+        """Another call, when one that another request started failed with this error. Raises the error where the
+        request must not be tried again."""
+        if found.started or not error.retryable or not found.chances:
+            raise error
+        return self._join_or_start(found.request, found.open_upstream, found.chances - 1)
 
     # -- what is stored -----------------------------------------------------------------------------------------------
 
-    async def _find_stored(self, question: CacheRequest) -> StoredReply | None:
-        flight = self._calls.get(question.key)
-        if flight is not None and flight.ended:
-            return _if_fresh(question, flight.batches, flight.finished_at)
-        if flight is not None and flight.complete and not question.policy.only:
+    async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
+        call = self._calls.get(request.key)
+        if call is not None and call.ended:
+            return _find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
+        if call is not None and call.complete and not request.policy.only:
             return None
-        entry = await self._load_entry(question.key)
-        return None if entry is None else _if_fresh(question, entry.batches, entry.created)
+        entry = await self._load_entry(request.key)
+        return None if entry is None else _find_fresh(request, open_upstream, entry.batches, entry.created)
 
     async def _load_entry(self, key: str) -> StoredEntry | None:
         stored = await self._store.get(key)
@@ -95,45 +113,32 @@ class Cache:
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
-    async def _join_or_start(self, question: CacheRequest, lead: OpenUpstream) -> Reply:
-        """Join the call that is under way, or make it. Somebody else's failure is not the end of it."""
-        chances = 1 + question.retries
-        while True:
-            flight = self._calls.get(question.key)
-            if flight is not None and flight.ended:
-                recorded = _if_fresh(question, flight.batches, flight.finished_at)
-                if recorded is not None:
-                    return self._serve_hit(question, recorded)
-            if flight is not None and (flight.ended or not flight.complete):
-                flight = None
-            led = flight is None
-            question.origin.label = "miss" if led else "shared"
-            try:
-                return await self._join_call(question, flight or self._start_call(question, lead))
-            except UpstreamFailed as error:
-                if led or not error.retryable or not chances:
-                    raise
-                chances -= 1
+    def _join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream, chances: int) -> FoundReply:
+        """The call that is in progress, or a new one."""
+        call = self._calls.get(request.key)
+        if call is not None and call.ended:
+            stored = _find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
+            if stored is not None:
+                return stored
+        if call is None or call.ended or not call.complete:
+            call = self._start_call(request, open_upstream)
+            return FoundReply(request, open_upstream, call, "miss", started=True)
+        if request.keep_running:
+            call.retain()
+        return FoundReply(request, open_upstream, call, "shared", chances=chances)
 
-    async def _join_call(self, question: CacheRequest, flight: InFlightCall) -> LogReader:
-        if question.keep_running:
-            flight.retain()
-        question.found(flight)
-        listener = await flight.open()
-        if flight.followed:
-            question.origin.label = "shared"
-        return listener
-
-    def _start_call(self, question: CacheRequest, lead: OpenUpstream) -> InFlightCall:
-        """A new call, which equal questions may join from now on where this one shares."""
+    def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
+        """A new call, which equal requests may join from now on where this one shares."""
 
         async def start() -> Reply:
-            return await self._open_call(question, flight, lead)
+            return await self._open_call(request, call, open_upstream)
 
-        flight = self._new_call(start, lambda flight: self._on_call_ended(question, flight))
-        if question.policy.share:
-            self._calls[question.key] = flight
-        return flight
+        call = self._new_call(start, lambda call: self._on_call_ended(request, call))
+        if request.policy.share:
+            self._calls[request.key] = call
+        if request.keep_running:
+            call.retain()
+        return call
 
     async def _open_call(self, question: CacheRequest, flight: InFlightCall, lead: OpenUpstream) -> Reply:
         if self._coordinator is None:
@@ -172,7 +177,7 @@ class Cache:
 
     def _on_call_ended(self, question: CacheRequest, flight: InFlightCall) -> None:
         self._remove_call(flight)
-        good = flight.complete and is_cacheable(flight.batches, length=self._rules.store_length)
+        good = flight.complete and is_cacheable(flight.log.batches, length=self._rules.store_length)
         if good and question.policy.write:
             self._keep_newest(question.key, flight)
             task = asyncio.get_running_loop().create_task(self._store_reply(question, flight))
@@ -183,8 +188,8 @@ class Cache:
 
     async def _store_reply(self, question: CacheRequest, flight: InFlightCall) -> None:
         try:
-            assert flight.finished_at is not None
-            entry = StoredEntry(flight.finished_at, flight.batches)
+            assert flight.log.finished_at is not None
+            entry = StoredEntry(flight.log.finished_at, flight.log.batches)
             data = dump(entry) if flight.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
             if not flight.followed:
                 await self._store.put(question.key, data, ttl_seconds=question.ttl_seconds, model=question.model)
@@ -272,11 +277,12 @@ class Cache:
         await self._store.aclose()
 
 
-def _if_fresh(question: CacheRequest, batches: Sequence[Batch], finished_at: float | None) -> StoredReply | None:
-    """The kept reply, unless the caller wants a newer one."""
+def _find_fresh(
+    request: CacheRequest, open_upstream: OpenUpstream, batches: Sequence[Batch], finished_at: float | None
+) -> FoundReply | None:
+    """The stored reply, unless the caller wants a newer one."""
     assert finished_at is not None
-    age, bound = max(0.0, time.time() - finished_at), question.policy.max_age
-    if bound is not None and age > bound:
+    age, max_age = max(0.0, time.time() - finished_at), request.policy.max_age
+    if max_age is not None and age > max_age:
         return None
-    question.origin.age_seconds = int(age)
-    return StoredReply(question.key, batches, finished_at)
+    return FoundReply(request, open_upstream, StoredReply(request.key, batches, finished_at), "hit", int(age))

@@ -1,6 +1,6 @@
-"""A finished reply as the bytes that a store keeps: a version, a checksum, and zstd over msgpack.
+"""Encode a finished reply for a store: a version byte, a checksum, and zstd-compressed msgpack.
 
-Bytes that are damaged in any way, or that another version wrote, are never read as a reply.
+Bytes that are damaged, or that another version wrote, are never decoded as a reply.
 """
 
 import hashlib
@@ -14,9 +14,9 @@ from app.chat.accumulator import is_json
 from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 VERSION = 2
-"""Raised whenever the events or the form below change: older entries are then misses."""
+"""Increased whenever the events or this format change; older entries are then misses."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""Before compression. More is neither written nor, whatever an entry claims of itself, unpacked."""
+"""The limit before compression. A larger reply is not written, and an entry that declares more is not unpacked."""
 
 _CHECKSUM_BYTES = 16
 _HEAD_BYTES = 1 + _CHECKSUM_BYTES
@@ -24,18 +24,18 @@ _LEVEL = 3
 
 
 class CorruptEntry(Exception):
-    """These bytes are no entry that this version wrote."""
+    """The bytes are not an entry of this version, or are damaged."""
 
 
 class NotEncodable(ValueError):
-    """A reply that an entry cannot say exactly, or that is too large for one."""
+    """The reply cannot be encoded exactly, or is too large."""
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
-    """What one read brought."""
+    """The events of one socket read."""
 
     at: float
-    """Seconds since the request went out to the model server."""
+    """Seconds since the request was sent to the model server."""
     events: list[Event]
 
 
@@ -50,7 +50,7 @@ _decode = msgspec.msgpack.Decoder(StoredEntry).decode
 
 
 class _Zstd(threading.local):
-    """Contexts are costly to make, and each may be used by one thread at a time."""
+    """Compression contexts: costly to create, and usable by one thread at a time."""
 
     def __init__(self) -> None:
         self.compress = zstandard.ZstdCompressor(level=_LEVEL).compress
@@ -61,19 +61,19 @@ _zstd = _Zstd()
 
 
 def dump(entry: StoredEntry) -> bytes:
-    """Raises Unstorable."""
+    """Encode an entry. Raises NotEncodable."""
     try:
         plain = _encode(entry)
     except (OverflowError, RecursionError, UnicodeEncodeError) as error:
-        raise NotEncodable(f"the reply holds what msgpack cannot say: {error}") from None
+        raise NotEncodable(f"the reply holds a value that msgpack cannot encode: {error}") from None
     if len(plain) > MAX_REPLY_BYTES:
-        raise NotEncodable(f"the reply has more than {MAX_REPLY_BYTES} bytes")
+        raise NotEncodable(f"the reply has {len(plain)} bytes; at most {MAX_REPLY_BYTES} can be stored")
     packed = _zstd.compress(plain)
     return bytes((VERSION,)) + _checksum(packed) + packed
 
 
 def load(data: bytes) -> StoredEntry:
-    """Raises Damaged."""
+    """Decode an entry. Raises CorruptEntry."""
     if not data or data[0] != VERSION:
         raise CorruptEntry("another version wrote it")
     packed = data[_HEAD_BYTES:]
@@ -86,10 +86,10 @@ def load(data: bytes) -> StoredEntry:
 
 
 def _decompress(packed: bytes) -> bytes:
-    """A frame that names its size is unpacked to that size whatever `max_output_size` says: it is asked first."""
+    """Check the declared size before unpacking, because zstd ignores `max_output_size` when a frame declares one."""
     size = zstandard.frame_content_size(packed)
     if not 0 <= size <= MAX_REPLY_BYTES:
-        raise CorruptEntry("it would unpack to more than any entry has")
+        raise CorruptEntry(f"its declared size is not between 0 and {MAX_REPLY_BYTES} bytes")
     return _zstd.decompress(packed, max_output_size=MAX_REPLY_BYTES, allow_extra_data=False)
 
 
@@ -98,22 +98,22 @@ def _checksum(packed: bytes) -> bytes:
 
 
 def is_cacheable(batches: Iterable[Batch], *, length: bool) -> bool:
-    """Whether a reply is whole: it came to its own end, says something, and all its calls can be made.
+    """Whether a reply may be stored: it ended normally, is not empty, and the arguments of all its calls are JSON.
 
-    `length`: one that ended at the token limit counts too.
+    With `length`, a reply that ended at the token limit may be stored too.
     """
     last: Event | None = None
-    said = False
+    has_content = False
     calls: dict[int, list[str]] = {}
     for batch in batches:
         for last in batch.events:
             if type(last) is ToolCallDelta:
                 calls.setdefault(last.index, []).append(last.arguments)
             elif type(last) in (TextDelta, ReasoningDelta, MediaOutput):
-                said = True
+                has_content = True
     if type(last) is not Finish or not last.cacheable or not _ended_normally(last, length):
         return False
-    return (said or bool(calls)) and all(is_json("".join(pieces)) for pieces in calls.values())
+    return (has_content or bool(calls)) and all(is_json("".join(fragments)) for fragments in calls.values())
 
 
 def _ended_normally(finish: Finish, length: bool) -> bool:

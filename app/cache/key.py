@@ -1,13 +1,12 @@
-"""The name under which a reply is kept: equal for two requests exactly when one's reply is an answer to the other.
+"""The cache key: equal for two requests exactly when the reply to one also answers the other.
 
-It is a hash of what each way of the route would be sent and of how its reply would be read, so that nothing that is
-not sent counts, whatever format a conversation came in.
+The key is a hash of the body that each deployment of the route would be sent, and of how its reply would be read. What
+is not sent does not count, whatever format the conversation came in.
 
-What is equal: the messages byte for byte as they are sent (their order of keys is the gateway's own); everything else
-whatever the order of its keys, save for the `properties` of JSON schemas, since constrained models write in that
-order. Numbers are those that are sent: the gateway sends 1 and 1.0 alike for a parameter that it knows, but where they
-are passed on unread (`extra_body`, schemas) they are two. Whether the server is asked to stream does not count: a reply
-is the same in one piece.
+Messages are compared byte for byte as they are sent; the gateway fixes the order of their keys. In everything else the
+order of keys does not count, except in the `properties` of JSON schemas, because constrained models write in that
+order. Numbers are compared as sent: the gateway sends 1 and 1.0 alike for a parameter that it knows, but where it
+passes values on unread (`extra_body`, schemas) they differ. Streaming does not count: the reply is the same.
 """
 
 import hashlib
@@ -18,26 +17,26 @@ from typing import Any
 import msgspec
 
 VERSION = 1
-"""Raised whenever the form of the key changes."""
+"""Increased whenever the form of the key changes."""
 PREPROCESSING = 2
-"""Raised whenever steps, payload or assembly change what is made of an equal request or of an equal reply."""
+"""Increased whenever the processing changes what an equal request sends, or what an equal reply becomes."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """One way that a request may take."""
+    """One deployment that may serve the request."""
 
     base_url: str
     model: str
-    """The server's own name for it."""
+    """The server's own name of the model."""
     body: bytes
-    """What is sent: a JSON object."""
+    """The request body: a JSON object."""
     traits: Mapping[str, Any]
-    """How the request has its reply read (`steps.reply_traits`)."""
+    """The properties of the request that change how its reply is read (`reply_traits`)."""
     profile: Mapping[str, Any]
-    """How the profile has replies read (`profiles.reading`)."""
+    """The fields of the profile that change how replies are read (`select_reply_fields`)."""
     headers: Sequence[tuple[str, str]] = ()
-    """Those that are configured for the server and may change what it answers; its key is none of them."""
+    """The configured headers that may change the server's answer; its API key is not one of them."""
 
 
 _UNHASHED_FIELDS = frozenset({"stream", "stream_options"})
@@ -46,19 +45,19 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
-    """64 hexadecimal digits. `scope` names those who may share a reply; no two scopes ever have a key in common."""
+    """Return 64 hexadecimal digits. `scope` names the callers that share replies; two scopes never share a key."""
     digests: dict[int, str] = {}
-    ways = []
+    deployments = []
     for part in parts:
         digest = digests.get(id(part.body))
         if digest is None:
             digest = digests[id(part.body)] = _digest(part.body)
-        ways.append([part.base_url, part.headers, part.model, part.traits, part.profile, digest])
-    return _hash(_encode([VERSION, PREPROCESSING, scope, ways])).hexdigest()
+        deployments.append([part.base_url, part.headers, part.model, part.traits, part.profile, digest])
+    return _hash(_encode([VERSION, PREPROCESSING, scope, deployments])).hexdigest()
 
 
 def _digest(body: bytes) -> str:
-    """Of the canonical form. The messages, which may hold whole films, are neither decoded nor copied."""
+    """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied."""
     fields = _fields(body)
     hashed = _hash()
     for name in sorted(fields.keys() - _UNHASHED_FIELDS):
@@ -74,7 +73,7 @@ def _canonical(raw: msgspec.Raw) -> bytes:
 
 
 def _mark_order(value: Any) -> Any:
-    """Objects called `properties` as lists of pairs, each in an object of its own: a list that was one stays one."""
+    """Replace objects called `properties` by `{"ordered": pairs}`, so that sorting keys keeps their order."""
     if isinstance(value, list):
         return [_mark_order(item) for item in value]
     if not isinstance(value, dict):

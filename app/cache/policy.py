@@ -1,8 +1,8 @@
-"""What a request says of the cache: by its `cache` object, by the header `x-parley-cache`, whose value is a mode, and
-by `Cache-Control`, whose meaning is that of RFC 9111.
+"""Decide how a request uses the cache: by its `cache` object, the header `x-parley-cache` and `Cache-Control`.
 
-The strictest word wins, wherever it stands. Directives of `Cache-Control` that are not known here are ignored, as that
-standard wants. What a request says nothing of is decided by the rule of its face (`Apply`).
+The value of `x-parley-cache` is a mode; `Cache-Control` has its meaning of RFC 9111. The strictest of them wins.
+Unknown directives of `Cache-Control` are ignored, as that standard demands. A request without any of them follows the
+rule of its endpoint (`Apply`).
 """
 
 import re
@@ -13,37 +13,36 @@ from typing import Literal, TypeAlias, get_args
 Mode: TypeAlias = Literal["on", "off", "refresh", "only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Apply: TypeAlias = Literal["always", "deterministic", "on_request"]
-"""Which requests the cache is used for: all of them; those whose reply is always the same (temperature 0, or a seed);
-or those that ask for it. Who asks for it gets it under each of the three."""
+"""Which requests use the cache: all; those whose reply is always the same (temperature 0, or a seed); or only those
+that ask for it. A request that asks for the cache uses it under each of the three."""
 
 _DIRECTIVE = re.compile(r'([^\s,;="]+)(?:[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s,]*))?')
 _MAX_SECONDS = 2**31
-"""What a larger number of seconds counts as."""
+"""Larger numbers of seconds count as this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
     read: bool = True
-    """A kept reply will do."""
+    """Whether a stored reply may be returned."""
     write: bool = True
-    """The reply may be kept."""
+    """Whether the reply may be stored."""
     share: bool = True
-    """A reply that is on its way to somebody else will do, and others may have this one."""
+    """Whether the request may join a call in progress, and others may join its call."""
     only: bool = False
-    """No model server is to be asked: what cannot be read is a 504."""
+    """Whether no model server may be asked; a miss is then a 504."""
     max_age: int | None = None
-    """Seconds: a reply that was kept longer will not do."""
+    """The maximum age of a stored reply, in seconds."""
     ttl_seconds: int | None = None
-    """How long the reply is to be kept; None: as long as is usual."""
+    """How long to store the reply; None means the configured time."""
     keep: bool = True
-    """The reply may be held for a while, so that its caller can come back for it."""
+    """Whether the reply may be held for a while so that its caller can resume it."""
     only_deterministic: bool = False
-    """The cache is bypassed for a request that may be answered in more than one way."""
+    """Whether the cache is bypassed unless temperature 0 or a seed makes the reply deterministic."""
     label: Literal["bypass", "refresh"] | None = None
-    """What the caller is told of the cache where this alone decides it."""
+    """The cache label of the response, if the policy alone decides it."""
 
     def without_cache(self) -> "CachePolicy":
-        """The same without the cache."""
         return replace(OFF, keep=self.keep)
 
 
@@ -54,7 +53,7 @@ _SILENT: Mapping[Apply, CachePolicy] = {
     "deterministic": CachePolicy(only_deterministic=True),
     "on_request": OFF,
 }
-"""What is done for a request that says nothing of the cache."""
+"""The policies of requests that do not mention the cache."""
 _DIRECTIVES: Mapping[Mode, str] = {"off": "no-store", "refresh": "no-cache", "only": "only-if-cached"}
 
 
@@ -67,8 +66,11 @@ def make_cache_policy(
     enabled: bool = True,
     apply: Apply = "always",
 ) -> CachePolicy:
-    """`headers`: the values of every Cache-Control line. `named`: the modes of every `x-parley-cache` line.
-    `enabled`: whether the model has a cache at all. `apply`: which requests use it that do not ask for it."""
+    """Combine everything that a request says about the cache.
+
+    `headers` holds the values of all Cache-Control lines and `named` the modes of all `x-parley-cache` lines.
+    `enabled` says whether the model has a cache, `apply` which requests use it without asking for it.
+    """
     modes = {*named} if mode is None else {mode, *named}
     if enabled and not modes and ttl_seconds is None and not headers:
         return _SILENT[apply]
@@ -78,19 +80,20 @@ def make_cache_policy(
     only = "only-if-cached" in words
     if not enabled or "no-store" in words:
         return replace(OFF, only=only, keep=keep)
-    asked = bool(modes) or ttl_seconds is not None or only or any(ages)
-    if apply == "on_request" and not asked:
+    requested = bool(modes) or ttl_seconds is not None or only or any(ages)
+    if apply == "on_request" and not requested:
         return OFF
-    found = CachePolicy(only_deterministic=apply == "deterministic" and not asked, only=only, ttl_seconds=ttl_seconds)
+    only_deterministic = apply == "deterministic" and not requested
+    policy = CachePolicy(only_deterministic=only_deterministic, only=only, ttl_seconds=ttl_seconds)
     if "no-cache" in words or 0 in ages:
-        return replace(found, read=False, write=not only, share=False, label="refresh")
-    return replace(found, write=not only, share=not only, max_age=min(ages, default=None))
+        return replace(policy, read=False, write=not only, share=False, label="refresh")
+    return replace(policy, write=not only, share=not only, max_age=min(ages, default=None))
 
 
 def _words(headers: Iterable[str]) -> tuple[set[str], list[int]]:
-    """The directives by name, and every max-age."""
-    found = list(_directives(headers))
-    return {name for name, _ in found}, [_seconds(value) for name, value in found if name == "max-age"]
+    """Return the names of all directives, and the values of every max-age."""
+    directives = list(_directives(headers))
+    return {name for name, _ in directives}, [_seconds(value) for name, value in directives if name == "max-age"]
 
 
 def _directives(headers: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -100,6 +103,6 @@ def _directives(headers: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _seconds(text: str) -> int:
-    """What is no number is 0: who cannot tell how old a reply may be gets a new one."""
+    """Parse a max-age. A value that is not a number counts as 0, which demands a new reply."""
     digits = text if text.isascii() and text.isdigit() else "0"
     return _MAX_SECONDS if len(digits) > 9 else int(digits)

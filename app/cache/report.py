@@ -1,11 +1,11 @@
-"""What operators see and do of a cache, as lines for people."""
+"""The operations behind `parley cache`, each of which returns text for the terminal."""
 
 from app.cache.stores import EntryTotals, StoreStats, open_store
 from app.cache.urls import describe_url, parse_cache_url
 
 
 async def describe_cache(url: str, model: str | None = None) -> str:
-    """What is there, of each model and of all, or of one. Raises StoreError."""
+    """List the stored replies by model, or those of one model. Raises StoreError."""
     store = open_store(url)
     try:
         return _report(describe_url(parse_cache_url(url)), await store.stats(), model)
@@ -14,7 +14,7 @@ async def describe_cache(url: str, model: str | None = None) -> str:
 
 
 async def count_replies(url: str, model: str | None = None) -> int:
-    """How many replies are there: all, or those of one model. Raises StoreError."""
+    """Count the stored replies: all, or those of one model. Raises StoreError."""
     store = open_store(url)
     try:
         stats = await store.stats()
@@ -24,7 +24,7 @@ async def count_replies(url: str, model: str | None = None) -> int:
 
 
 async def purge_cache(url: str, model: str | None = None) -> str:
-    """How many replies were deleted: all, or those of one model. Raises StoreError."""
+    """Delete all replies, or those of one model, and report how many. Raises StoreError."""
     store = open_store(url)
     try:
         return f"{await store.purge(model)} replies deleted from the cache: {describe_url(parse_cache_url(url))}"
@@ -32,12 +32,12 @@ async def purge_cache(url: str, model: str | None = None) -> str:
         await store.aclose()
 
 
-def _report(where: str, stats: StoreStats, model: str | None) -> str:
-    rows = [(name, held) for name, held in stats.by_model.items() if model in (None, name)]
+def _report(location: str, stats: StoreStats, model: str | None) -> str:
+    rows = [(name, totals) for name, totals in stats.by_model.items() if model in (None, name)]
     if model is None:
         rows.append(("all models", EntryTotals(stats.entries, stats.bytes)))
     elif not rows:
         rows.append((model, EntryTotals(0, 0)))
     width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {held.entries:>9,} replies  {held.bytes:>15,} bytes" for name, held in rows]
-    return "\n".join([f"cache: {where}", *lines])
+    lines = [f"{name:<{width}}  {totals.entries:>9,} replies  {totals.bytes:>15,} bytes" for name, totals in rows]
+    return "\n".join([f"cache: {location}", *lines])

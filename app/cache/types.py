@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from app.cache.inflight import ReplyLocation
+from app.cache.log import Pace, ReplyLocation
 from app.cache.policy import CachePolicy
-from app.cache.replay import Pace
-from app.chat.stream import Origin, Reply
+from app.chat.stream import Label, Reply
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
 """Makes the call to the model. Raises UpstreamFailed."""
@@ -78,10 +77,28 @@ class CacheRequest:
     policy: CachePolicy
     ttl_seconds: float
     retries: int
-    """How often a caller whom somebody else's call failed asks again, beyond once."""
+    """How often the request is tried again, beyond once, when a call that another request started fails."""
     keep_running: bool
     """The call goes on when this caller leaves."""
-    origin: Origin
-    """Settled here."""
-    found: Callable[[ReplaySource], None]
-    """Told where the reply can be had again, as soon as that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundReply:
+    """What `Cache.find` found for a request. Register it for resume if wanted, then `Cache.open` it at once."""
+
+    request: CacheRequest
+    open_upstream: OpenUpstream
+    source: ReplaySource
+    label: Label
+    age_seconds: int | None = None
+    """How old a stored reply is; None: the reply is not stored."""
+    started: bool = False
+    """This request started the call."""
+    chances: int = 0
+    """How often another call may be tried when this one fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedReply:
+    reply: Reply
+    label: Label

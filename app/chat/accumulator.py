@@ -1,4 +1,4 @@
-"""Accumulates reply events into messages (rules 1, 2 and 4 of docs/assembly.md).
+"""Accumulates reply events into messages (rules 1, 2 and 4 of docs/reference/assembly.md).
 
 A change of kind starts a new message; consecutive text of one kind is one message. Tool calls stay open until the reply
 ends, because servers send late fragments, so several can be open at once. Content that is only white space is buffered,

@@ -50,7 +50,7 @@ class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
 
 
 class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
-    """A failure at the model server. docs/errors.md lists the codes."""
+    """A failure at the model server. docs/reference/errors.md lists the codes."""
 
     code: str
     message: str
@@ -64,7 +64,7 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     upstream: str | None = None
     """The configured name of the upstream."""
     cause: str | None = None
-    """A more exact cause than `code`; docs/errors.md lists them."""
+    """A more exact cause than `code`; docs/reference/errors.md lists them."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):

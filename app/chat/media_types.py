@@ -30,7 +30,7 @@ _FAMILIES = ({"video/webm", "audio/webm", "video/x-matroska"}, {"audio/ogg", "vi
 
 def correct_media_type(head: bytes, declared: str) -> str:
     """Return the type detected from the first `HEAD_BYTES` bytes, or the declared one if nothing was detected."""
-    found = _detect_type(head)
+    found = detect_type(head)
     if found == "video/mp4" and declared in _AUDIO_MP4:
         return declared
     if not found or any(found in family and declared in family for family in _FAMILIES):
@@ -38,7 +38,8 @@ def correct_media_type(head: bytes, declared: str) -> str:
     return found
 
 
-def _detect_type(head: bytes) -> str | None:
+def detect_type(head: bytes) -> str | None:
+    """The type that the first bytes show; None where they show none that is known."""
     if head[:4] == b"RIFF":
         return _RIFF.get(head[8:12])
     if head[4:8] == b"ftyp":

@@ -1,6 +1,6 @@
 """Splits messages into pieces with one payload each, and joins pieces into the turns that they came from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.chat.messages import Media, Message, Part, Text, ToolResult
@@ -8,6 +8,10 @@ from app.chat.messages import Media, Message, Part, Text, ToolResult
 _REDUNDANT_KEYS = frozenset({"function_id", "is_error", "turn"})
 """Keys of `extra` that repeat a field of `Message` or `ToolResult`."""
 _PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
+"""A turn goes on while these rise; after a call, whatever comes."""
+_LATER = 9
+_NO_PARTS = (Text(""),)
+"""A message without parts counts as one of text."""
 
 
 def split_message(message: Message) -> Iterator[Message]:
@@ -55,23 +59,20 @@ def _normalize_content_part(part: Text | Media) -> Text | Media:
 
 
 class Turn:
-    """Decides which pieces belong to one assistant turn, by the same rules as `openai_messages.grouping`."""
+    """Decides which pieces belong to one assistant turn, by the rules for what is sent to a model."""
 
     def __init__(self, first: Message) -> None:
         self._name = first.name
         self._turn = first.turn
         self._phase = -1
-        self.add(first)
 
-    def add(self, piece: Message) -> None:
-        self._phase = max(self._phase, _phase(piece))
+    def add(self, parts: Sequence[Part]) -> None:
+        self._phase = max(self._phase, *(_PHASE.get(part.kind, -1) for part in parts or _NO_PARTS))
 
-    def accepts(self, piece: Message) -> bool:
-        if piece.name != self._name or (piece.turn and self._turn and piece.turn != self._turn):
+    def accepts(self, message: Message, parts: Sequence[Part]) -> bool:
+        """Whether the assistant's message, which says these parts, is of this turn."""
+        if message.name != self._name or (message.turn and self._turn and message.turn != self._turn):
             return False
-        same = bool(piece.turn) and piece.turn == self._turn
-        return same or self._phase == _PHASE["tool_call"] or _phase(piece) > self._phase
-
-
-def _phase(piece: Message) -> int:
-    return max((_PHASE.get(part.kind, -1) for part in piece.parts), default=1)
+        if self._phase == _PHASE["tool_call"] or (message.turn is not None and message.turn == self._turn):
+            return True
+        return min(_PHASE.get(part.kind, _LATER) for part in parts or _NO_PARTS) > self._phase

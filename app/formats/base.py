@@ -88,7 +88,12 @@ class WrittenMessages:
     """The paths are those of the messages that were given."""
 
 
+WriteError: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes the body of an HTTP error in some format, from `ParleyError.to_dict`."""
+
+
 def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
+    """The gateway's own form of an error."""
     return {"error": error}
 
 
@@ -104,8 +109,7 @@ class Format:
     reply_encoder: Callable[[ReplyInfo, ReplyMode], Encoder]
     schema: Any
     """The pydantic type of `messages`, for the OpenAPI document."""
-    error: Callable[[dict[str, Any]], dict[str, Any]] = wrap_error
-    """Makes the body of an HTTP error from `ParleyError.to_dict`."""
+    error: WriteError = wrap_error
     text_joiner: str = "\n"
     """Joins the text items of one message if the server wants a string."""
     keeps_marks: bool = False

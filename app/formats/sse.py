@@ -1,8 +1,12 @@
-"""JSON as it may stand in a frame of a stream."""
+"""Frames of server-sent events, and JSON as it may stand in them."""
+
+from typing import Any
 
 import msgspec
 
 encode_json = msgspec.json.Encoder().encode
+MAX_TEXT_CHARS = 8000
+"""Six bytes a character at worst, so that no frame of text reaches 60 KB, where line readers of some clients end."""
 
 
 def escape_line_separators(data: bytes) -> bytes:
@@ -11,3 +15,12 @@ def escape_line_separators(data: bytes) -> bytes:
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
         data = data.replace(b"\xc2\x85", b"\\u0085")
     return data
+
+
+def write_frame(body: Any) -> bytes:
+    """One event whose data is this JSON."""
+    return b"data: %b\n\n" % escape_line_separators(encode_json(body))
+
+
+def split_text(text: str) -> list[str]:
+    return [text[start : start + MAX_TEXT_CHARS] for start in range(0, len(text), MAX_TEXT_CHARS)]

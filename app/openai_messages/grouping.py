@@ -1,4 +1,4 @@
-"""Groups the messages of a conversation as OpenAI's format orders them (docs/formats.md).
+"""Groups the messages of a conversation as OpenAI's format orders them (docs/reference/formats/upstream-messages.md).
 
 Assistant messages of one turn become one message with all its calls. The results follow it in the order in which they
 came, and messages between the calls and their results follow the last result. Ids are kept; a missing id is derived
@@ -6,12 +6,13 @@ from the call's position, name and arguments, so that equal conversations give e
 a call without a result are violations.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.turns import Turn
 from app.errors import Violation
 
 
@@ -31,12 +32,10 @@ class MessageGroup:
 
     role: str
     name: str | None = None
-    turn: str | None = None
     texts: list[tuple[Text | Media, ...]] = field(default_factory=list)
     reasonings: list[str] = field(default_factory=list)
     calls: list[GroupedCall] = field(default_factory=list)
     results: list[tuple[str, ToolResult]] = field(default_factory=list)
-    phase: int = -1
     details: list[Any] = field(default_factory=list)
     extra_content: Any = None
     """Opaque fields of the message itself that the provider wants back (Gemini's signature of a text)."""
@@ -52,7 +51,6 @@ _REMEDY = (
     "add the assistant's function_call (tool_calls), or set extra.function_id (tool_call_id) to the id of the call"
 )
 """What to do about a result without a call; in brackets the names of OpenAI's format."""
-_PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
 def group_messages(messages: Sequence[Message]) -> tuple[list[MessageGroup], list[Violation]]:
@@ -67,6 +65,8 @@ class _GroupBuilder:
     def __init__(self) -> None:
         self._groups: list[MessageGroup] = []
         self._open: MessageGroup | None = None
+        self._turn: Turn | None = None
+        """Of the assistant's group that is open."""
         self._pending_results: list[tuple[Message, ToolResult]] = []
         self._unanswered: list[tuple[MessageGroup, GroupedCall]] = []
         self._given_ids: set[str] = set()
@@ -80,14 +80,15 @@ class _GroupBuilder:
         if message.role == "tool":
             self._pending_results += ((message, part) for part in message.parts if isinstance(part, ToolResult))
             self._position += len(message.parts)
-            self._open = None
+            self._open = self._turn = None
             return
         self._match_results()
         parts = _drop_empty_parts(message)
         group = self._group_for(message, parts)
+        if self._turn is not None and parts:
+            self._turn.add(parts)
         content: list[Text | Media] = []
         for part in parts:
-            group.phase = max(group.phase, _PHASE[part.kind])
             if isinstance(part, Reasoning):
                 group.reasonings.append(part.text)
             elif isinstance(part, ToolCall):
@@ -113,17 +114,17 @@ class _GroupBuilder:
             self._given_ids.add(grouped.call.id)
 
     def _group_for(self, message: Message, parts: Sequence[Part]) -> MessageGroup:
-        if self._open is not None and _is_same_turn(message, parts, self._open):
+        assistant = message.role == "assistant"
+        if assistant and self._open is not None and self._turn is not None and self._turn.accepts(message, parts):
             return self._open
-        group = MessageGroup(message.role, message.name, message.turn, place=len(self._groups))
+        group = MessageGroup(message.role, message.name, place=len(self._groups))
         self._groups.append(group)
-        self._open = group if message.role == "assistant" else None
+        self._open, self._turn = (group, Turn(message)) if assistant else (None, None)
         return group
 
     def _make_id(self, call: ToolCall) -> str:
         """Return the given id, numbered if it is repeated, or one derived from position, name and arguments."""
-        seed = f"{self._position}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
-        given = call.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
+        given = call.id or make_call_id(self._position, call.name, call.arguments)
         unique, count = given, self._taken_ids.get(given, 0)
         while unique in self._taken_ids:
             count += 1
@@ -193,12 +194,3 @@ def _without_id(pair: tuple[Message, ToolResult]) -> bool:
 def _drop_empty_parts(message: Message) -> list[Part]:
     """Drop empty text and reasoning: some formats write an empty text where others write none."""
     return [part for part in message.parts if not isinstance(part, Text | Reasoning) or part.text]
-
-
-def _is_same_turn(message: Message, parts: Sequence[Part], last: MessageGroup) -> bool:
-    if message.role != "assistant" or last.role != "assistant" or message.name != last.name:
-        return False
-    if message.turn and last.turn and message.turn != last.turn:
-        return False
-    first = min((_PHASE.get(part.kind, 9) for part in parts), default=1)
-    return bool(last.calls) or first > last.phase or (message.turn is not None and message.turn == last.turn)

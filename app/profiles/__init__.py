@@ -1,7 +1,7 @@
 """Describes what a model and its server support, as data.
 
 `KINDS` has a row of defaults for each known kind of server; a model's `[models.<name>.profile]` overrides single
-fields. `scripts/profiles` generates docs/profiles.md from this package.
+fields. `scripts/profiles` generates docs/reference/profiles.md from this package.
 """
 
 from app.chat.messages import MediaKind

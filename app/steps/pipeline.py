@@ -67,7 +67,6 @@ def prepare_request(
     Raises:
         InvalidInput: see `check_request`; also a `function_choice` that names an unknown function.
         ContextTooLong: the conversation exceeds the limit even after truncation.
-        BadRequest: see `fold_continuation`.
     """
     warnings = check_request(request, profile)
     request, unmarked = _strip_unknown_marks(drop_empty_turns(request), profile)

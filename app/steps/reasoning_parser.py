@@ -1,4 +1,4 @@
-"""Parses reasoning between tags in the content (rule 5 of docs/assembly.md).
+"""Parses reasoning between tags in the content (rule 5 of docs/reference/assembly.md).
 
 States: START, before it is known whether the reply starts with reasoning; SEEK, where a closing tag would show that it
 did; THINK, inside reasoning; AFTER, after a closing tag, where line breaks are trimmed; TEXT, where everything passes

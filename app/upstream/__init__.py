@@ -1,1 +1,1 @@
-"""Model servers: what is said to them, what they answer, and the only HTTP between."""
+"""Model servers: the requests sent to them, their replies, their faults, and the HTTP between."""

@@ -1,4 +1,4 @@
-"""Asks each configured upstream whether it can be reached, for `parley check-config --online`."""
+"""Check that each configured upstream can be reached, for `parley check-config --online`."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ MAX_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class UpstreamReport:
-    """What was found about one upstream, in words for whoever runs the gateway."""
+    """The result of checking one upstream, as lines for the operator."""
 
     works: bool
     lines: tuple[str, ...]
@@ -29,16 +29,16 @@ async def check_upstreams(
     models: Mapping[str, Sequence[str]],
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> list[UpstreamReport]:
-    """One report for each upstream, in order. `models` names what each of them is to serve."""
+    """Return one report for each upstream, in order. `models` holds the model names configured for each upstream."""
     client = UpstreamClient(transport)
-    room = asyncio.Semaphore(MAX_AT_ONCE)
+    semaphore = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def one(target: Target) -> UpstreamReport:
-        async with room:
+    async def check(target: Target) -> UpstreamReport:
+        async with semaphore:
             return await _check_upstream(target, models.get(target.name, ()), client)
 
     try:
-        return await asyncio.gather(*(one(target) for target in targets))
+        return await asyncio.gather(*(check(target) for target in targets))
     finally:
         await client.aclose()
 
@@ -58,17 +58,17 @@ async def _check_upstream(target: Target, wanted: Sequence[str], client: Upstrea
 
 async def _report_failure(head: str, fault: Fault, target: Target, client: UpstreamClient) -> UpstreamReport:
     if has_no_such_path(fault):
-        found = await BaseUrlCheck(client).find_working_url(target)
-        if found is not None:
-            base_url, mistake = found
-            text = f"there is nothing at this path, but there is at {base_url}"
+        suggestion = await BaseUrlCheck(client).find_working_url(target)
+        if suggestion is not None:
+            base_url, mistake = suggestion
+            text = f"the server has no such path, but {base_url} works"
             return UpstreamReport(False, (f"{head}{text}", f"  base_url probably {mistake}: set it to {base_url!r}"))
         return UpstreamReport(
-            True, (f"{head}answers, but lists no models ({fault.status})", "  see whether base_url is right")
+            True, (f"{head}answers, but has no list of models ({fault.status})", "  check that base_url is right")
         )
     if fault.code in ("authentication", "permission"):
-        told = f"{head}the server refuses the key ({fault.status}): {fault.message}"
-        return UpstreamReport(False, (told, "  correct api_key or headers"))
+        text = f"{head}the server refuses the key ({fault.status}): {fault.message}"
+        return UpstreamReport(False, (text, "  correct api_key or headers"))
     cause = causes.by_word(fault.cause or "")
     text = causes.describe_fault(fault) if fault.status is None else fault.message
     advice = (f"  {cause.advice}",) if cause is not None and cause.advice else ()

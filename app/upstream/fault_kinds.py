@@ -1,7 +1,4 @@
-"""Which kind of fault an error is: by its words, else by its status.
-
-How long a model server asks to be left alone.
-"""
+"""Classify a model server's errors: by the words of the message, else by the status. Parse Retry-After."""
 
 import re
 from collections.abc import Mapping
@@ -9,11 +6,14 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 MAX_RETRY_AFTER = 120.0
-"""Seconds; what servers ask beyond is cut to it."""
+"""In seconds. A longer wait that a server asks for is cut to it."""
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait: `retry-after-ms`, then `retry-after` as a number or a date; None when absent or past."""
+    """Return the seconds to wait, from `retry-after-ms`, else from `retry-after` as a number or a date.
+
+    None when both are absent, unreadable or in the past. Header names must be in lower case.
+    """
     try:
         if "retry-after-ms" in headers:
             return _cap_seconds(float(headers["retry-after-ms"]) / 1000)
@@ -40,10 +40,10 @@ def _cap_seconds(seconds: float) -> float | None:
 
 
 TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "upstream_incomplete", "tool_use_failed"})
-"""The kinds after which the same request may work later."""
+"""The kinds after which the same request may succeed later."""
 
 MAX_WORDS = 8192
-"""Of an error, how many characters are searched: the cause stands at the beginning or at the end."""
+"""How many characters of an error are searched. Of a longer one, only its beginning and its end."""
 
 _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
@@ -120,18 +120,19 @@ _BASE_RESP |= {
 
 
 def by_number(code: object) -> str | None:
-    """The kind of one of MiniMax's status codes."""
+    """Return the kind of one of MiniMax's `base_resp` status codes."""
     return _BASE_RESP.get(code) if isinstance(code, int) else None
 
 
 def by_words(words: str) -> str | None:
+    """Return the kind whose pattern matches the error's code, type and message; None when no pattern does."""
     if len(words) > MAX_WORDS:
         words = f"{words[: MAX_WORDS // 2]} {words[-MAX_WORDS // 2 :]}"
     return next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
 
 
 def by_status(status: int | None, code: int | None, type_: str) -> str:
-    """An error inside a reply of 200 says its status in `code`."""
+    """Return the kind for an HTTP status; for an error inside a 200 response, for the status in its `code` field."""
     effective = status if status is not None and status >= 400 else code
     if effective is None:
         return "invalid_request" if "invalid_request" in type_ or "badrequest" in type_.lower() else "server_error"
@@ -141,6 +142,7 @@ def by_status(status: int | None, code: int | None, type_: str) -> str:
 
 
 def http_status(value: object) -> int | None:
+    """Return the value as an HTTP error status, 400 to 599, if it is one, as a number or as digits."""
     if isinstance(value, str) and re.fullmatch("[45][0-9]{2}", value):
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None

@@ -1,7 +1,8 @@
-"""What a model server's error means: any error body into one `Fault` with a kind from a closed list.
+"""Parse a model server's error, in any of the shapes servers use, into a `Fault` with a kind from a closed list.
 
-The words of the error decide before its HTTP status does: a 500 may be a chat template that refuses the messages, a 429
-an empty account, a 403 a quota, a 200 an error. HTML never reaches a caller, nor does what looks like a key.
+The words of the error take precedence over its HTTP status: a 500 may be a chat template that refuses the messages, a
+429 an empty account, a 403 an exhausted quota, and a 200 may carry an error. Callers never see HTML or anything that
+looks like an API key.
 """
 
 import json
@@ -34,12 +35,12 @@ _HTML = re.compile(r"^\s*<(?:!doctype|html|head|body|\?xml|center|h1)", re.IGNOR
 
 
 def make_fault(kind: str, message: str, **fields: Any) -> Fault:
-    """A fault that the gateway itself noticed."""
+    """Build a fault that the gateway itself found."""
     return Fault(kind, message, kind in TRANSIENT, **fields)
 
 
 def protocol_fault(data: bytes) -> Fault:
-    """A reply of 200 that is no reply: HTML, or garbage between the events."""
+    """Build the fault of a 200 response that is not a reply: HTML, or data that is not JSON."""
     text = data.decode("utf-8", "replace")
     if _HTML.match(text):
         return make_fault(
@@ -47,15 +48,16 @@ def protocol_fault(data: bytes) -> Fault:
             f"the model server sent a web page{_title_suffix(text)}; is its base_url right?",
             status=200,
         )
-    return make_fault("upstream_protocol", "the model server sent something that is no JSON in its reply")
+    return make_fault("upstream_protocol", "the model server's reply contains data that is not valid JSON")
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
-    """The fault of an HTTP error response; header names in lower case."""
+    """Parse an HTTP error response. Header names must be in lower case."""
     return from_body(body, status, parse_retry_after(headers, now))
 
 
 def from_body(body: bytes, status: int | None, retry_after_seconds: float | None = None) -> Fault:
+    """Parse an error body: JSON, HTML or plain text."""
     text = body.decode("utf-8", "replace").strip()
     value = _parse_json(text)
     if isinstance(value, dict | list):
@@ -70,7 +72,7 @@ def from_body(body: bytes, status: int | None, retry_after_seconds: float | None
 
 
 def from_object(value: Any, status: int | None, retry_after_seconds: float | None = None) -> Fault:
-    """The fault in a JSON value of any of the shapes that servers use (docs/errors.md lists them)."""
+    """Parse an error from a JSON value in any of the shapes that docs/reference/errors.md lists."""
     if isinstance(value, list):
         value = next((item for item in value if isinstance(item, dict)), {})
     base = value.get("base_resp")
@@ -102,7 +104,7 @@ def _base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> 
 
 
 def _find_message(source: Any) -> str:
-    """The most telling text of an error: what the provider behind a relay said, before what the relay said."""
+    """Return the most specific message: that of the provider behind a relay (OpenRouter), before the relay's own."""
     if isinstance(source, str):
         return source
     metadata = source.get("metadata")
@@ -132,7 +134,7 @@ def _find_nested_message(raw: Any) -> str:
 
 
 def _parse_json(text: str) -> Any:
-    """None for what is no JSON."""
+    """Parse JSON; None for text that is not JSON or is nested too deeply."""
     if is_too_deep(text.encode("utf-8", "replace")):
         return None
     try:
@@ -142,19 +144,19 @@ def _parse_json(text: str) -> Any:
 
 
 def _flatten_message(value: Any) -> str:
-    """A message that may be a list of FastAPI's violations."""
+    """Return the text of a message that may be an object, or a list of FastAPI's validation errors."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
         return _flatten_message(value.get("message") or value.get("msg") or value.get("error"))
     if isinstance(value, list):
-        pieces = []
+        lines = []
         for item in value:
             loc = item.get("loc") if isinstance(item, dict) else None
-            where = ".".join(str(step) for step in loc) if isinstance(loc, list) else ""
+            path = ".".join(str(step) for step in loc) if isinstance(loc, list) else ""
             text = _flatten_message(item)
-            pieces.append(f"{where}: {text}" if where else text)
-        return "; ".join(piece for piece in pieces if piece)
+            lines.append(f"{path}: {text}" if path else text)
+        return "; ".join(line for line in lines if line)
     return ""
 
 
@@ -185,7 +187,7 @@ def _title_suffix(html: str) -> str:
 
 
 def _clean(message: str) -> str:
-    """Without keys, control characters and surplus length. What was cut ends with `…`."""
+    """Remove API keys and control characters, and cut the message to MAX_MESSAGE characters, ending with `…`."""
     cut = len(message) > MAX_MESSAGE * 2
     message = SECRET_SHAPES.sub("[redacted]", message[: MAX_MESSAGE * 2])
     message = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in message)

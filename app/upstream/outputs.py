@@ -1,7 +1,7 @@
-"""Sound and pictures that a model made, out of the fields in which servers send them.
+"""Audio and images that a model generated, read from the fields in which servers send them.
 
-Sound comes in pieces of base64, each with an end of its own, and a transcript beside them. In a stream it has no head
-(`pcm16`): then its type is `audio/pcm`.
+Audio arrives as base64 fragments, each padded on its own, with a transcript beside them. Streamed audio (`pcm16`) has
+no header; its media type is then `audio/pcm`.
 """
 
 import base64
@@ -14,7 +14,7 @@ from app.chat.media_types import HEAD_BYTES, correct_media_type
 
 
 class AudioParts:
-    """Feeds on the `audio` of deltas, or of one whole message."""
+    """Collects the `audio` fields of deltas or of one whole message."""
 
     def __init__(self) -> None:
         self._data: list[str] = []
@@ -22,7 +22,7 @@ class AudioParts:
         self._fields: dict[str, Any] = {}
 
     def add(self, audio: dict[str, Any]) -> str:
-        """The transcript's new text."""
+        """Add one `audio` field and return the new text of the transcript."""
         data, transcript = audio.get("data"), audio.get("transcript")
         if isinstance(data, str) and data:
             self._data.append(data)
@@ -35,14 +35,14 @@ class AudioParts:
         return transcript
 
     def close(self, warn: Callable[[str], None]) -> list[MediaOutput]:
-        """The sound as one data URI; nothing where there is none, or none that can be read."""
+        """Return the audio as one data URI; nothing if there is none, or if its base64 is not valid."""
         fields = self._fields | ({"transcript": "".join(self._transcript)} if self._transcript else {})
         if not self._data:
             return []
         try:
-            raw = b"".join([base64.b64decode(piece, validate=True) for piece in self._data])
+            raw = b"".join([base64.b64decode(fragment, validate=True) for fragment in self._data])
         except (binascii.Error, ValueError):
-            warn("the model server's reply has sound that is not valid base64; only its transcript is carried")
+            warn("the model server's reply has audio that is not valid base64; only its transcript is passed on")
             return []
         declared = fields.get("format")
         type_ = correct_media_type(raw[:HEAD_BYTES], f"audio/{declared}" if isinstance(declared, str) else "audio/pcm")
@@ -50,7 +50,7 @@ class AudioParts:
 
 
 def parse_picture(item: Any) -> MediaOutput | None:
-    """Of an item of `images` (OpenRouter), or of a content part; None where it names none."""
+    """Read an item of `images` (OpenRouter) or a content part; None if it has no URL of an image."""
     holder = item.get("image_url") if isinstance(item, dict) else item
     url = holder.get("url") if isinstance(holder, dict) else holder
     if not isinstance(url, str) or not url[:8].lower().startswith(("http://", "https://", "data:")):

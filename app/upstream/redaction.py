@@ -1,7 +1,7 @@
-"""Takes out of an error's words what no caller may see: configured keys, credentials, file paths, inside addresses.
+"""Redact error messages: configured keys, credentials, file paths and internal addresses.
 
-A server may quote the key it was sent, and a key of no known shape is found only by its value. Only error texts pass
-here, which `faults` has cut to a few thousand characters.
+A server may quote the key it was sent, and a key of no known shape can be found only by its value. The input is error
+messages, which `faults` has cut to a few thousand characters.
 """
 
 import base64
@@ -23,11 +23,11 @@ PATH = "[path]"
 ADDRESS = "[address]"
 
 MIN_SECRET = 4
-"""Shorter values are no secrets, and their letters stand in any text."""
+"""Shorter values are not treated as secrets: they occur in any text."""
 MIN_ANYWHERE = 8
-"""Secrets of fewer characters (`none`, `EMPTY`) are replaced only where they stand alone."""
+"""Shorter secrets (`none`, `EMPTY`) are replaced only as whole words."""
 MIN_PART = 6
-"""Of a secret that is cut off with the text, how many characters are replaced."""
+"""A secret that the end of a message cuts off is replaced if at least this many of its characters are left."""
 
 _BASIC = re.compile(r"(\bbasic\s+)([A-Za-z0-9+/]{6,}={0,2})", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@'\"<>]{1,512}@")
@@ -49,11 +49,11 @@ _UNIX_PATH = re.compile(rf"(?<![\w./:<@%~-])(?:file://|~)?/({_WORD}{{1,255}})(?:
 _FILE = re.compile(rf"(?<=File \")[^\"\n]{{1,1024}}|(?<!\w)file://[^\s'\"<>]+|(?<![\w/])~/{_WORD}[^\s'\"<>:,;)]*")
 _WINDOWS_PATH = re.compile(r"(?<!\w)(?:[A-Za-z]:\\|\\\\[\w.$-]+\\)[^\s'\"<>|*?:;,)]*")
 _OF_AN_API = re.compile(r"v\d+\w*|api|openai|chat|messages|tools|functions|response_format|tool_choice|body|input|\d+")
-"""How the paths of an API begin, and JSON pointers into a request."""
+"""The first segments of an API's paths and of JSON pointers into a request; these are not file paths."""
 
 
 class Redactor:
-    """Knows the keys, header values and addresses of every configured upstream."""
+    """Redacts the keys, header values and addresses of every configured upstream, and what looks like such."""
 
     def __init__(self, secrets: Iterable[str] = (), base_urls: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets for value in _values(secret) for form in _forms(value)} - {SECRET}
@@ -61,7 +61,7 @@ class Redactor:
         self._addresses = _addresses([*base_urls])
 
     def redact_text(self, text: str) -> str:
-        """Free of secrets, file paths and inside addresses."""
+        """Replace secrets, file paths and internal addresses."""
         text = self._remove_secrets(text)
         text = _BASIC.sub(_hide_if_basic_auth, _CREDENTIALS.sub(f"{SECRET}@", text))
         text = _QUERY.sub(rf"\1{SECRET}", text)
@@ -93,7 +93,7 @@ class Redactor:
         return self._remove_cut_secret(text) if text.endswith("…") else text
 
     def _remove_cut_secret(self, text: str) -> str:
-        """The text was cut: the beginning of a secret may be its last word."""
+        """Remove the beginning of a secret from the end of a text that was cut."""
         body = text.removesuffix("…")
         for form in self._forms:
             tail = body[-len(form) :]
@@ -112,7 +112,7 @@ def _replace_secret(form: str, text: str) -> str:
 
 
 def _values(secret: str) -> Iterator[str]:
-    """The secret and what is secret in it: the token of `Bearer …`, user and password of `Basic …`."""
+    """Yield the secret and its secret parts: the token of `Bearer …`, the user and password of `Basic …`."""
     secret = secret.strip()
     yield secret
     scheme, _, rest = secret.partition(" ")
@@ -129,12 +129,12 @@ def _values(secret: str) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The ways in which a server may quote a value, and what is left of each where a part had a known shape."""
+    """Yield the ways a server may quote a value, and what `faults` leaves of each when part of it looks like a key."""
     for form in _quoted_forms(value):
         yield form
-        for before in ("", "Bearer ", "bearer: "):
-            rest = SECRET_SHAPES.sub(SECRET, before + form)
-            if rest not in (before + form, SECRET):
+        for prefix in ("", "Bearer ", "bearer: "):
+            rest = SECRET_SHAPES.sub(SECRET, prefix + form)
+            if rest not in (prefix + form, SECRET):
                 yield rest
 
 
@@ -153,10 +153,10 @@ def _quoted_forms(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """What of a value's base64 does not depend on the bytes around it (`user:key` of basic authentication)."""
-    for before in range(3):
-        plain = b"\0" * before + value
-        inner = slice(-(-before * 8 // 6), len(plain) * 8 // 6)
+    """Yield the part of a value's base64 that does not depend on the bytes around it (`user:key` of basic auth)."""
+    for offset in range(3):
+        plain = b"\0" * offset + value
+        inner = slice(-(-offset * 8 // 6), len(plain) * 8 // 6)
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             coded = encode(plain).decode()[inner]
             if len(coded) >= MIN_ANYWHERE:
@@ -164,8 +164,8 @@ def _base64_forms(value: bytes) -> Iterator[str]:
 
 
 def _addresses(base_urls: Iterable[str]) -> dict[str, re.Pattern[str]]:
-    """By host: every URL of it, the host with a port, and the host alone where that is no ordinary word."""
-    found: dict[str, re.Pattern[str]] = {}
+    """Return a pattern for each host: its URLs, the host with a port, and the host alone if it is not a plain word."""
+    patterns: dict[str, re.Pattern[str]] = {}
     for base_url in base_urls:
         host = urlsplit(base_url).hostname
         if not host:
@@ -177,12 +177,12 @@ def _addresses(base_urls: Iterable[str]) -> dict[str, re.Pattern[str]]:
         ]
         if "." in host or ":" in host:
             forms.append(rf"(?<![\w.-]){plain}(?![\w-])")
-        found[host] = re.compile("|".join(forms), re.IGNORECASE)
-    return found
+        patterns[host] = re.compile("|".join(forms), re.IGNORECASE)
+    return patterns
 
 
 def _hide_if_basic_auth(match: re.Match[str]) -> str:
-    """User and password, and not "basic authentication"."""
+    """Hide user and password; keep the words "basic authentication"."""
     try:
         pair = b":" in base64.b64decode(match.group(2), validate=True)
     except binascii.Error:

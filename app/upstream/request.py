@@ -1,7 +1,7 @@
-"""A request into the body that one model server takes. Equal requests give equal bytes: keys stand in a fixed order.
+"""Build the request body for one model server. Equal requests give equal bytes: the keys have a fixed order.
 
-`extra_body` is the caller's own word and wins over everything but the fields of `_OURS`: which model is asked and how
-its reply is read. An object in it is laid over the one that the gateway sends, key by key, so that a template's option
+The caller's `extra_body` overrides every field except those of `_RESERVED`, which choose the model and the way its
+reply is read. An object in it is merged into the gateway's own object key by key, so that a chat template's option
 does not undo the thinking switch.
 """
 
@@ -29,16 +29,16 @@ _TRANSLATED = frozenset(
     }
 )
 _ONE_REPLY = ("n", "best_of")
-"""Of `extra_body`: a request has one reply."""
-_UNTOLD = {
-    "logprobs": "log probabilities are not part of a reply here",
-    "top_logprobs": "log probabilities are not part of a reply here",
-    "prompt_logprobs": "log probabilities are not part of a reply here",
-    "return_token_ids": "ids of tokens are not part of a reply here",
-    "echo": "the prompt is not part of a reply here",
+"""Fields of `extra_body` that must be 1, because a request has one reply."""
+_NOT_RETURNED = {
+    "logprobs": "Parley's replies carry no log probabilities",
+    "top_logprobs": "Parley's replies carry no log probabilities",
+    "prompt_logprobs": "Parley's replies carry no log probabilities",
+    "return_token_ids": "Parley's replies carry no token ids",
+    "echo": "Parley's replies do not repeat the prompt",
 }
-"""Of `extra_body`: what the server does, and no format has a place for."""
-_OURS = ("model", "messages", "stream", "stream_options")
+"""Fields of `extra_body` that the server obeys, but whose results no format of Parley can carry."""
+_RESERVED = ("model", "messages", "stream", "stream_options")
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:
@@ -47,31 +47,31 @@ def should_stream(request: ChatRequest, profile: Profile) -> bool:
 
 
 def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
-    """The body to send and what the caller must know was not sent as asked.
+    """Return the body to send, and a warning for each option that is not sent as given.
 
-    `model` is the server's own name for it. Raises InvalidInput with everything that cannot be sent: of the
-    conversation and of the options.
+    `model` is the server's own name of the model. Raises InvalidInput with every violation: messages and options
+    that this server cannot be sent.
     """
     messages, violations = write_openai_messages(request.messages, profile, request.text_joiner)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": should_stream(request, profile)}
-    building = _BodyBuilder(request, profile, body, violations)
-    building.add_options()
+    builder = _BodyBuilder(request, profile, body, violations)
+    builder.add_options()
     if violations:
         raise InvalidInput(violations)
     if request.continue_last:
         _continuation(profile, body)
-    return body, building.warnings
+    return body, builder.warnings
 
 
 def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
-    """Whether a model that is sent this body is meant to give the same reply each time: by temperature 0 or a seed."""
+    """Whether the body asks for the same reply each time: by temperature 0 or by a seed."""
     temperature = body.get(profile.renamed.get("temperature", "temperature"))
     seed = body.get(profile.renamed.get("seed", "seed"))
     return seed is not None or (temperature is not None and temperature is not False and temperature == 0)
 
 
 class _BodyBuilder:
-    """The options of one request on their way into its body."""
+    """Adds the options of one request to its body, and collects warnings and violations."""
 
     def __init__(
         self, request: ChatRequest, profile: Profile, body: dict[str, Any], violations: list[Violation]
@@ -98,13 +98,13 @@ class _BodyBuilder:
         self._violations.append(Violation(f"generate_cfg.{name}", why))
 
     def _first_given(self, *names: str) -> tuple[str, Any]:
-        """The first of these names that was given a value, with it."""
+        """Return the first of these parameters that has a value, with the value."""
         return next(
             ((name, value) for name in names if (value := self._params.get(name)) is not None), (names[0], None)
         )
 
     def _stream_options(self) -> None:
-        """Usage is asked for of every stream; what the caller asks of a stream is for nothing where there is none."""
+        """Ask for the usage of every stream. The caller's `stream_options` have no effect on a reply not streamed."""
         given = self._params.get("stream_options") or {}
         if self._profile.stream_usage and self._body["stream"]:
             self._body["stream_options"] = {**given, "include_usage": True}
@@ -122,7 +122,7 @@ class _BodyBuilder:
                 self._body[self._profile.renamed.get(name, name)] = value
 
     def _max_tokens(self) -> None:
-        """Exactly one of the two names that servers have for it."""
+        """Send the limit under exactly one of its two names, as the profile says."""
         _, value = self._first_given("max_tokens", "max_completion_tokens")
         if value is not None:
             self._body[self._profile.max_tokens_field] = value
@@ -131,7 +131,7 @@ class _BodyBuilder:
         name, choice = self._first_given("function_choice", "tool_choice")
         if not self._tools:
             if choice not in (None, "auto", "none"):
-                self._refuse(name, "there are no functions to choose from")
+                self._refuse(name, "needs functions to choose from, but the request has none")
             return
         self._body["tools"] = [_tool(tool) for tool in self._tools]
         if choice is not None:
@@ -148,11 +148,11 @@ class _BodyBuilder:
             self._choice_word(name, choice)
         elif named not in {tool.name for tool in self._tools}:
             names = ", ".join(sorted(tool.name for tool in self._tools))
-            self._refuse(name, f"{named!r} is none of the functions ({names}), auto, none or required")
+            self._refuse(name, f"must be auto, none, required or one of the functions ({names}), not {named!r}")
         elif self._profile.named_tool_choice:
             self._body["tool_choice"] = {"type": "function", "function": {"name": named}}
         else:
-            # A server that can be made to call, and is given no other function, calls this one.
+            # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
                 self._body["tools"] = [tool for tool in self._body["tools"] if tool["function"]["name"] == named]
             self._choice_word(name, "required")
@@ -160,7 +160,7 @@ class _BodyBuilder:
     def _choice_word(self, name: str, choice: str) -> None:
         word = self._profile.tool_choice_required if choice == "required" else choice
         if word is None:
-            self._warn_unsent(name, "this model's server cannot be made to call")
+            self._warn_unsent(name, "this model's server cannot be forced to call a function")
         else:
             self._body["tool_choice"] = word
 
@@ -176,7 +176,7 @@ class _BodyBuilder:
         if switch == "enable_thinking":
             self._body["enable_thinking"] = enabled
         elif switch == "chat_template_kwargs":
-            # Qwen3's and GLM's templates read the one name, DeepSeek's and Kimi's the other; unknown ones are harmless.
+            # Qwen3's and GLM's templates read `enable_thinking`, DeepSeek's and Kimi's `thinking`; others ignore both.
             self._body["chat_template_kwargs"] = {"enable_thinking": enabled, "thinking": enabled}
         elif switch == "thinking_type":
             self._body["thinking"] = {"type": "enabled" if enabled else "disabled"}
@@ -185,13 +185,13 @@ class _BodyBuilder:
         elif switch == "reasoning_object":
             self._body["reasoning"] = {"enabled": enabled}
         else:
-            self._warn_unsent("enable_thinking", "this model's server has no such switch")
+            self._warn_unsent("enable_thinking", "this model's server has no parameter to switch thinking")
 
     def _budget(self, budget: int) -> None:
         profile = self._profile
         if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
             budget = profile.max_thinking_budget
-            self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's most")
+            self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's maximum")
         if profile.thinking_budget == "thinking_budget":
             self._body["thinking_budget"] = budget
         elif profile.thinking_budget == "thinking_token_budget":
@@ -210,8 +210,10 @@ class _BodyBuilder:
             self._warn_unsent("thinking_budget")
 
     def _google_budget(self, budget: int) -> None:
-        """Gemini refuses a budget beside an effort; a budget says more than the switch, and less than an effort that
-        the caller names."""
+        """Gemini refuses a budget together with an effort.
+
+        A budget replaces the effort that `enable_thinking` set; an effort that the caller gave replaces the budget.
+        """
         if self._params.get("reasoning_effort") is not None:
             self._warn_unsent("thinking_budget", "this model's server takes either a budget or reasoning_effort")
             return
@@ -221,15 +223,15 @@ class _BodyBuilder:
     def _extra_body(self) -> None:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
         for name in sorted(extra):
-            if name in _OURS:
-                self._refuse(f"extra_body.{name}", "is decided by the gateway")
+            if name in _RESERVED:
+                self._refuse(f"extra_body.{name}", "is set by the gateway: leave it out of extra_body")
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
-                self._refuse(f"extra_body.{name}", "is no field that this model's server takes")
+                self._refuse(f"extra_body.{name}", "is not a field that this model's server accepts")
             elif name in _ONE_REPLY and extra[name] not in (None, 1):
                 self._refuse(f"extra_body.{name}", "must be 1: a request has one reply")
             else:
-                if name in _UNTOLD and extra[name]:
-                    self.warnings.append(f"generate_cfg.extra_body.{name} is sent, but {_UNTOLD[name]}")
+                if name in _NOT_RETURNED and extra[name]:
+                    self.warnings.append(f"generate_cfg.extra_body.{name} is sent, but {_NOT_RETURNED[name]}")
                 self._body[name] = _merge_extra(self._body.get(name), extra[name])
 
 
@@ -239,7 +241,10 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def _chosen_name(choice: Any) -> str | None:
-    """The function that must be called, if the choice is one. A function called `auto` is named by the object form."""
+    """Return the function that must be called; None for `auto`, `none` and `required`.
+
+    The object form can name a function called `auto`.
+    """
     if isinstance(choice, dict):
         function = choice.get("function")
         return str(function.get("name")) if isinstance(function, dict) else ""

@@ -9,7 +9,7 @@ from tests.in_process_gateway import SERVER, Answer, ModelServer, Running, strea
 
 Json = dict[str, Any]
 QUESTION = [{"role": "user", "content": "Hi"}]
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+TOOL: Json = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 
 

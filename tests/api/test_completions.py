@@ -1,16 +1,18 @@
 """What `POST /v1/chat/completions` takes, passes on and refuses, and how it says so."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from app.api.asgi import LARGE_BYTES
+from app.gateway import Gateway
 
 from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
 NAMED = {"type": "function", "function": {"name": "f"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {"type": "object"}}}
-LISTED = {"functions": [TOOL["function"]]}
+LISTED: Json = {"functions": [TOOL["function"]]}
 
 
 def refused(**body: Any) -> Json:
@@ -68,7 +70,7 @@ def test_what_the_gateway_does_not_know_is_passed_on(body: Json) -> None:
 
 @pytest.mark.parametrize("field", ["lang", "request_timeout", "max_retries", "max_input_tokens", "fncall_prompt_type"])
 def test_what_is_the_gateways_own_business_is_not_sent(field: str) -> None:
-    value = {
+    value: Json = {
         "lang": "zh",
         "request_timeout": 5,
         "max_retries": 1,
@@ -210,20 +212,21 @@ def test_a_body_that_is_too_long_is_told_in_openais_shape() -> None:
 
 
 def test_a_wrong_method_and_a_defect_are_told_in_openais_shape() -> None:
-    async def crash(*_: object) -> None:
-        raise RuntimeError("boom")
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("boom")
 
     with Running() as gateway:
         method = gateway.get("/v1/chat/completions")
-        gateway.app.state.completions = crash
-        defect = gateway.post("/v1/chat/completions", {})
+        gateway.app.context.gateway = cast(Gateway, Broken())
+        defect = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (method.status, method.json["error"]["type"]) == (405, "invalid_request_error")
     assert (defect.status, defect.json["error"]["type"]) == (500, "server_error")
 
 
 def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
     with Running() as gateway:
-        gateway.app.state.desk.in_progress = gateway.app.state.settings.server.max_concurrent_requests
+        gateway.app.context.in_progress = gateway.app.context.settings.server.max_concurrent_requests
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (answer.status, answer.json["error"]["type"]) == (503, "overloaded_error")
 
@@ -299,12 +302,9 @@ def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(
     ("body", "param"),
     [({"tools": [TOOL], "tool_choice": "g"}, "tool_choice"), ({**LISTED, "function_call": "g"}, "function_call")],
 )
-def test_a_large_request_is_refused_in_the_same_words(
-    monkeypatch: pytest.MonkeyPatch, stream: bool, body: Json, param: str
-) -> None:
+def test_a_large_request_is_refused_in_the_same_words(stream: bool, body: Json, param: str) -> None:
     small = ask(stream=stream, **body)
-    monkeypatch.setattr("app.api.chat.LARGE_BYTES", 0)
-    large = ask(stream=stream, **body)
+    large = ask(stream=stream, **body, messages=[{"role": "user", "content": "x" * LARGE_BYTES}])
     assert (large.status, large.json["error"]["param"]) == (422, param)
     assert {**large.json["error"], "request_id": ""} == {**small.json["error"], "request_id": ""}
 

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
-from typing_extensions import override
 
-from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.api.held_server import Held, code
+from tests.in_process_gateway import SERVER, ModelServer, Running
 
 LIMITS = {
     "max_body_bytes": 1024,
@@ -30,11 +29,7 @@ def server() -> ModelServer:
 def gateway(server: ModelServer) -> Iterator[Running]:
     with Running({**SERVER, "server": LIMITS}, server) as running:
         yield running
-    assert running.app.state.desk.in_progress == 0
-
-
-def code(answer: Any) -> tuple[int, str]:
-    return answer.status, answer.json["error"]["code"]
+    assert running.app.context.in_progress == 0
 
 
 def padded(size: int) -> bytes:
@@ -149,25 +144,11 @@ def test_a_number_that_json_lacks_is_named(gateway: Running, number: str) -> Non
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].extra.a[0]")
 
 
-class Held(ModelServer):
-    """Says that it was asked, and answers when it may."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked, self.may = asyncio.Event(), asyncio.Event()
-
-    @override
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked.set()
-        await self.may.wait()
-        return streamed(SAID, STOP)
-
-
 def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.CaptureFixture[str]) -> None:
     server = Held()
     body = padded(100)
 
-    async def crowd() -> list[Any]:
+    async def crowd(gateway: Running) -> list[Any]:
         first = asyncio.create_task(gateway.asked("POST", "/v1/chat", [body]))
         await server.asked.wait()
         refused = await gateway.asked("POST", "/v1/chat", [body])
@@ -177,7 +158,7 @@ def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.C
         return [refused, served, *others, await gateway.asked("POST", "/v1/chat", [body])]
 
     with Running({**SERVER, "server": LIMITS}, server) as gateway:
-        refused, *others = gateway.loop.run_until_complete(crowd())
+        refused, *others = gateway.loop.run_until_complete(crowd(gateway))
     assert code(refused) == (503, "overloaded")
     assert refused.json["error"]["retryable"] is True
     assert [answer.status for answer in others] == [200] * 4

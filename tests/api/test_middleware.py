@@ -16,8 +16,11 @@ def gateway() -> Iterator[Running]:
         yield running
 
 
-async def crash(*_: Any) -> None:
-    raise RuntimeError("a secret of the program")
+class Broken:
+    """Takes the place of a part of the gateway, and fails as a defect does."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("a secret of the program")
 
 
 REQUESTS = [
@@ -117,13 +120,15 @@ def test_a_request_without_a_model_is_told_which_there_are() -> None:
     assert answer.json["error"]["message"] == text
 
 
-@pytest.mark.parametrize(("method", "path", "part"), [("POST", "/v1/chat", "chat"), ("GET", "/v1/models", "table")])
+@pytest.mark.parametrize(
+    ("method", "path", "part"), [REQUESTS[0][:2] + ("gateway",), ("GET", "/v1/models", "registry")]
+)
 def test_a_defect_is_a_500_of_the_same_shape_that_shows_nothing(
     method: str, path: str, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Running(server=ModelServer()) as gateway:
-        setattr(gateway.app.state, part, crash)
-        answer = gateway.ask(method, path)
+        setattr(gateway.app.context, part, Broken())
+        answer = gateway.ask(method, path, [REQUESTS[0][2]])
     assert (answer.status, answer.json["error"]["code"]) == (500, "internal_error")
     assert answer.headers["x-request-id"] == answer.json["error"]["request_id"]
     assert b"secret" not in answer.body

@@ -301,7 +301,7 @@ def test_a_wrong_base_url_is_said_without_the_address(
 def test_a_v1_too_many_is_said_where_the_server_has_no_list() -> None:
     with Running(PASSING, at("/chat/completions")) as gateway:
         message = gateway.post("/v1/chat", {"model": "x"} | chat).json["error"]["message"]
-    assert "base_url probably has a /v1 too many" in message
+    assert "base_url probably must not end with /v1" in message
 
 
 def test_a_wrong_base_url_is_looked_into_once_for_all_requests() -> None:

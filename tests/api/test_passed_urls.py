@@ -96,12 +96,11 @@ def test_a_public_url_goes_on_as_it_is_and_is_not_looked_up() -> None:
 
 def test_a_name_that_leads_to_a_private_address_is_refused_where_the_profile_asks() -> None:
     server = ModelServer()
-    with Running(settings(profile={"passed_urls": "resolved"}), server) as gateway:
 
-        async def resolve(host: str, port: int) -> list[str]:
-            return ["93.184.215.14", "10.0.0.1"] if host == "inside.test" else ["93.184.215.14"]
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["93.184.215.14", "10.0.0.1"] if host == "inside.test" else ["93.184.215.14"]
 
-        gateway.app.state.fetcher._resolver = resolve
+    with Running(settings(profile={"passed_urls": "resolved"}), server, resolve) as gateway:
         answer = gateway.post("/v1/chat", qwen({"image": "http://inside.test/a.png"}))
         assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[1].image")
         assert gateway.post("/v1/chat", qwen({"image": PUBLIC})).status == 200

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from app.api.responses import HEARTBEAT, ReplyResponse
+from app.api.responses import HEARTBEAT, EventStreamResponse, ResponseLimits
 from app.chat.events import TextDelta, ToolCallDelta
 from app.formats.autogen import AUTOGEN
 from app.formats.base import ReplyInfo
@@ -18,20 +18,13 @@ async def _told(*events: Any) -> list[bytes]:
     async def send(message: dict[str, Any]) -> None:
         bodies.append(message.get("body", b""))
 
-    delivery = ReplyResponse(
-        send,
-        AUTOGEN.reply_encoder(INFO, "delta"),
-        INFO,
-        stream=True,
-        heartbeat_seconds=2,
-        commit_seconds=5,
-        stall_seconds=60,
-        refusal=AUTOGEN.error,
-    )
+    limits = ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
+    encoder = AUTOGEN.reply_encoder(INFO, "delta")
+    response = EventStreamResponse(send, encoder, INFO, AUTOGEN, limits, abort_connection=None)
     start = asyncio.get_running_loop().time()
     for second, event in enumerate(events):
-        delivery.on_events([event])
-        delivery.tick(start + second)
+        response.on_events([event])
+        response.tick(start + second)
     return bodies
 
 

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from app.attachments.fetch import FetchedFile, Fetcher, FetchLimits
+from app.attachments.fetch import FetchedFile, Fetcher
 from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
 
+from tests.default_limits import fetch_limits
 from tests.web_server import Site, drip, endless, reply, waiting
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +61,7 @@ def moved(location: str, status: int = 302) -> bytes:
 @asynccontextmanager
 async def reading(names: Names | None = None, **limits: object) -> AsyncIterator[Fetcher]:
     chosen = {"allow": ("media.test",), "max_seconds": 5.0, **limits}
-    async with Fetcher(FetchLimits(**chosen), names or Names()) as fetcher:  # type: ignore[arg-type]  # as the test says
+    async with Fetcher(fetch_limits(**chosen), names or Names()) as fetcher:
         yield fetcher
 
 
@@ -127,7 +128,7 @@ NAMED = {
 @pytest.mark.parametrize("name", NAMED)
 async def test_a_name_that_leads_inside_is_refused(name: str) -> None:
     nowhere = Nowhere()
-    async with Fetcher(FetchLimits(), Names(**{name.removesuffix("."): [NAMED[name]]}), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), Names(**{name.removesuffix("."): [NAMED[name]]}), nowhere) as fetcher:
         assert type(await refused(fetcher, f"http://{name}/computeMetadata/v1/")) is MediaRefused
     assert nowhere.requests == []
 
@@ -135,7 +136,7 @@ async def test_a_name_that_leads_inside_is_refused(name: str) -> None:
 @pytest.mark.parametrize("address", PRIVATE)
 async def test_a_name_on_an_address_that_is_not_public_is_refused_and_nothing_is_connected(address: str) -> None:
     nowhere = Nowhere()
-    async with Fetcher(FetchLimits(), Names(**{"evil.test": [address]}), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), Names(**{"evil.test": [address]}), nowhere) as fetcher:
         assert type(await refused(fetcher, "http://evil.test/x.png")) is MediaRefused
     assert nowhere.requests == []
 
@@ -143,7 +144,7 @@ async def test_a_name_on_an_address_that_is_not_public_is_refused_and_nothing_is
 @pytest.mark.parametrize("address", PRIVATE)
 async def test_an_address_that_is_not_public_is_refused_as_it_stands(address: str) -> None:
     nowhere, names = Nowhere(), Names()
-    async with Fetcher(FetchLimits(), names, nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), names, nowhere) as fetcher:
         assert (
             type(await refused(fetcher, f"http://[{address}]/" if ":" in address else f"http://{address}/"))
             is MediaRefused
@@ -155,7 +156,7 @@ async def test_an_address_that_is_not_public_is_refused_as_it_stands(address: st
 async def test_a_hostile_url_is_refused_and_nothing_is_connected(url: str) -> None:
     nowhere = Nowhere()
     names = Names(**{"public.test": ["93.184.216.34"]})
-    async with Fetcher(FetchLimits(), names, nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), names, nowhere) as fetcher:
         if "#@" in url:  # what follows a fragment's mark is no host: the host is public
             await refused(fetcher, url)
             assert [request.url.host for request in nowhere.requests] == ["93.184.216.34"]
@@ -169,7 +170,7 @@ async def test_a_hostile_url_is_refused_and_nothing_is_connected(url: str) -> No
 )
 async def test_a_public_address_is_connected_to_with_the_name_in_host_and_handshake(address: str) -> None:
     nowhere = Nowhere(png())
-    async with Fetcher(FetchLimits(), Names(**{"public.test": [address]}), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), Names(**{"public.test": [address]}), nowhere) as fetcher:
         fetched = await fetcher.fetch("https://Public.TEST:8443/a?b#c", kinds=("image",))
     [request] = nowhere.requests
     assert (request.url.host, request.url.port, request.url.raw_path) == (address, 8443, b"/a?b")
@@ -180,7 +181,7 @@ async def test_a_public_address_is_connected_to_with_the_name_in_host_and_handsh
 
 async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
     nowhere = Nowhere()
-    async with Fetcher(FetchLimits(), Names(**{"mixed.test": ["93.184.216.34", "10.0.0.1"]}), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), Names(**{"mixed.test": ["93.184.216.34", "10.0.0.1"]}), nowhere) as fetcher:
         await refused(fetcher, "http://mixed.test/")
     assert nowhere.requests == []
 
@@ -193,7 +194,7 @@ async def test_a_name_is_looked_up_once_so_that_a_second_answer_is_never_used() 
 
     nowhere, names = Nowhere(png()), Rebinding()
     names.known["rebind.test"] = []
-    async with Fetcher(FetchLimits(), names, nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), names, nowhere) as fetcher:
         await fetcher.fetch("http://rebind.test/", kinds=("image",))
         assert [request.url.host for request in nowhere.requests] == ["93.184.216.34"] and len(names.asked) == 1
         await refused(fetcher, "http://rebind.test/")
@@ -207,7 +208,7 @@ async def test_a_redirect_to_the_same_name_is_looked_up_and_judged_again() -> No
             return ["93.184.216.34"] if len(self.asked) == 1 else ["169.254.169.254"]
 
     nowhere = Nowhere(httpx.Response(302, headers={"location": "/latest/meta-data/"}))
-    async with Fetcher(FetchLimits(), Rebinding(), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), Rebinding(), nowhere) as fetcher:
         assert type(await refused(fetcher, "http://rebind.test/")) is MediaRefused
     assert len(nowhere.requests) == 1
 
@@ -290,19 +291,19 @@ async def test_an_allow_list_opens_hosts_and_networks_but_no_metadata_by_name(
     allow: tuple[str, ...], host: str, addresses: list[str], reached: bool
 ) -> None:
     nowhere = Nowhere()
-    async with Fetcher(FetchLimits(allow=allow), Names(**{host: addresses}), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(allow=allow), Names(**{host: addresses}), nowhere) as fetcher:
         await refused(fetcher, f"http://{host}/")
     assert bool(nowhere.requests) is reached
 
 
 def test_an_allow_list_with_a_mistake_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="10.0.0.1/8"):
-        Fetcher(FetchLimits(allow=("10.0.0.1/8",)), Names(), Nowhere())
+        Fetcher(fetch_limits(allow=("10.0.0.1/8",)), Names(), Nowhere())
 
 
 async def test_the_next_address_is_tried_where_the_first_gives_no_connection() -> None:
     nowhere = Nowhere()
-    async with Fetcher(FetchLimits(), Names(**{"two.test": ["93.184.216.34", "1.1.1.1"]}), nowhere) as fetcher:
+    async with Fetcher(fetch_limits(), Names(**{"two.test": ["93.184.216.34", "1.1.1.1"]}), nowhere) as fetcher:
         error = await refused(fetcher, "http://two.test/")
     assert [request.url.host for request in nowhere.requests] == ["93.184.216.34", "1.1.1.1"]
     assert isinstance(error, MediaUnavailable) and "1.1.1.1" not in error.message
@@ -434,11 +435,13 @@ async def test_a_server_that_breaks_off_or_speaks_no_http_is_unavailable(answer:
 
 async def test_a_name_that_nobody_knows_is_unavailable() -> None:
     async with reading() as fetcher:
-        assert (await refused(fetcher, "http://unknown.test/")).message == "could not be read: its host is not known"
+        assert (
+            await refused(fetcher, "http://unknown.test/")
+        ).message == "could not be fetched: its host name was not found"
 
 
 async def test_the_machines_own_resolver_finds_loopback_and_it_is_refused() -> None:
-    async with Fetcher(FetchLimits(), tls=ssl.create_default_context()) as fetcher:
+    async with Fetcher(fetch_limits(), tls=ssl.create_default_context()) as fetcher:
         assert type(await refused(fetcher, "http://localhost:1/")) is MediaRefused
-    async with Fetcher(FetchLimits(allow=("localhost",))) as fetcher:
+    async with Fetcher(fetch_limits(allow=("localhost",))) as fetcher:
         assert type(await refused(fetcher, "http://localhost:1/")) is MediaUnavailable

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 import pytest
-from app.attachments import AttachmentLimits, AttachmentLoader
-from app.attachments.documents import DocumentLimits, DocumentWorkers
-from app.attachments.fetch import Fetcher, FetchLimits
+from app.attachments import AttachmentLoader
+from app.attachments.documents import DocumentWorkers
+from app.attachments.fetch import Fetcher
 from app.chat.attachments import FileText, Inlined, Section
 from app.chat.media_types import correct_media_type
 from app.chat.messages import MediaKind
@@ -16,6 +16,7 @@ from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge
 from app.steps.media import ImageLimits, MediaRequest
 
 from tests.attachments.documents import sample_documents
+from tests.default_limits import attachment_limits, document_limits, fetch_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +39,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def workshop() -> AsyncIterator[DocumentWorkers]:
-    async with DocumentWorkers(DocumentLimits(workers=1)) as opened:
+    async with DocumentWorkers(document_limits(workers=1)) as opened:
         yield opened
 
 
@@ -66,8 +67,8 @@ async def anywhere(host: str, port: int) -> Sequence[str]:
 class Desk:
     def __init__(self, workshop: DocumentWorkers, **limits: int) -> None:
         self.web = Web()
-        fetcher = Fetcher(FetchLimits(), anywhere, self.web)
-        self.gather = AttachmentLoader(fetcher, workshop, AttachmentLimits(**limits)).load
+        fetcher = Fetcher(fetch_limits(), anywhere, self.web)
+        self.gather = AttachmentLoader(fetcher, workshop, attachment_limits(**limits)).load
 
 
 def data(media_type: str, content: bytes) -> str:

@@ -4,32 +4,33 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import httpx
-from app.api.chat_schema import ParsedRequest, parse_chat_body
+from app.api.chat_schema import ParsedRequest, RejectedRequest, parse_chat_body
 from app.api.completions import parse_completions_body
 from app.api.request_limits import RequestLimits
-from app.gateway import Deployment, Gateway, ModelRoute, PreparedRequest
+from app.gateway import Deployment, ModelRoute, PreparedRequest
 from app.profiles import Profile
-from app.token_counting import TokenCounters
-from app.upstream.http.client import Target, UpstreamClient
+
+from tests.bare_gateway import make_gateway
+from tests.default_limits import upstream_target
 
 Json = dict[str, Any]
-Read = Callable[[bytes, RequestLimits], ParsedRequest]
+Read = Callable[[bytes, RequestLimits], ParsedRequest | RejectedRequest]
 LIMITS = RequestLimits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
 PLAIN = Profile()
 
 
 def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> PreparedRequest:
     """The request as the gateway would send it."""
-    gateway = Gateway(lambda _: route, "m", UpstreamClient(None), TokenCounters(()).get)
+    gateway = make_gateway(route)
     asked = read(json.dumps(body).encode(), LIMITS)
+    assert isinstance(asked, ParsedRequest)
     assert not gateway.media_requests(route, asked.request)
     return gateway.prepare(route, asked.request)
 
 
 def prepared(body: Json, profile: Profile = PLAIN, *, read: Read = parse_chat_body, **defaults: Any) -> PreparedRequest:
     """`defaults` are the model's."""
-    target = Target("local", "http://model.test/v1", httpx.Headers(), 1.0, 1.0, 1.0)
+    target = upstream_target("local", "http://model.test/v1")
     return asked_of(ModelRoute("m", (Deployment(target, "served", profile),), defaults), body, read)
 
 

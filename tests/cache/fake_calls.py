@@ -129,4 +129,4 @@ class Scene:
 
     @property
     def whole(self) -> list[list[Event]]:
-        return [batch.events for batch in self.flight.batches]
+        return [batch.events for batch in self.flight.log.batches]

@@ -10,6 +10,7 @@ from app.cache.codec import Batch, StoredEntry, dump
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.policy import ON, CachePolicy
 from app.cache.stores import Store, StoredValue, StoreLimits, StoreStats, open_store
+from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed
 from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed
@@ -82,16 +83,23 @@ class Bench:
         self.model = Model()
 
     def question(self, control: CachePolicy = ON, **more: Any) -> CacheRequest:
-        asked = CacheRequest("k", "m", control, 3600.0, 0, False, Origin(), lambda _: None)
+        asked = CacheRequest("k", "m", control, 3600.0, 0, False)
         return replace(asked, **more)
 
-    async def ask(self, control: CachePolicy = ON, **more: Any) -> Answer:
+    async def ask(self, control: CachePolicy = ON, lead: OpenUpstream | None = None, **more: Any) -> Answer:
         """As far as the reply has come."""
-        found: list[ReplaySource] = []
-        question = self.question(control, found=found.append, **more)
-        reply = await self.cache.reply(question, self.model.lead)
-        answer = Answer(Ear(), question.origin, found)
-        answer.ear.listen(reply)
+        sources: list[ReplaySource] = []
+        found = await self.cache.find(self.question(control, **more), lead or self.model.lead)
+        while True:
+            sources.append(found.source)
+            try:
+                opened = await self.cache.open(found)
+            except UpstreamFailed as error:
+                found = self.cache.find_again(found, error)
+            else:
+                break
+        answer = Answer(Ear(), Origin(opened.label, found.age_seconds), sources)
+        answer.ear.listen(opened.reply)
         return answer
 
     async def told(self, batches: Sequence[list[Event]] = REPLY, control: CachePolicy = ON, **more: Any) -> Answer:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.api.responses import ReplyResponse
+from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
-from app.cache.replay import ReplayedReply
+from app.cache.log import LogReader, ReplyLog
 from app.chat.events import Event
 from app.chat.stream import Receiver
 from app.formats import FORMATS
@@ -38,26 +38,19 @@ def timed(batches: Sequence[list[Event]]) -> list[Batch]:
     return [Batch(place * 0.01, events) for place, events in enumerate(batches)]
 
 
-async def told(reply: Live | ReplayedReply, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
+async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
     """Head and body."""
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    delivery = ReplyResponse(
-        send,
-        form.reply_encoder(INFO, mode),
-        INFO,
-        stream=mode != "whole",
-        heartbeat_seconds=15,
-        commit_seconds=5,
-        stall_seconds=60,
-        refusal=form.error,
-    )
-    delivery.start(reply)
-    await delivery.done
-    assert delivery.error is None
+    limits = ResponseLimits(heartbeat_seconds=15, commit_seconds=5, stall_seconds=60)
+    kind = JsonResponse if mode == "whole" else EventStreamResponse
+    response = kind(send, form.reply_encoder(INFO, mode), INFO, form, limits, abort_connection=None)
+    response.start(reply)
+    await response.done
+    assert response.error is None
     head, *pieces = sent
     assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
     return head, b"".join(piece["body"] for piece in pieces)
@@ -65,12 +58,16 @@ async def told(reply: Live | ReplayedReply, form: Format, mode: ReplyMode) -> tu
 
 async def differences(batches: Sequence[list[Event]]) -> list[str]:
     """The formats and modes in which a hit is told otherwise than the live reply."""
-    kept = dump(StoredEntry(1.0, timed(batches)))
+    kept = load(dump(StoredEntry(1.0, timed(batches))))
     return [
         f"{form.name} {mode}"
         for form, mode in _ways()
-        if await told(Live(batches), form, mode) != await told(ReplayedReply(load(kept).batches), form, mode)
+        if await told(Live(batches), form, mode) != await told(_replayed(kept), form, mode)
     ]
+
+
+def _replayed(entry: StoredEntry) -> LogReader:
+    return ReplyLog.from_batches(entry.batches, entry.created).add_reader()
 
 
 def _ways() -> Iterator[tuple[Format, ReplyMode]]:

@@ -11,7 +11,7 @@ from app.cache.stores.sqlite import SqliteStore
 TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
 
 
-def told(path: Path, story: Callable[[SqliteStore], Awaitable[None]], **limits: int) -> None:
+def told(path: Path, story: Callable[[SqliteStore], Awaitable[None]], **limits: Any) -> None:
     """Tells the story of a store, which is closed after it."""
 
     async def run() -> None:

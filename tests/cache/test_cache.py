@@ -2,44 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
-from app.cache import inflight as flights
+from app.cache import log as logs
 from app.cache.cache import LARGE_ENTRY
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
-from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, ToolCallDelta
-from app.errors import CacheMiss, UpstreamFailed
+from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
+from app.errors import CacheMiss
 
+from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
 from tests.cache.fake_model import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
-from tests.cache.manual_clock import Clocked, run
 
-Scenario = Callable[[Bench], Awaitable[None]]
-CUT = Fault("upstream_incomplete", "cut off", transient=True)
-BUSY = UpstreamFailed(Fault("overloaded", "busy", transient=True, status=503))
-REFUSED = UpstreamFailed(Fault("invalid_request", "no", transient=False, status=400))
 REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), make_cache_policy("only")
-OTHER: list[list[Event]] = [*say("another"), [DONE]]
-MARKED = [*REPLY[:-1], [Finish("stop", {"total_tokens": 3, "cached": True})]]
-
-
-def play(scenario: Scenario, rules: CacheRules | None = None) -> None:
-    """When it is over, nothing of any call is left."""
-
-    async def bounded(loop: Clocked) -> None:
-        bench = Bench(rules)
-        await scenario(bench)
-        await bench.settled()
-        assert not bench.beats.live and not bench.cache._running
-        await bench.cache.aclose()
-        assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
-
-    run(bounded)
 
 
 # -- hits --------------------------------------------------------------------------------------------------------------
@@ -155,7 +134,7 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
 def test_what_is_no_whole_reply_is_not(
     batches: list[list[Event]], again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 5000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 5000)
 
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
@@ -327,10 +306,9 @@ def test_off_neither_reads_nor_writes() -> None:
 @pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
 def test_only_asks_no_model(dim: bool) -> None:
     async def scenario(bench: Bench) -> None:
-        question = bench.question(ONLY)
         with pytest.raises(CacheMiss):
-            await bench.cache.reply(question, bench.model.lead)
-        assert (question.origin.label, bench.model.asked) == ("miss", 0)
+            await bench.ask(ONLY)
+        assert bench.model.asked == 0
         await bench.told()
         if dim:
             await bench.dimmed()

@@ -1,16 +1,17 @@
 """Equal questions at one time are one call, and nobody is worse off for sharing it."""
 
 import asyncio
+from typing import Any
 
 import pytest
-from app.cache import inflight as flights
+from app.cache import log as logs
 from app.chat.events import Event, Failed
 from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
 
+from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
 from tests.cache.fake_calls import DONE, Ear, say
 from tests.cache.fake_model import REPLY, Answer, Bench
-from tests.cache.test_cache import BUSY, CUT, MARKED, OTHER, REFUSED, play
 
 
 async def turns(count: int = 3) -> None:
@@ -18,7 +19,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def together(bench: Bench, count: int, **more: object) -> list[Answer | BaseException]:
+async def together(bench: Bench, count: int, **more: Any) -> list[Answer | BaseException]:
     """Callers who all ask before the model's first word."""
     bench.model.gate = asyncio.Event()
     asking = [asyncio.ensure_future(bench.ask(**more)) for _ in range(count)]
@@ -136,8 +137,8 @@ def test_a_follower_whose_chances_are_used_up_gives_in() -> None:
             await gates[asked - 1].wait()
             raise BUSY
 
-        def ask(retries: int) -> asyncio.Future[Reply]:
-            return asyncio.ensure_future(bench.cache.reply(bench.question(retries=retries), lead))
+        def ask(retries: int) -> asyncio.Future[Answer]:
+            return asyncio.ensure_future(bench.ask(lead=lead, retries=retries))
 
         asking = [ask(0), ask(5), ask(0)]
         for gate in gates[:2]:
@@ -233,7 +234,7 @@ def test_a_caller_is_told_where_the_reply_can_be_had_again(label: str) -> None:
 
 
 def test_nobody_joins_a_reply_whose_beginning_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
 
     async def scenario(bench: Bench) -> None:
         huge = say(*("x" * 500 for _ in range(8)))
@@ -255,7 +256,7 @@ def test_nobody_joins_a_reply_whose_beginning_is_gone(monkeypatch: pytest.Monkey
 
 
 def test_a_reply_whose_end_is_too_much_is_not_kept_without_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
 
     async def scenario(bench: Bench) -> None:
         batches: list[list[Event]] = [*say("x" * 1500), [*say("y" * 1500)[0], DONE]]

@@ -79,7 +79,7 @@ def test_the_cache_of_a_named_file_is_meant(shared_redis: RedisServer, capsys: p
 def test_a_cache_that_nobody_else_can_see_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("parley.toml").write_text(f'[cache]\nurl = "{url}"')
     assert main(["cache", "stats"]) == 2
-    assert capsys.readouterr().err.startswith(f"parley: the cache is {url[:-1]}: there is nothing to see")
+    assert capsys.readouterr().err.startswith(f"parley: the cache is {url[:-1]}: it cannot be read")
 
 
 def test_trouble_is_told_and_no_password(own_redis: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,5 +118,5 @@ def test_purge_without_a_terminal_wants_a_yes_on_the_command_line(
     filled(default_url())
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["cache", "purge"]) == 2
-    assert "say --yes" in capsys.readouterr().err
+    assert "use --yes" in capsys.readouterr().err
     assert asyncio.run(count_replies(default_url())) == 5

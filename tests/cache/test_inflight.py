@@ -4,8 +4,9 @@ import asyncio
 import time
 
 import pytest
-from app.cache import inflight as flights
-from app.cache.inflight import BATCHES_PER_TURN, InFlightCall
+from app.cache import log as logs
+from app.cache.inflight import InFlightCall
+from app.cache.log import BATCHES_PER_TURN
 from app.chat.events import Event, Failed, Fault, Finish
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
@@ -14,7 +15,7 @@ from tests.cache.fake_calls import DONE, Ear, Scene, Source, say
 from tests.cache.manual_clock import Clocked, run
 
 BROKEN = Fault("upstream_incomplete", "cut off", transient=True)
-REPLY = [*say("one", "two"), [], *say("three"), [DONE]]
+REPLY: list[list[Event]] = [*say("one", "two"), [], *say("three"), [DONE]]
 
 
 async def turns(count: int = 3) -> None:
@@ -69,15 +70,17 @@ def test_the_server_is_held_back_exactly_while_nobody_can_take_more() -> None:
         scene = await Scene().opened()
         one, other, source = scene.ear(), scene.ear(), scene.source
         one.pause()
-        assert not source.paused
+        held = [source.paused]
         other.pause()
-        assert source.paused
+        held.append(source.paused)
+        assert held == [False, True]
         third = scene.ear()
         third.pause()
         one.resume()
-        assert not source.paused
+        held.append(source.paused)
         one.leave()
-        assert source.paused, "the only one who could take more has left"
+        held.append(source.paused)
+        assert held[2:] == [False, True], "the only one who could take more has left"
         other.leave()
         scene.flight.retain()
         third.leave()
@@ -108,7 +111,7 @@ def test_the_last_to_leave_ends_the_call_and_only_once() -> None:
         scene.source.push(*say("two"))
         other.leave()
         assert (scene.source.closes, scene.overs) == (1, [True])
-        assert scene.flight.finished_at is None
+        assert scene.flight.log.finished_at is None
         assert one.batches == say("one")
         assert type(scene.whole[-1][-1]) is Failed, "what was given up is no whole reply to anybody"
 
@@ -167,8 +170,8 @@ def test_only_a_finish_gives_it_a_time_of_its_end() -> None:
         good, bad = await Scene().opened(), await Scene().opened()
         good.source.push([DONE])
         bad.source.push([Failed(BROKEN)])
-        assert good.flight.finished_at == pytest.approx(time.time(), abs=5)
-        assert bad.flight.finished_at is None
+        assert good.flight.log.finished_at == pytest.approx(time.time(), abs=5)
+        assert bad.flight.log.finished_at is None
 
     run(scenario)
 
@@ -204,7 +207,7 @@ def test_a_defect_is_told_to_each_after_what_came_before() -> None:
             assert ear.batches == say("half")
             assert isinstance(ear.crash, KeyError)
         assert leaver.crash is None
-        assert (scene.source.closes, scene.overs, scene.flight.finished_at) == (1, [True], None)
+        assert (scene.source.closes, scene.overs, scene.flight.log.finished_at) == (1, [True], None)
 
     run(scenario)
 
@@ -241,7 +244,7 @@ def test_what_keeps_a_call_from_beginning_is_raised_to_each(error: Exception, to
         with pytest.raises(told):
             await flight.open()
         assert overs == [flight]
-        assert not flight._readers
+        assert not flight.log.readers
 
     run(scenario)
 
@@ -384,7 +387,7 @@ def test_batches_carry_the_time_since_the_call_was_made() -> None:
         for batch in REPLY[:3]:
             await asyncio.sleep(0.5)
             scene.source.push(batch)
-        assert [batch.at for batch in scene.flight.batches] == pytest.approx([0.5, 1.0, 1.5])
+        assert [batch.at for batch in scene.flight.log.batches] == pytest.approx([0.5, 1.0, 1.5])
 
     run(scenario)
 
@@ -394,7 +397,7 @@ def test_batches_carry_the_time_since_the_call_was_made() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(flights, "MAX_LOG_BYTES", 2000)
+    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
     return 2000
 
 
@@ -406,7 +409,7 @@ def test_what_everybody_has_heard_of_a_huge_reply_is_let_go(small: int) -> None:
         for batch in told:
             scene.source.push(batch)
             assert scene.flight.size <= small
-            assert scene.flight.size == sum(flights.events_size(batch.events) for batch in scene.flight.batches)
+            assert scene.flight.size == sum(logs.events_size(batch.events) for batch in scene.flight.log.batches)
         scene.source.push([DONE])
         assert one.batches == other.batches == [*told, [DONE]]
         assert not scene.flight.complete
@@ -420,7 +423,8 @@ def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(
         slow, quick = scene.ear(), scene.ear()
         slow.pause()
         told: list[list[Event]] = []
-        while not scene.source.paused:
+        source = scene.source
+        while not source.paused:
             told += say("x" * 500)
             scene.source.push(told[-1])
             assert len(told) < 10

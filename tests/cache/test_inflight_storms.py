@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from unittest.mock import patch
 
-from app.cache import inflight as flights
+from app.cache import log as logs
 from app.chat.events import Event, Failed, Fault, TextDelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ class Storm:
         """With the word by which a flight is given up, where it was."""
         flight = self.scene.flight
         given_up = flight.ended and not self.scene.source.over
-        return self.said + ([flight.batches[-1].events] if given_up else [])
+        return self.said + ([flight.log.batches[-1].events] if given_up else [])
 
     def push(self, *batches: list[Event]) -> None:
         source, flight = self.scene.source, self.scene.flight
@@ -68,7 +68,8 @@ class Storm:
         self.push([TextDelta("x" * self.draw(st.integers(1, 300)))] if self.draw(st.integers(0, 3)) else [])
 
     async def _reads(self) -> None:
-        self.push(*([TextDelta(str(number))] for number in range(self.draw(st.integers(2, 9)))))
+        batches: list[list[Event]] = [[TextDelta(str(number))] for number in range(self.draw(st.integers(2, 9)))]
+        self.push(*batches)
 
     async def _join(self) -> None:
         if self.scene.flight.complete:
@@ -152,9 +153,9 @@ def test_each_who_stays_hears_exactly_what_the_source_said(
         for _ in range(storm.holds):
             scene.flight.release()
         assert (scene.source.closes, len(scene.overs)) == (1, 1)
-        assert not scene.flight._readers
+        assert not scene.flight.log.readers
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 
-    with patch.object(flights, "MAX_LOG_BYTES", 1500 if small else 10**9), patch.object(flights, "BATCHES_PER_TURN", 3):
+    with patch.object(logs, "MAX_LOG_BYTES", 1500 if small else 10**9), patch.object(logs, "BATCHES_PER_TURN", 3):
         run(scenario)

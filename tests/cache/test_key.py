@@ -103,7 +103,7 @@ def test_how_the_reply_is_delivered_does_not_count(said: Json) -> None:
 
 
 def test_names_ids_and_times_that_are_not_sent_do_not_count() -> None:
-    body = {"format": "agentscope", "messages": CONVERSATION["agentscope"]}
+    body: Json = {"format": "agentscope", "messages": CONVERSATION["agentscope"]}
     other = deepcopy(body)
     for number, message in enumerate(other["messages"]):
         message |= {"id": f"other-{number}", "timestamp": "1999-01-01 00:00:00.000", "name": "Someone"}

@@ -1,6 +1,6 @@
 """Which parameters count for the key of a request: all that the server or the reading of its reply sees."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from app.params import GenerateCfg
@@ -74,7 +74,7 @@ def test_a_models_defaults_count_as_if_they_had_been_asked_for() -> None:
 
 
 @pytest.mark.parametrize("how", ["always", "as_asked", "never"])
-def test_a_reply_in_one_piece_is_the_reply_of_a_stream(how: str) -> None:
+def test_a_reply_in_one_piece_is_the_reply_of_a_stream(how: Literal["always", "as_asked", "never"]) -> None:
     profile = Profile(stream=how)
     one, other = {**HI, "stream": True}, {**HI, "stream": False}
     assert key(one, profile) == key(other, profile) == key(HI)

@@ -91,7 +91,7 @@ def test_an_outage_is_one_line_of_each_kind(own_redis: RedisServer, caplog: pyte
     own_redis.kill()
     told(open_store(own_redis.url), story)
     said = {record.message.split(":")[0] for record in caplog.records}
-    assert (said, len(caplog.records)) == ({"a cached reply was not read", "redis is away"}, 2)
+    assert (said, len(caplog.records)) == ({"a cached reply was not read", "redis is down"}, 2)
 
 
 def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureFixture) -> None:
@@ -104,7 +104,7 @@ def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureF
 
     with running_redis("--maxmemory", "4mb", "--maxmemory-policy", "noeviction") as server:
         told(patient_store(server.url), story)
-    assert caplog.text.count("a reply was not cached") == 1 and "redis is away" not in caplog.text
+    assert caplog.text.count("a reply was not cached") == 1 and "redis is down" not in caplog.text
 
 
 def test_an_entry_that_another_wrote_is_a_miss(shared_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

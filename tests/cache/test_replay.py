@@ -4,9 +4,9 @@ import asyncio
 import random
 
 import pytest
-from app.cache import replay
+from app.cache import log
 from app.cache.codec import Batch
-from app.cache.replay import Pace, ReplayedReply
+from app.cache.log import LogReader, Pace, ReplyLog
 from app.chat.events import Event, Finish, TextDelta, ToolCallDelta
 
 from tests.cache.manual_clock import Clocked, Listener, run
@@ -18,6 +18,10 @@ def made(count: int, gap: float = 0.1) -> list[Batch]:
     return [*said, Batch(5.0 + count * gap, [Finish("stop")])]
 
 
+def replayed(batches: list[Batch], pace: Pace = "fast") -> LogReader:
+    return ReplyLog.from_batches(batches, 1.0).add_reader(pace)
+
+
 def events_of(batches: list[Batch]) -> list[list[Event]]:
     return [batch.events for batch in batches]
 
@@ -27,7 +31,7 @@ def events_of(batches: list[Batch]) -> list[list[Event]]:
 def test_a_reply_is_told_whole_in_order_and_in_its_pieces(count: int, pace: Pace) -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = made(count), Listener()
-        ReplayedReply(batches, pace).start(listener)
+        replayed(batches, pace).start(listener)
         await listener.ended.wait()
         assert listener.told == events_of(batches)
 
@@ -38,7 +42,7 @@ def test_a_read_that_brought_nothing_is_told_as_one() -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = [Batch(0.1, []), *made(3), Batch(9.0, [Finish("stop")])], Listener()
         batches[3:4] = [Batch(8.0, [])]
-        ReplayedReply(batches).start(listener)
+        replayed(batches).start(listener)
         assert listener.told == events_of(batches)
 
     run(scenario)
@@ -47,7 +51,7 @@ def test_a_read_that_brought_nothing_is_told_as_one() -> None:
 def test_a_short_reply_is_told_before_start_returns() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        ReplayedReply(made(10)).start(listener)
+        replayed(made(10)).start(listener)
         assert listener.groups == [10]
 
     run(scenario)
@@ -56,7 +60,7 @@ def test_a_short_reply_is_told_before_start_returns() -> None:
 def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        ReplayedReply(made(300)).start(listener)
+        replayed(made(300)).start(listener)
         turns = 0
         while not listener.ended.is_set():
             await asyncio.sleep(0)
@@ -77,7 +81,7 @@ def test_a_group_is_bounded_by_its_text_too() -> None:
         ]
         batches = [*(Batch(0.0, [text]) for text in texts), Batch(0.0, [Finish("stop")])]
         listener = Listener()
-        ReplayedReply(batches).start(listener)
+        replayed(batches).start(listener)
         await listener.ended.wait()
         assert listener.groups == [2, 1, 1]
         assert listener.told == events_of(batches)
@@ -90,7 +94,7 @@ def test_at_the_original_pace_the_distances_are_those_of_the_model_server() -> N
         times = [5.0, 5.2, 5.2, 6.0, 5.9, 106.0, 106.5]
         batches = [Batch(at, [TextDelta("x")]) for at in times[:-1]] + [Batch(times[-1], [Finish("stop")])]
         listener = Listener()
-        ReplayedReply(batches, "original").start(listener)
+        replayed(batches, "original").start(listener)
         await listener.ended.wait()
         assert listener.at == pytest.approx([100.0, 100.2, 100.2, 101.0, 101.0, 111.0, 111.5], abs=0.002)
 
@@ -100,7 +104,7 @@ def test_at_the_original_pace_the_distances_are_those_of_the_model_server() -> N
 def test_a_pause_moves_nothing_that_comes_later() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        reply = ReplayedReply(made(11), "original")
+        reply = replayed(made(11), "original")
         reply.start(listener)
         await asyncio.sleep(0.15)
         reply.pause()
@@ -118,7 +122,7 @@ def test_a_pause_moves_nothing_that_comes_later() -> None:
 def test_a_timer_that_comes_early_is_waited_for_again() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        reply = ReplayedReply(made(4, gap=1.0), "original")
+        reply = replayed(made(4, gap=1.0), "original")
         reply.start(listener)
         for _ in range(50):
             reply.pause()
@@ -139,7 +143,7 @@ def test_wherever_it_is_paused_and_resumed_the_same_is_told(seed: int, pace: Pac
 
     async def scenario(loop: Clocked) -> None:
         batches = made(chance.choice([1, 3, 70, 200]))
-        reply = ReplayedReply(batches, pace)
+        reply = replayed(batches, pace)
 
         def pause() -> None:
             listener.paused = chance.random() < 0.5
@@ -162,10 +166,10 @@ def test_wherever_it_is_paused_and_resumed_the_same_is_told(seed: int, pace: Pac
 @pytest.mark.parametrize("after", range(5))
 @pytest.mark.parametrize("inside", [True, False])
 def test_nothing_is_told_after_a_close(after: int, pace: Pace, inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "MAX_BATCHES", 1)
+    monkeypatch.setattr(log, "BATCHES_PER_TURN", 1)
 
     async def scenario(loop: Clocked) -> None:
-        reply = ReplayedReply(made(5), pace)
+        reply = replayed(made(5), pace)
         listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)
         if after:
             reply.start(listener)
@@ -190,7 +194,7 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
         for pace in ("fast", "original"):
-            reply = ReplayedReply(made(200), pace)
+            reply = replayed(made(200), pace)
             reply.start(listener)
             reply.close()
         await asyncio.sleep(0)
@@ -204,7 +208,7 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
 def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Batch]) -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        ReplayedReply(batches).start(listener)
+        replayed(batches).start(listener)
         assert isinstance(listener.crash, ValueError)
         assert listener.told == []
 

@@ -151,7 +151,7 @@ def test_what_too_many_wait_for_is_left_out(path: Path, caplog: pytest.LogCaptur
         assert await store.get("10") is not None
 
     told(path, story)
-    assert "too many wait" in caplog.text
+    assert "too many replies wait" in caplog.text
 
 
 @contextlib.contextmanager

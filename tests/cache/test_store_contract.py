@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.cache.stores import Rig, is_whole, url_of
 
 KINDS = ("sqlite", "memory", "redis")
-TTL = {"ttl_seconds": 60.0, "model": "m"}
+TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
 
 
 @pytest.fixture(params=KINDS)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # it ships no types
+import jsonschema
 
 from tests.conformance.cases import Json
 

@@ -33,7 +33,7 @@ PROFILES: dict[str, Json] = {
     "tools_named": {"audio": "base64", "tool_names": True, "replay_blank_reasoning": True},
     "thoughtless": {"audio": "base64", "replay_reasoning": "none", "text_parts": True},
 }
-MODELS = {
+MODELS: Json = {
     "upstreams": {"local": {"base_url": "http://model.test/v1"}},
     "models": {name: {"upstreams": ["local"], "profile": profile} for name, profile in PROFILES.items()},
 }

@@ -31,13 +31,13 @@ CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments":
 
 class Gateway:
     def __init__(self, running: Running, server: ModelServer) -> None:
-        self._running = running
+        self.running = running
         self._server = server
 
     def sent(self, model: str, messages: list[Json], form: str = "openai", **fields: Any) -> tuple[Json, list[str]]:
         """(the body that the model server gets, warnings)."""
         request = {"model": model, "format": form, "reply_format": "qwen", "stream": False, "messages": messages}
-        answer = self._running.post("/v1/chat", request | fields)
+        answer = self.running.post("/v1/chat", request | fields)
         assert answer.status == 200, answer.body
         return json.loads(self._server.requests[-1].content), answer.json["warnings"]
 
@@ -210,7 +210,7 @@ def test_marks_of_blocks_survive_a_translation_and_back(form: str) -> None:
 @pytest.mark.parametrize("form", ["agentscope", "agentscope2"])
 def test_a_mark_that_is_no_object_is_refused(gateway: Gateway, form: str) -> None:
     body = {"model": "proxy", "format": form, "messages": [by("user", text("Hi", cache_control=True))]}
-    answer = gateway._running.post("/v1/chat", body)
+    answer = gateway.running.post("/v1/chat", body)
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[0].cache_control")
 
 
@@ -257,7 +257,7 @@ def test_an_unknown_key_of_a_content_part_is_named(
 
 def test_an_unknown_key_of_qwen_agents_content_is_refused_as_it_refuses_it(gateway: Gateway) -> None:
     message = {"role": "user", "content": [{"text": "Hi", "mood": 1}]}
-    answer = gateway._running.post("/v1/chat", {"model": "plain", "messages": [message]})
+    answer = gateway.running.post("/v1/chat", {"model": "plain", "messages": [message]})
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[0].mood")
 
 

@@ -1,7 +1,8 @@
 """A question in any format, its reply in any format, streamed or whole: it says the same."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from app.chat.messages import Message, Part, Reasoning, Text, ToolCall
@@ -28,7 +29,7 @@ PARTS: tuple[Part, ...] = (
     ToolCall("get_weather", '{"city": "Rome"}', "call_2"),
 )
 EXPECTED = [Message("assistant", (part,)) for part in PARTS]
-ENDS = {
+ENDS: dict[str, Callable[[Any], tuple[str, int]]] = {
     "qwen": lambda body: (body["finish_reason"], body["usage"]["total_tokens"]),
     "openai": lambda body: (body["choices"][0]["finish_reason"], body["usage"]["total_tokens"]),
     "autogen": lambda body: (body["stop_reason"], _autogen_total(body["messages"])),
@@ -122,7 +123,7 @@ def test_the_model_server_is_sent_the_same_for_every_format(running: Running, se
     assert ours == theirs
 
 
-SHAPES = {
+SHAPES: dict[str, Callable[[Json], Any]] = {
     "qwen": lambda body: body["error"]["param"],
     "openai": lambda body: (body["error"]["type"] == "invalid_request_error") and body["error"]["param"],
     "autogen": lambda body: (body["type"], body["source"]) == ("error", "system") and body["param"],

@@ -156,12 +156,12 @@ def test_a_reply_in_another_format_goes_back_in_that_format(talk: Talk, form: st
     assert talk.sent(form, asked, "m") == talk.echoed("openai", stream=False)
 
 
-def anonymous(messages: list[Json]) -> Json:
+def anonymous(messages: list[Json]) -> list[Json]:
     """Without the ids and times of a reply, which are its own."""
     text = json.dumps(
         [{key: one[key] for key in one if key not in ("id", "created_at", "timestamp")} for one in messages]
     )
-    found: Json = json.loads(text)
+    found: list[Json] = json.loads(text)
     for one in found:
         if isinstance(one.get("metadata"), dict):
             one["metadata"].pop("parley", None)

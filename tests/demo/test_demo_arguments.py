@@ -1,12 +1,17 @@
 """Arguments that the demo model writes have the types that the function's schema asks for."""
 
 import json
+from typing import Any
 
 import jsonschema
 import pytest
 from app.demo.arguments import fill_schema, find_details
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.effort import examples
+
+Strategy = st.SearchStrategy[Any]
 
 NAMES = st.sampled_from(["city", "query", "date", "language", "count", "expression", "a", "x y"])
 QUESTIONS = (
@@ -15,14 +20,14 @@ QUESTIONS = (
 
 
 @st.composite
-def numbers(draw):
+def numbers(draw: st.DrawFn) -> dict[str, Any]:
     low = draw(st.integers(-50, 50))
-    schema = {"type": draw(st.sampled_from(["integer", "number"]))}
+    schema: dict[str, Any] = {"type": draw(st.sampled_from(["integer", "number"]))}
     schema |= draw(st.sampled_from([{}, {"minimum": low}, {"maximum": low}, {"minimum": low, "maximum": low + 9}]))
     return schema
 
 
-PLAIN = st.one_of(
+PLAIN: Strategy = st.one_of(
     numbers(),
     st.sampled_from([{"type": "string"}, {"type": "string", "default": "x"}]),
     st.sampled_from([{}, True, {"type": "boolean"}, {"type": "null"}, {"type": ["null", "string"]}, {"default": 3}]),
@@ -31,7 +36,7 @@ PLAIN = st.one_of(
 )
 
 
-def nested(inner):
+def nested(inner: Strategy) -> Strategy:
     properties = st.dictionaries(NAMES, inner, max_size=3)
     objects = properties.flatmap(
         lambda found: (
@@ -67,9 +72,9 @@ PARAMETERS = st.dictionaries(NAMES, st.recursive(PLAIN, nested, max_leaves=6), m
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(PARAMETERS, QUESTIONS)
-def test_filled_arguments_always_validate(schema, question):
+def test_filled_arguments_always_validate(schema: Any, question: str) -> None:
     value = json.loads(json.dumps(fill_schema(schema, find_details(question))))
     jsonschema.validate(value, schema, cls=jsonschema.Draft202012Validator)
 
@@ -82,7 +87,7 @@ def test_filled_arguments_always_validate(schema, question):
         {"type": "integer", "default": "seven", "examples": [None, 7]},
     ],
 )  # fmt: skip
-def test_less_common_schemas_are_filled_too(schema):
+def test_less_common_schemas_are_filled_too(schema: Any) -> None:
     jsonschema.validate(fill_schema(schema, find_details("Hello Paris")), schema, cls=jsonschema.Draft202012Validator)
 
 
@@ -105,5 +110,5 @@ def test_less_common_schemas_are_filled_too(schema):
         {"type": 3},
     ],
 )
-def test_a_hopeless_or_hostile_schema_gets_some_json_soon(schema):
+def test_a_hopeless_or_hostile_schema_gets_some_json_soon(schema: Any) -> None:
     json.dumps(fill_schema(schema, find_details("a" * 1000)), allow_nan=False)

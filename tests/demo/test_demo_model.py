@@ -1,14 +1,20 @@
 """The demo model as a function: a request in, events out."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import ANSWER, split_tokens
 from app.demo.request import MalformedRequest, read_request
 
+from tests.demo.demo_replies import Ask, Converse
 
-def tool(name, description="", required=(), **properties):
+Tool = dict[str, Any]
+
+
+def tool(name: str, description: str = "", required: Sequence[str] = (), **properties: object) -> Tool:
     parameters = {"type": "object", "properties": properties, "required": list(required)}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
@@ -32,22 +38,23 @@ ROME, NEW_YORK = ("get_weather", {"city": "Rome"}), ("get_weather", {"city": "Ne
 
 
 @pytest.mark.parametrize("question", ["What is the capital of France?", "", "法国的首都是哪里?", "ما هي عاصمة فرنسا؟"])
-def test_the_answer_quotes_the_question_and_says_how_to_connect_a_model(ask, question):
+def test_the_answer_quotes_the_question_and_says_how_to_connect_a_model(ask: Ask, question: str) -> None:
     reply = ask(question)
     assert reply.content == ANSWER.format(quote=question)
     assert "PARLEY_UPSTREAM_URL" in reply.content
     assert reply.finish.reason == "stop"
 
 
-def test_it_thinks_first_and_in_several_deltas(ask):
+def test_it_thinks_first_and_in_several_deltas(ask: Ask) -> None:
     kinds = [type(event) for event in ask("Hello").deltas]
-    assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, Finish].index)
+    order: list[type] = [ReasoningDelta, TextDelta, Finish]
+    assert kinds == sorted(kinds, key=order.index)
     assert kinds.count(ReasoningDelta) > 3
     assert kinds.count(TextDelta) > 3
 
 
 @pytest.mark.parametrize("switch", [{"enable_thinking": False}, {"chat_template_kwargs": {"enable_thinking": False}}])
-def test_it_does_not_think_when_told_so(ask, switch):
+def test_it_does_not_think_when_told_so(ask: Ask, switch: dict[str, Any]) -> None:
     reply = ask("Hello", **switch)
     assert reply.thought == ""
     assert reply.content
@@ -88,25 +95,27 @@ def test_it_does_not_think_when_told_so(ask, switch):
         ("Hello!", [WEATHER], []),
     ],
 )
-def test_it_calls_the_functions_that_the_question_is_about(ask, question, tools, calls):
+def test_it_calls_the_functions_that_the_question_is_about(
+    ask: Ask, question: str, tools: list[Tool], calls: list[tuple[str, Any]]
+) -> None:
     reply = ask(question, tools=tools)
     assert reply.parsed_calls == calls
     assert reply.finish.reason == ("tool_calls" if calls else "stop")
 
 
-def test_before_a_call_that_nobody_demanded_it_writes_a_sentence(ask):
+def test_before_a_call_that_nobody_demanded_it_writes_a_sentence(ask: Ask) -> None:
     reply = ask("weather in Paris", tools=[WEATHER])
     assert reply.content == "Let me check."
     assert [type(event) for event in reply.deltas if not isinstance(event, ReasoningDelta)][:3] == [TextDelta] * 3
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
-def test_before_a_demanded_call_it_writes_nothing(ask, choice):
+def test_before_a_demanded_call_it_writes_nothing(ask: Ask, choice: object) -> None:
     reply = ask("weather in Paris", tools=[WEATHER, TIME], tool_choice=choice)
     assert (reply.content, reply.parsed_calls, reply.finish.reason) == ("", [PARIS], "tool_calls")
 
 
-def test_a_call_comes_as_its_name_first_and_then_fragments_of_its_arguments(ask):
+def test_a_call_comes_as_its_name_first_and_then_fragments_of_its_arguments(ask: Ask) -> None:
     called = [
         each for each in ask("weather in Paris and Rome", tools=[WEATHER]).deltas if isinstance(each, ToolCallDelta)
     ]
@@ -118,7 +127,7 @@ def test_a_call_comes_as_its_name_first_and_then_fragments_of_its_arguments(ask)
     assert len({each.id for each in called if each.id}) == 2
 
 
-def test_the_callers_choice_of_tools_is_obeyed(ask):
+def test_the_callers_choice_of_tools_is_obeyed(ask: Ask) -> None:
     question = "weather in Paris and Rome"
     named = {"type": "function", "function": {"name": "get_time"}}
     assert ask(question, tools=[WEATHER], tool_choice="none").calls == []
@@ -127,7 +136,7 @@ def test_the_callers_choice_of_tools_is_obeyed(ask):
     assert [name for name, _ in ask("Hello", tools=[TIME, WEATHER], tool_choice="required").calls] == ["get_time"]
 
 
-RESULTS = [
+RESULTS: list[dict[str, Any]] = [
     {"role": "user", "content": "What is the weather in Paris?"},
     {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": "c1"}, {**CALL, "id": "c2"}]},
     {"role": "tool", "tool_call_id": "c1", "content": "sunny, 21 degrees"},
@@ -136,20 +145,22 @@ RESULTS = [
 REPORT = "The function get_weather returned: sunny, 21 degrees\nThe function get_weather returned: windy"
 
 
-def test_results_are_reported(converse):
+def test_results_are_reported(converse: Converse) -> None:
     reply = converse(RESULTS, tools=[WEATHER])
     assert (reply.content, reply.calls, reply.finish.reason) == (REPORT, [], "stop")
 
 
-def test_a_call_that_is_demanded_after_results_is_of_a_function_not_called_yet_and_carries_them(converse):
+def test_a_call_that_is_demanded_after_results_is_of_a_function_not_called_yet_and_carries_them(
+    converse: Converse,
+) -> None:
     final = tool("final_answer", "Provides a final answer", ["answer"], answer={})
     reply = converse(RESULTS, tools=[WEATHER, final], tool_choice="required")
     assert (reply.content, reply.parsed_calls) == ("", [("final_answer", {"answer": REPORT})])
 
 
-def test_calls_and_results_that_an_agent_writes_as_text_are_read(converse):
+def test_calls_and_results_that_an_agent_writes_as_text_are_read(converse: Converse) -> None:
     final = tool("final_answer", "Provides a final answer", ["answer"], answer={})
-    history = [
+    history: list[dict[str, Any]] = [
         {"role": "user", "content": "What is the weather in Paris?"},
         {"role": "assistant", "content": "Calling tools:\n[{'function': {'name': 'get_weather', 'arguments': {}}}]"},
         {"role": "user", "content": "Observation:\nThe weather is sunny"},
@@ -159,7 +170,7 @@ def test_calls_and_results_that_an_agent_writes_as_text_are_read(converse):
     assert "The weather is sunny" in arguments["answer"]
 
 
-def test_media_are_known_by_their_type_alone(ask):
+def test_media_are_known_by_their_type_alone(ask: Ask) -> None:
     reply = ask(
         [
             {"type": "text", "text": "What is this?"},
@@ -172,15 +183,15 @@ def test_media_are_known_by_their_type_alone(ask):
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
-def test_a_small_limit_cuts_the_answer_and_is_never_passed(ask, most):
+def test_a_small_limit_cuts_the_answer_and_is_never_passed(ask: Ask, most: int) -> None:
     whole, cut = ask("Hello"), ask("Hello", max_tokens=most)
     assert cut.finish.reason == "length"
-    assert cut.finish.usage["completion_tokens"] == len(cut.deltas) - 1 == most
+    assert (cut.finish.usage or {})["completion_tokens"] == len(cut.deltas) - 1 == most
     assert cut.content
     assert whole.content.startswith(cut.content)
 
 
-def test_a_limit_can_cut_the_arguments_of_a_call(ask):
+def test_a_limit_can_cut_the_arguments_of_a_call(ask: Ask) -> None:
     reply = ask("weather in Paris", tools=[WEATHER], enable_thinking=False, max_completion_tokens=5)
     assert reply.finish.reason == "length"
     assert reply.calls[0][0] == "get_weather"
@@ -188,13 +199,13 @@ def test_a_limit_can_cut_the_arguments_of_a_call(ask):
         json.loads(reply.calls[0][1])
 
 
-def test_the_answer_ends_before_a_stop_string(ask):
+def test_the_answer_ends_before_a_stop_string(ask: Ask) -> None:
     reply = ask("Hello", stop=["real answer", "demonstration"])
     assert reply.content == "I am Parley's built-in "
     assert reply.finish.reason == "stop"
 
 
-def test_json_is_answered_when_json_is_asked_for(ask):
+def test_json_is_answered_when_json_is_asked_for(ask: Ask) -> None:
     schema = {
         "type": "object",
         "properties": {"city": {"type": "string"}, "level": {"type": "integer", "minimum": 3}},
@@ -214,7 +225,7 @@ ANNA = {"name": "Anna", "age": 30}
 
 
 @pytest.mark.parametrize("form", [{}, {"response_format": {"type": "json_object"}}])
-def test_a_json_schema_in_the_prompt_is_followed(converse, form):
+def test_a_json_schema_in_the_prompt_is_followed(converse: Converse, form: dict[str, Any]) -> None:
     system = {
         "role": "system",
         "content": f"Parse into json that matches this json_schema:\n{json.dumps(PERSON)}\nNow.",
@@ -223,7 +234,7 @@ def test_a_json_schema_in_the_prompt_is_followed(converse, form):
     assert json.loads(reply.content) == ANNA
 
 
-def test_a_code_block_that_the_prompt_asks_for_is_written_unless_the_body_asks_for_json(converse):
+def test_a_code_block_that_the_prompt_asks_for_is_written_unless_the_body_asks_for_json(converse: Converse) -> None:
     messages = [
         {"role": "system", "content": f"json_schema: {json.dumps(PERSON)}"},
         {"role": "user", "content": "Anna is 30. Return the correct JSON response within a ```json codeblock."},
@@ -243,13 +254,13 @@ JSON_FIELDS = (
 )
 
 
-def test_the_sections_that_dspy_asks_for_are_written(ask):
+def test_the_sections_that_dspy_asks_for_are_written(ask: Ask) -> None:
     reply = ask(f"[[ ## question ## ]]\nI met Anna, who is 30 and sad\n\n{FIELDS}")
     sections = "[[ ## name ## ]]\nAnna\n\n[[ ## age ## ]]\n30\n\n[[ ## mood ## ]]\nsad\n\n[[ ## completed ## ]]"
     assert reply.content == sections
 
 
-def test_the_json_that_dspy_asks_for_has_its_fields_in_order(ask):
+def test_the_json_that_dspy_asks_for_has_its_fields_in_order(ask: Ask) -> None:
     reply = ask(f"I met Anna, who is 30. {JSON_FIELDS}", response_format={"type": "json_object"})
     value = json.loads(reply.content)
     assert list(value) == ["name", "age", "pets"]
@@ -257,7 +268,7 @@ def test_the_json_that_dspy_asks_for_has_its_fields_in_order(ask):
     assert all(isinstance(pet, str) for pet in value["pets"])
 
 
-def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask):
+def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask: Ask) -> None:
     first, again, other = (ask(text, tools=[WEATHER]) for text in ("in Rome?", "in Rome?", "in Oslo?"))
     assert first.deltas == again.deltas
     ids = [next(each.id for each in reply.deltas if isinstance(each, ToolCallDelta)) for reply in (first, other)]
@@ -265,7 +276,7 @@ def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask):
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b  c\n\nd ", "你好世界" * 9, "\n\n", "naïve 🙂 ok"])
-def test_tokens_joined_are_the_text(text):
+def test_tokens_joined_are_the_text(text: str) -> None:
     assert "".join(split_tokens(text)) == text
 
 
@@ -302,7 +313,7 @@ USER = [{"role": "user", "content": "hi"}]
         ({"model": "m", "messages": USER, "response_format": {"type": "xml"}}, "response_format.type"),
     ],
 )
-def test_a_malformed_request_is_refused_under_the_name_of_the_field(body, param):
+def test_a_malformed_request_is_refused_under_the_name_of_the_field(body: object, param: str | None) -> None:
     with pytest.raises(MalformedRequest) as malformed:
         read_request(body if isinstance(body, bytes) else json.dumps(body).encode())
     assert malformed.value.param == param

@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
@@ -38,11 +38,11 @@ def events(text: str) -> list[str]:
     return [event.removeprefix("data: ") for event in text.split("\n\n") if event]
 
 
-async def test_a_stream_says_what_the_whole_reply_says(base_url):
+async def test_a_stream_says_what_the_whole_reply_says(base_url: str) -> None:
     whole = (await post(base_url, BODY)).json()
     response = await post(base_url, STREAMED)
-    *chunks, done = events(response.text)
-    chunks = [json.loads(chunk) for chunk in chunks]
+    *written, done = events(response.text)
+    chunks = [json.loads(chunk) for chunk in written]
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]]
     message = whole["choices"][0]["message"]
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -56,12 +56,12 @@ async def test_a_stream_says_what_the_whole_reply_says(base_url):
     assert {chunk["model"] for chunk in chunks} == {"anything"}
 
 
-async def test_usage_is_streamed_only_when_asked_for(base_url):
+async def test_usage_is_streamed_only_when_asked_for(base_url: str) -> None:
     response = await post(base_url, {**BODY, "stream": True})
     assert "usage" not in response.text
 
 
-async def test_calls_are_streamed_as_they_are_written_whole(base_url):
+async def test_calls_are_streamed_as_they_are_written_whole(base_url: str) -> None:
     function = {"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"]}}
     body = {
         "model": "m",
@@ -82,7 +82,7 @@ async def test_calls_are_streamed_as_they_are_written_whole(base_url):
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"[" * 200_000, {"model": "m"}, {"messages": []}, {"model": "m", "messages": [{}]}]
 )
-async def test_a_malformed_request_is_a_400_in_the_shape_of_openai(base_url, body):
+async def test_a_malformed_request_is_a_400_in_the_shape_of_openai(base_url: str, body: object) -> None:
     response = await post(base_url, body)
     assert response.status_code == 400
     assert response.json()["error"].keys() == {"message", "type", "param", "code"}
@@ -92,7 +92,7 @@ async def test_a_malformed_request_is_a_400_in_the_shape_of_openai(base_url, bod
     b'{"model":"m","messages":[{"role":"user","content":"x\\ud83d"}]}',
     b'{"model":"m","seed":' + b"9" * 5000 + b',"messages":[{"role":"user","content":"x"}]}',
 ])  # fmt: skip
-async def test_text_and_numbers_that_cannot_be_written_are_no_server_error(base_url, body):
+async def test_text_and_numbers_that_cannot_be_written_are_no_server_error(base_url: str, body: object) -> None:
     assert (await post(base_url, body)).status_code in (200, 400)
 
 
@@ -100,7 +100,7 @@ async def test_text_and_numbers_that_cannot_be_written_are_no_server_error(base_
     '{"type":"integer","minimum":1e400}', '{"type":"number","default":NaN}', '{"const":1e400}',
     '{"type":"integer","maximum":-' + "9" * 400 + "}",
 ])  # fmt: skip
-async def test_a_schema_of_hopeless_numbers_is_no_server_error(base_url, schema):
+async def test_a_schema_of_hopeless_numbers_is_no_server_error(base_url: str, schema: str) -> None:
     body = (
         f'{{"model":"m","messages":[{{"role":"user","content":"x"}}],"response_format":{{"type":"json_schema",'
         f'"json_schema":{{"schema":{schema}}}}}}}'
@@ -108,7 +108,7 @@ async def test_a_schema_of_hopeless_numbers_is_no_server_error(base_url, schema)
     assert (await post(base_url, body.encode())).status_code in (200, 400)
 
 
-async def test_it_lists_itself_as_the_only_model_and_knows_no_other_place(base_url):
+async def test_it_lists_itself_as_the_only_model_and_knows_no_other_place(base_url: str) -> None:
     async with httpx.AsyncClient() as client:
         models = await client.get(f"{base_url}/models")
         nowhere = await client.get(f"{base_url}/nowhere")
@@ -118,7 +118,7 @@ async def test_it_lists_itself_as_the_only_model_and_knows_no_other_place(base_u
     assert "message" in nowhere.json()["error"]
 
 
-async def test_two_starts_and_stops_leave_no_task():
+async def test_two_starts_and_stops_leave_no_task() -> None:
     before = asyncio.all_tasks()
     server = DemoServer(delay_seconds=0)
     urls = []
@@ -134,7 +134,7 @@ async def test_two_starts_and_stops_leave_no_task():
             await post(url, BODY)
 
 
-async def test_it_cannot_be_started_twice(base_url):
+async def test_it_cannot_be_started_twice(base_url: str) -> None:
     server = DemoServer()
     await server.start()
     with pytest.raises(RuntimeError):
@@ -142,7 +142,7 @@ async def test_it_cannot_be_started_twice(base_url):
     await server.stop()
 
 
-async def test_it_leaves_the_signals_and_the_logs_of_the_process_alone(caplog):
+async def test_it_leaves_the_signals_and_the_logs_of_the_process_alone(caplog: pytest.LogCaptureFixture) -> None:
     access = logging.getLogger("uvicorn.access")
     caplog.set_level(logging.INFO)
     before = signal.getsignal(signal.SIGTERM), access.level, list(access.handlers), access.propagate
@@ -155,7 +155,7 @@ async def test_it_leaves_the_signals_and_the_logs_of_the_process_alone(caplog):
     assert not [record for record in caplog.records if record.name == "uvicorn.access"]
 
 
-async def test_stopping_ends_an_open_stream_within_a_second_and_without_its_done():
+async def test_stopping_ends_an_open_stream_within_a_second_and_without_its_done() -> None:
     server = DemoServer(delay_seconds=60)
     await server.start()
     url = f"{server.base_url}/chat/completions"
@@ -169,7 +169,7 @@ async def test_stopping_ends_an_open_stream_within_a_second_and_without_its_done
     assert b"[DONE]" not in rest
 
 
-async def test_stopping_hangs_up_on_a_client_that_does_not_read():
+async def test_stopping_hangs_up_on_a_client_that_does_not_read() -> None:
     before = asyncio.all_tasks()
     server = DemoServer(delay_seconds=0)
     await server.start()
@@ -195,7 +195,7 @@ async def is_stuck(server: DemoServer) -> bool:
 
 
 @pytest.mark.parametrize("depth", [100, 400, 900, 1_000, 3_000, 100_000])
-async def test_however_deep_a_request_is_nested_it_is_no_server_error(base_url, depth):
+async def test_however_deep_a_request_is_nested_it_is_no_server_error(base_url: str, depth: int) -> None:
     schema = '{"properties":{"a":' * depth + "{}" + '},"required":["a"]}' * depth
     tool = '{"function":{"name":"f","parameters":' + schema + "}}"
     body = '{"model":"m","messages":[{"role":"user","content":"call f"}],"tools":[' + tool + "]}"
@@ -203,7 +203,7 @@ async def test_however_deep_a_request_is_nested_it_is_no_server_error(base_url, 
 
 
 @pytest.fixture
-def spared():
+def spared() -> Iterator[None]:
     """SIGTERM does nothing to this process, and what sse-starlette remembers of it is forgotten."""
     former = signal.signal(signal.SIGTERM, lambda *_: None)
     yield
@@ -216,12 +216,12 @@ class Announced(uvicorn.Server):
         super().__init__(config)
         self.listening = asyncio.Event()
 
-    async def startup(self, sockets=None):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listening.set()
 
 
-async def test_streams_outlive_a_sigterm_to_the_gateway_until_their_own_end(spared):
+async def test_streams_outlive_a_sigterm_to_the_gateway_until_their_own_end(spared: None) -> None:
     demo = DemoServer(delay_seconds=0.015)
     await demo.start()
     gateway = Announced(uvicorn.Config(create_app(), port=0, log_config=None, lifespan="off"))

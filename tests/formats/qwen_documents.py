@@ -224,6 +224,6 @@ PYTHON = {
     "`msg['role']`, `msg.get(…)`, `model_dump()`, `str(msg)`, `__add__` of `Usage`": "replies have no key that is null",
     "`get_text_content`, `is_multimodal`, `get_type_and_value`, `add_argument`": "a caller's own business",
     "`BaseTool`, `register_tool`, `Agent`, `BaseChatModel`": "tools and agents run at the caller, who names functions",
-    "`agent_config`, `RAGConfig`, `files`, `cache_dir`, `model_server`, `api_key`": "[configuration](configuration.md)",
+    "`agent_config`, `RAGConfig`, `files`, `cache_dir`, `model_server`, `api_key`": "[configuration](../settings.md)",
 }
 """What is an example of Python, and what stands for it here."""

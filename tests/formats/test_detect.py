@@ -18,7 +18,7 @@ def said(*blocks: Json, role: str = "assistant", **fields: Any) -> Json:
     return {"name": "a", "role": role, "content": list(blocks), **fields}
 
 
-AUTOGEN = [
+AUTOGEN: list[Json] = [
     {"type": "TextMessage", "source": "user", "content": "x"},
     {"type": "MultiModalMessage", "source": "user", "content": ["x"]},
     {"type": "StopMessage", "source": "a", "content": "x"},
@@ -35,14 +35,14 @@ AUTOGEN = [
     {"type": "SystemMessage", "content": "x"},
     {"type": "FunctionExecutionResultMessage", "content": []},
 ]
-AGENTSCOPE2 = [
+AGENTSCOPE2: list[Json] = [
     said({"type": "tool_call", "id": "1", "name": "f", "input": "{}"}),
     said({"type": "data", "source": URL | {"media_type": "image/png"}}, role="user"),
     said({"type": "hint", "hint": "x"}),
     said({"type": "text", "text": "x"}, created_at="2026-01-01T00:00:00", finished_at=None),
     said({"type": "text", "text": "x"}, structured_output=None),
 ]
-AGENTSCOPE = [
+AGENTSCOPE: list[Json] = [
     said({"type": "tool_use", "id": "1", "name": "f", "input": {}}),
     said({"type": "thinking", "thinking": "x"}),
     said({"type": "tool_result", "id": "1", "name": "f", "output": "x"}, role="system"),
@@ -50,7 +50,7 @@ AGENTSCOPE = [
     {"name": "u", "role": "user", "content": "x", "timestamp": "2026-01-01 00:00:00.000"},
     {"__module__": "agentscope.message", "__name__": "Msg", "name": "u", "role": "user", "content": "x"},
 ]
-OPENAI = [
+OPENAI: list[Json] = [
     {"role": "assistant", "content": None, "tool_calls": []},
     {"role": "tool", "tool_call_id": "1", "content": "x"},
     {"role": "developer", "content": "x"},
@@ -62,7 +62,7 @@ OPENAI = [
     {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
     {"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "https://h/a"}}]},
 ]
-QWEN = [
+QWEN: list[Json] = [
     {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "{}"}},
     {"role": "function", "name": "f", "content": "x"},
     {"role": "assistant", "content": "", "reasoning_content": "x"},

@@ -10,11 +10,11 @@ from app.errors import InvalidInput
 from app.profiles import Profile
 
 from tests.formats.agentscope.cases import sent as sent_for_agentscope
-from tests.formats.agentscope.test_requests import CASES, DEEPSEEK, OPENAI
+from tests.formats.agentscope.recorded_requests import CASES, DEEPSEEK, OPENAI
 from tests.formats.autogen.recorded_cases import read
-from tests.formats.autogen.test_requests import AGENTS, PROFILE, REQUESTS, TRANSCRIPTS
-from tests.formats.autogen.test_requests import PROFILES as AUTOGEN_PROFILES
-from tests.formats.autogen.test_requests import sent as sent_for_autogen
+from tests.formats.autogen.recorded_requests import AGENTS, PROFILE, REQUESTS, TRANSCRIPTS
+from tests.formats.autogen.recorded_requests import PROFILES as AUTOGEN_PROFILES
+from tests.formats.autogen.recorded_requests import sent as sent_for_autogen
 from tests.in_process_gateway import ModelServer, Running
 
 FUNCTION = {"name": "look", "parameters": {"type": "object", "properties": {}}}

@@ -3,27 +3,15 @@
 The golden file is what the classes of qwen-agent 0.0.34 made of each input.
 """
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from app.chat.messages import ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.base import Options, ParsedMessages
 
-CASES = json.loads((Path(__file__).parent.parent / "goldens/qwen_agent/unit_schema.json").read_text())
-LOCAL_FILE = "a path or a bare word is a file of the gateway's machine, which is never read"
-STRICTER = {
-    "item_image": ("content[0].image", LOCAL_FILE),
-    "item_audio_str": ("content[0].audio", LOCAL_FILE),
-    "item_audio_dict": ("content[0].audio", "the sound is neither a URL nor base64"),
-    "item_video_list": ("content[0].video[0]", LOCAL_FILE),
-    "item_video_list_any": ("content[0].video[0]", "a frame is a URL"),
-    "function_without_name": ("name", "no model server takes a result of nothing"),
-    "fc_not_json": ("function_call.name", "a function without a name cannot be called"),
-    "fc_on_user": ("function_call", "Qwen-Agent would drop it without a word"),
-}
-"""Taken by Qwen-Agent, refused here: the place that is named, and why."""
+from tests.formats.recorded_qwen_schema import CASES, STRICTER
+
 REFUSED_AT = {
     "missing_role": "role",
     "role_tool": "role",
@@ -178,7 +166,8 @@ def test_reasoning_can_only_be_text() -> None:
 def test_a_result_without_a_name_takes_it_from_the_call_that_its_id_names() -> None:
     decoded = decode(call("f"), {"role": "function", "content": "x", "extra": {"function_id": "1"}})
     (result,) = decoded.messages[2].parts
-    assert (result.kind, result.name, result.id) == ("tool_result", "f", "1")
+    assert isinstance(result, ToolResult)
+    assert (result.name, result.id) == ("f", "1")
 
 
 def test_a_result_whose_id_names_no_call_needs_a_name() -> None:
@@ -191,7 +180,9 @@ def test_a_result_whose_id_names_no_call_needs_a_name() -> None:
 def test_arguments_that_are_no_json_go_back_with_a_warning(arguments: str) -> None:
     decoded = decode(call(arguments=arguments))
     assert decoded.warnings == ["messages[1].function_call.arguments is not valid JSON"]
-    assert decoded.messages[1].parts[0].arguments == arguments
+    (part,) = decoded.messages[1].parts
+    assert isinstance(part, ToolCall)
+    assert part.arguments == arguments
 
 
 @pytest.mark.parametrize("arguments", ["{}", "", " ", "[1]", '"x"'])
@@ -200,7 +191,9 @@ def test_arguments_that_are_json_or_blank_need_no_warning(arguments: str) -> Non
 
 
 def test_a_number_is_taken_for_an_id_and_nothing_else_is() -> None:
-    assert decode(call() | {"extra": {"function_id": 7}}).messages[1].parts[0].id == "7"
+    (part,) = decode(call() | {"extra": {"function_id": 7}}).messages[1].parts
+    assert isinstance(part, ToolCall)
+    assert part.id == "7"
     assert places(call() | {"extra": {"function_id": True}}) == ["messages[1].extra.function_id"]
 
 

@@ -57,7 +57,7 @@ def test_keys_of_a_call_come_back() -> None:
 
 
 def test_a_result_without_a_name_has_that_of_its_call() -> None:
-    items = [
+    items: list[dict[str, Any]] = [
         {"role": "user", "content": "q"},
         {
             "role": "assistant",

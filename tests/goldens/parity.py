@@ -1,4 +1,6 @@
-"""docs/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
+"""docs/evidence/qwen-agent-parity.md, from the goldens, their verdicts and what the tests expect."""
+
+from collections.abc import Sequence
 
 from tests.goldens.cached_calls import DIFFERENT, load_cached, requests
 from tests.goldens.differences import CONSTANT, EXPECTED
@@ -87,7 +89,7 @@ def _cell(verdict: str, reason: str) -> str:
     return f"**{'differs' if verdict in EQUAL else verdict}**: {reason}"
 
 
-def _line(cells: tuple[str, ...] | list[str]) -> str:
+def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

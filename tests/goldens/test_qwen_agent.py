@@ -169,5 +169,5 @@ def test_every_golden_stands_on_the_page() -> None:
 
 
 def test_the_page_on_parity_is_what_these_tests_say() -> None:
-    page = Path(__file__).parents[2] / "docs" / "qwen-agent-parity.md"
+    page = Path(__file__).parents[2] / "docs/evidence/qwen-agent-parity.md"
     assert page.read_text("utf-8") == document(), "stale: run scripts/parity"

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.api import test_functions as functions
-from tests.formats import test_qwen_schema as schema
+from tests.api import recorded_functions as functions
+from tests.formats import recorded_qwen_schema as schema
 from tests.goldens import cached_calls as cached
-from tests.steps import test_media as media
-from tests.steps.prompted_tools import test_units as fncall
+from tests.recorded_token_counts import UNITS as COUNTS
+from tests.steps import recorded_media as media
+from tests.steps.prompted_tools import recorded_units as fncall
 from tests.steps.real_ranks import DIFFERENT_BY_RANKS
-from tests.steps.test_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES
-from tests.steps.test_stop_words import UNITS as STOPS
-from tests.steps.test_truncation import CASES as TRUNCATIONS
-from tests.steps.test_truncation import DIFFERENT, name_of
-from tests.test_token_counting import UNITS as COUNTS
+from tests.steps.recorded_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES
+from tests.steps.recorded_stop_words import UNITS as STOPS
+from tests.steps.recorded_truncations import CASES as TRUNCATIONS
+from tests.steps.recorded_truncations import DIFFERENT, name_of
 
 Json = dict[str, Any]
 Entry = tuple[str, str]

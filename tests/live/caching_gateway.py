@@ -56,7 +56,7 @@ class ByQuestion(ScriptedServer):
 
     def __init__(self, scripts: Mapping[str, Reply]) -> None:
         super().__init__()
-        self.scripts = scripts
+        self.scripts = dict(scripts)
 
     @override
     def reply_to(self, request: Request) -> Reply:

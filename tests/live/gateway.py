@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
+from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.main import create_app
 from app.server import ParleyServer, config
@@ -33,9 +34,9 @@ def end(reason: str = "stop") -> bytes:
 
 
 class Gateway:
-    def __init__(self, app: Any, server: ParleyServer, transport: PushTransport, port: int) -> None:
+    def __init__(self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int) -> None:
         self._server = server
-        self.desk: AppContext = app.state.desk
+        self.desk: AppContext = app.context
         self.transport = transport
         self.address = ("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{port}"
@@ -48,12 +49,11 @@ class Gateway:
     def quiet(self) -> bool:
         """Nothing is left of any request but connections that are kept for the next one."""
         desk = self.desk
-        idle = sum(len(some) for some in self.transport._pool._idle.values())
         return (
             not desk.active
             and not len(desk.ticker)
             and not desk.in_progress
-            and idle == self.transport.open_connections
+            and self.transport.idle_connections == self.transport.open_connections
         )
 
 
@@ -101,7 +101,7 @@ async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
     finally:
         server.should_exit = True
         await running
-        server._drop_all()
+        server.drop_connections()
         await server.shutdown(sockets=[listener])
     assert transport.open_connections == 0
     names = ("_deliver", "_left", "_flush", "run_asgi")

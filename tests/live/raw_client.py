@@ -53,14 +53,14 @@ def checked(raw: bytes) -> list[Frame]:
 
 class Caller:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader, self.writer = reader, writer
         self.status = 0
         self.headers: dict[str, str] = {}
 
     async def say(self, raw: bytes) -> None:
         """Send these bytes, whatever they are."""
-        self._writer.write(raw)
-        await self._writer.drain()
+        self.writer.write(raw)
+        await self.writer.drain()
 
     async def ask(self, body: dict[str, Any] | None = None, **more: Any) -> None:
         """Send a request; its answer is not waited for."""
@@ -117,9 +117,9 @@ class Caller:
         return False
 
     async def leave(self) -> None:
-        self._writer.transport.abort()
+        self.writer.transport.abort()
         with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
+            await self.writer.wait_closed()
 
 
 @asynccontextmanager

@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from app.api import resumable
 from app.cache import cache as calls
 from app.settings import CacheSettings
 from typing_extensions import override
@@ -104,9 +103,9 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     what = settings(model.url, {"commit_seconds": LONG_SECONDS}, {"first_token_seconds": LONG_SECONDS})
     kept = CacheSettings.model_validate({"url": url, "resume_seconds": 0, **cache})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resumable, "SWEEP_SECONDS", 0.05)
         patch.setattr(calls, "LINGER_AFTER_STORE_SECONDS", 0.2)
         async with serving_with(what.model_copy(update={"cache": kept})) as gateway:
+            gateway.desk.resumable.sweep_seconds = 0.05
             yield gateway
             await eventually(lambda: forgotten(gateway), 10)
 
@@ -119,7 +118,7 @@ def forgotten(gateway: Gateway) -> bool:
 
 def listening(gateway: Gateway) -> int:
     """Callers who wait for, or are told, a reply that is under way."""
-    return sum(len(flight._readers) for flight in gateway.desk.cache._running)
+    return sum(len(call.log.readers) for call in gateway.desk.cache._running)
 
 
 class Heard:
@@ -177,7 +176,7 @@ async def crowd(*addresses: tuple[str, int]) -> AsyncIterator[list[Caller]]:
 
 async def kill(caller: Caller) -> None:
     """As a machine that is switched off: the connection is reset."""
-    link: socket.socket = caller._writer.get_extra_info("socket")
+    link: socket.socket = caller.writer.get_extra_info("socket")
     link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     await caller.leave()
 

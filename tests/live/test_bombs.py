@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from app.settings import Settings
-from app.steps import pipeline
+from app.steps.truncation.truncate import truncate
 
 from tests.attachments.documents import sample_documents
 from tests.live.gateway import DONE, Gateway, end, say, serving_with
@@ -127,13 +127,12 @@ async def test_a_bomb_in_the_request_is_refused_while_others_keep_their_pace(nam
 
 async def test_a_huge_conversation_is_cut_while_others_keep_their_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     cutting: list[int] = []
-    truncate = pipeline.truncate
 
     def noted(*args: Any) -> Any:
         cutting.append(threading.get_ident())
         return truncate(*args)
 
-    monkeypatch.setattr(pipeline, "truncate", noted)
+    monkeypatch.setattr("app.steps.pipeline.truncate", noted)
     said = [{"role": "user", "content": "word " * (2 << 20)}]
     async with served() as gateway, calling(gateway.address) as thrower, calling(gateway.address) as other:
         await other.reply(model="m")

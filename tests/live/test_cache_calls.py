@@ -6,8 +6,8 @@ import pytest
 
 from tests.live.caching_gateway import ByQuestion, Json, caching, question
 from tests.live.gateway import DONE, end, eventually, say
+from tests.live.old_and_new_replies import NEW, OLD, told
 from tests.live.raw_client import calling, checked
-from tests.live.test_cache_modes import NEW, OLD, told
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio

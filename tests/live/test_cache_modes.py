@@ -1,18 +1,15 @@
 """What a caller says of the cache, in the body and in the header, and what the settings say, seen from outside."""
 
 import time
-from typing import Any
 
 import pytest
 from app.cache.stores.memory import MemoryStore
 
-from tests.live.caching_gateway import Asker, Json, caching, question
-from tests.live.gateway import DONE, end, say
-from tests.scripted_server import Reply, ScriptedServer
+from tests.live.caching_gateway import Json, caching, question
+from tests.live.old_and_new_replies import NEW, OLD, told
+from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.anyio
-
-OLD, NEW = Reply([say("old"), end(), DONE], chunked=True), Reply([say("new"), end(), DONE], chunked=True)
 
 
 def said(headers: str) -> Json:
@@ -21,13 +18,6 @@ def said(headers: str) -> Json:
 
 def mode(name: str) -> Json:
     return {"cache": {"mode": name}}
-
-
-async def told(gateway: Asker, **how: Any) -> tuple[str, str]:
-    """Label and text."""
-    answer = await gateway.ask(stream=False, **how)
-    assert answer.status == 200
-    return answer.label, answer.json["messages"][0]["content"]
 
 
 async def test_a_refreshed_reply_stands_in_place_of_the_old_one(later: bool) -> None:
@@ -58,7 +48,7 @@ async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one() -> 
 async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later: bool) -> None:
     async with ScriptedServer(OLD) as upstream, caching(upstream) as gateway:
         for calls, how in enumerate([mode("only"), said("only-if-cached")]):
-            asked = {"messages": question(str(how)), "stream": stream}
+            asked: Json = {"messages": question(str(how)), "stream": stream}
             missed = await gateway.ask(**asked, **how)
             assert (missed.status, missed.json["error"]["code"], gateway.calls) == (504, "cache_miss", calls)
             await gateway.ask(**asked)
@@ -111,7 +101,7 @@ def _ahead(store: MemoryStore, seconds: float) -> None:
 
 @pytest.mark.parametrize("model", [{"cache": False}, {}])
 async def test_a_model_without_a_cache_is_asked_every_time(model: Json) -> None:
-    url = {} if model else {"url": "null:"}
+    url: Json = {} if model else {"url": "null:"}
     async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, model=model, **url) as gateway:
         assert [await told(gateway), await told(gateway)] == [("bypass", "old"), ("bypass", "new")]
         only = await gateway.ask(**mode("only"))

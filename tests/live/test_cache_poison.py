@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from app.cache.stores.memory import MemoryStore
 
+from tests.live.cached_scripts import USAGE, call, url_of
 from tests.live.caching_gateway import ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, eventually, say
 from tests.live.raw_client import calling
@@ -15,22 +16,12 @@ from tests.scripted_server import Reply, ScriptedServer
 pytestmark = pytest.mark.anyio
 
 STORES = ["memory:", "sqlite"]
-USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}\n\n'
 HELLO = [say("Hel"), say("lo"), end(), USAGE, DONE]
 THOUGHT = chunk({"reasoning_content": "Hm"})
 LENGTH = {"content-length": "2"}
 
 
-def call(arguments: str, index: int = 0) -> bytes:
-    function = {"name": "f", "arguments": arguments}
-    return chunk({"tool_calls": [{"index": index, "id": f"c{index}", "type": "function", "function": function}]})
-
-
 CALLS = [THOUGHT, call('{"a": 1}'), call("{}", 1), end("tool_calls"), USAGE, DONE]
-
-
-def url_of(kind: str, folder: Path) -> str:
-    return f"sqlite:///{folder}/cache.db" if kind == "sqlite" else kind
 
 
 def cuts(name: str, script: list[bytes]) -> Iterator[tuple[str, Reply]]:

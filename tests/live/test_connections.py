@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from tests.live.gateway import DONE, end, eventually, say, serving
+from tests.live.parley_command import process
 from tests.live.raw_client import calling, reply_of
-from tests.live.test_shutdown import process
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio

@@ -6,14 +6,12 @@
 import asyncio
 import json
 import random
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving
 from tests.live.raw_client import ASK, calling
+from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -87,24 +85,6 @@ async def test_leaving_unread_what_blocks_the_gateway(stream_mode: str) -> None:
         await closed(upstream)
 
 
-@asynccontextmanager
-async def unreachable() -> AsyncIterator[str]:
-    """An address at which connecting neither works nor fails: the backlog is full and nobody accepts."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
-        try:
-            yield f"http://127.0.0.1:{address[1]}"
-        finally:
-            for filler in fillers:
-                filler.close()
-
-
 @pytest.mark.parametrize("stream", [True, False])
 async def test_leaving_while_the_gateway_connects(stream: bool) -> None:
     async with unreachable() as url, serving(url) as gateway:
@@ -141,7 +121,7 @@ async def test_leaving_while_it_waits_for_a_free_connection() -> None:
 async def test_leaving_before_the_request_is_all_there() -> None:
     async with ScriptedServer() as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            caller._writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
+            caller.writer.write(b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             await eventually(lambda: gateway.callers == 1)
         await eventually(lambda: gateway.callers == 0, SOON)
         assert upstream.requests == []
@@ -150,7 +130,7 @@ async def test_leaving_before_the_request_is_all_there() -> None:
 async def test_leaving_with_a_second_request_behind_the_first() -> None:
     async with ScriptedServer(Reply([say("a"), never()])) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
-            caller._writer.write(ASKED * 2)
+            caller.writer.write(ASKED * 2)
             await caller.head()
             await caller.write()
         await closed(upstream)
@@ -181,7 +161,7 @@ async def test_an_answer_comes_at_the_moment_the_caller_leaves() -> None:
                 async with calling(gateway.address) as caller:
                     await caller.ask()
                     await upstream.request()
-                    caller._writer.transport.abort()
+                    caller.writer.transport.abort()
                     for _ in range(turns):
                         await asyncio.sleep(0)
                     hold.set()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.cached_scripts import USAGE, call, url_of
 from tests.live.caching_gateway import Asker, ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, say
 from tests.live.reply_variants import WAYS, alike, told
-from tests.live.test_cache_poison import USAGE, call, url_of
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.gateway import DONE, end, say
+from tests.live.parley_command import Process, process
 from tests.live.raw_client import calling
-from tests.live.test_shutdown import Process, process
 from tests.scripted_server import Reply, ScriptedServer
 
 ROUNDS = 4 * int(os.environ.get("SEEDS") or 2)
@@ -37,7 +37,7 @@ async def test_two_gateways_on_a_damaged_file_begin_a_new_one_and_answer_from_wh
         gateways = [process(upstream, cache=f"sqlite:///{path}") for _ in range(2)]
         one, other = await asyncio.gather(*(stack.enter_async_context(gateway) for gateway in gateways))
         # Both come upon the damage at the same time.
-        assert await asyncio.gather(asked(one, "1"), asked(other, "2")) == ["miss", "miss"]
+        assert list(await asyncio.gather(asked(one, "1"), asked(other, "2"))) == ["miss", "miss"]
         assert await kept(other, "1")
         assert await kept(one, "2")
         assert set_aside(tmp_path) == [b"this is no database" * 1000]

@@ -68,7 +68,7 @@ def _scripted(case: Json) -> Reply:
 async def test_every_recording_that_is_kept_is_told_as_the_first_time(part: int) -> None:
     wrong: dict[str, list[str]] = {}
     recordings = RECORDINGS[part::PARTS]
-    models = {f"{path.parent.name}/{path.name}": {} for path in recordings}
+    models: Json = {f"{path.parent.name}/{path.name}": {} for path in recordings}
     async with ByModel() as upstream, caching(upstream, models=models) as gateway:
         for seed, (name, path) in enumerate(zip(models, recordings, strict=True)):
             parts = random_cuts(path.read_bytes(), seed, 5)

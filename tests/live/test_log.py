@@ -73,7 +73,7 @@ async def test_a_caller_who_leaves_is_no_error_in_the_log(
 
 
 async def test_a_caller_who_is_cut_off_is_no_error_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    script = [chunk({"content": "x" * 8_000_000}), asyncio.Event()]
+    script: list[bytes | asyncio.Event] = [chunk({"content": "x" * 8_000_000}), asyncio.Event()]
     quick = {"heartbeat_seconds": 0.2, "commit_seconds": 0.2, "stall_seconds": 0.3, "log_level": "warning"}
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=quick) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:

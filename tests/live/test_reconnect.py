@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from app.api import resumable
 
 from tests.live.gateway import DONE, end, eventually, say
 from tests.live.raw_client import calling
@@ -25,11 +24,6 @@ from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumable, "SWEEP_SECONDS", 0.01)
 
 
 def error_of(raw: bytes) -> dict[str, Any]:
@@ -109,11 +103,11 @@ async def test_somebody_elses_reply_is_unknown(shared_redis: RedisServer) -> Non
             assert frames[-1] == rest[-1]
 
 
-@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_reply_is_forgotten_some_time_after_its_end() -> None:
     gate = asyncio.Event()
     script = Reply([say("One"), gate, end(), DONE], chunked=True)
     async with ScriptedServer(script) as upstream, caching(upstream, resume_seconds=0.2) as gateway:
+        gateway.desk.resumable.sweep_seconds = 0.01
         async with calling(gateway.address) as caller:
             id_, _ = await starting(caller)
             await asyncio.sleep(0.4)  # as long as it comes, it does not matter how long
@@ -125,10 +119,10 @@ async def test_a_reply_is_forgotten_some_time_after_its_end() -> None:
         assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
 
 
-@pytest.mark.usefixtures("quick_sweeps")
 async def test_of_more_than_may_be_kept_the_oldest_are_forgotten() -> None:
     script = Reply([say("One" * 1000), end(), DONE], chunked=True)
     async with ScriptedServer(script) as upstream, caching(upstream, "null:", max_resume_bytes=8000) as gateway:
+        gateway.desk.resumable.sweep_seconds = 0.01
         ids = [(await whole(gateway, generate_cfg={"seed": seed}))[0] for seed in range(4)]
         await eventually(lambda: len(gateway.desk.resumable) == 2)
         found = [(await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] for id_ in ids]

@@ -1,17 +1,14 @@
 """How the real process goes down: what runs may end, what must end says so, and the exit is quiet."""
 
 import asyncio
-import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 
 from tests.live.gateway import DONE, end, say
+from tests.live.parley_command import process
 from tests.live.raw_client import calling, checked, frames, reply_of
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -20,95 +17,11 @@ pytestmark = pytest.mark.anyio
 WORKERS = pytest.mark.parametrize("workers", [1, 2])
 
 
-class Process:
-    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
-        self._process = process
-        self.address = ("127.0.0.1", port)
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def signal_all(self, number: int) -> None:
-        """As a terminal does."""
-        os.killpg(self._process.pid, number)
-
-    async def ended(self) -> tuple[int, str]:
-        """Its exit code and what it said."""
-        async with asyncio.timeout(20):
-            _, said = await self._process.communicate()
-        return self._process.returncode or 0, said.decode()
-
-    async def ready(self) -> int:
-        async with httpx.AsyncClient() as client:
-            response = await client.get("http://{}:{}/readyz".format(*self.address))
-            return response.status_code
-
-    async def until_ready(self) -> None:
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    assert await self.ready() == 200
-                    return
-                except httpx.TransportError:
-                    assert self._process.returncode is None
-                    await asyncio.sleep(0.05)
-
-    async def until_draining(self) -> None:
-        async with asyncio.timeout(5):
-            while await self.ready() == 200:
-                await asyncio.sleep(0.02)
-
-    async def until_deaf(self) -> None:
-        """Nobody listens any more."""
-        async with asyncio.timeout(5):
-            while True:
-                try:
-                    await self.ready()
-                except httpx.TransportError:
-                    return
-                await asyncio.sleep(0.05)
-
-
-@asynccontextmanager
-async def process(
-    upstream: ScriptedServer | None,
-    *,
-    workers: int = 1,
-    cache: str = "null:",
-    before: tuple[str, ...] = (),
-    **server: object,
-) -> AsyncIterator[Process]:
-    """`before` is a command that runs the gateway as its last words."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
-    environ |= {f"PARLEY_SERVER__{name.upper()}": str(value) for name, value in server.items()}
-    environ |= {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__WORKERS": str(workers)}
-    environ["PARLEY_CACHE__URL"] = cache
-    if upstream is not None:
-        environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
-    running = await asyncio.create_subprocess_exec(
-        *(*before, sys.executable, "-m", "app.cli", "serve"),
-        env=environ,
-        stderr=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        one = Process(running, port)
-        await one.until_ready()
-        yield one
-    finally:
-        if running.returncode is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            await running.communicate()
-
-
 @WORKERS
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number: int) -> None:
     gate = asyncio.Event()
-    script = [say("a"), gate, say("b"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -127,7 +40,7 @@ async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number:
 async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> None:
     """It signals every process of its group."""
     gate = asyncio.Event()
-    script = [say("a"), gate, say("b"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -142,7 +55,7 @@ async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> Non
 
 @WORKERS
 async def test_who_started_it_with_nohup_may_hang_up(workers: int) -> None:
-    script = [say("a"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), end(), DONE]
     async with ScriptedServer(Reply(script, chunked=True)) as upstream:
         async with process(upstream, workers=workers, before=("nohup",)) as gateway:
             gateway.signal_all(signal.SIGHUP)
@@ -154,7 +67,7 @@ async def test_who_started_it_with_nohup_may_hang_up(workers: int) -> None:
 
 
 async def test_while_it_settles_it_is_not_ready_but_serves() -> None:
-    script = [say("a"), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), end(), DONE]
     async with (
         ScriptedServer(Reply(script, chunked=True)) as upstream,
         process(upstream, settle_seconds=1.5) as gateway,
@@ -211,7 +124,7 @@ async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
 @WORKERS
 async def test_one_ctrl_c_lets_streams_finish(workers: int) -> None:
     gate = asyncio.Event()
-    script = [say("a"), gate, end(), DONE]
+    script: list[bytes | asyncio.Event] = [say("a"), gate, end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -241,7 +154,7 @@ async def test_a_second_ctrl_c_ends_everything_at_once() -> None:
 
 
 async def test_a_caller_who_reads_nothing_does_not_hold_the_end_up() -> None:
-    script = [say("x" * 4_000_000), asyncio.Event()]
+    script: list[bytes | asyncio.Event] = [say("x" * 4_000_000), asyncio.Event()]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, drain_seconds=0.3) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask()

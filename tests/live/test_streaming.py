@@ -22,7 +22,7 @@ def told(raw: bytes) -> str:
 
 async def test_every_word_arrives_before_the_next_one_is_sent() -> None:
     gates = [asyncio.Event() for _ in range(3)]
-    script = [say("one"), gates[0], say("two"), gates[1], end(), gates[2], DONE]
+    script: list[bytes | asyncio.Event] = [say("one"), gates[0], say("two"), gates[1], end(), gates[2], DONE]
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask()
@@ -68,7 +68,13 @@ async def test_a_stream_is_one_sequence_with_one_end_and_the_headers_that_proxie
 
 async def test_kinds_are_separate_messages_in_the_order_they_came() -> None:
     call = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}]}
-    script = [chunk({"reasoning_content": "Hm"}), say("Well"), chunk(call), end("tool_calls"), DONE]
+    script: list[bytes | asyncio.Event] = [
+        chunk({"reasoning_content": "Hm"}),
+        say("Well"),
+        chunk(call),
+        end("tool_calls"),
+        DONE,
+    ]
     async with ScriptedServer(Reply(script)) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address)
     events = checked(raw)
@@ -188,7 +194,7 @@ async def test_what_came_before_a_cut_is_told_and_then_the_failure(abrupt: bool)
 
 
 async def test_nothing_follows_the_end_whatever_the_server_says() -> None:
-    script = [say("a"), end() + DONE + say("b") + b"data: {\n\n" + end("length"), say("c")]
+    script: list[bytes | asyncio.Event] = [say("a"), end() + DONE + say("b") + b"data: {\n\n" + end("length"), say("c")]
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address)
     assert checked(raw)[-1].data["finish_reason"] == "stop"
@@ -197,7 +203,7 @@ async def test_nothing_follows_the_end_whatever_the_server_says() -> None:
 
 async def test_no_frame_of_a_long_text_is_longer_than_line_readers_take() -> None:
     text = "é\u2028\u0001🙂" * 75_000
-    script = [say(text), end(), DONE]
+    script: list[bytes | asyncio.Event] = [say(text), end(), DONE]
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address)
     events = checked(raw)

@@ -10,7 +10,7 @@ from app.upstream.reply import stream as reply_room
 
 from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
 from tests.live.raw_client import calling, checked, frames, reply_of
-from tests.live.test_disconnect import unreachable
+from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio

@@ -19,12 +19,12 @@ from app.upstream.causes import Cause
 
 from tests.live.gateway import DONE, end, say, serving, serving_with
 from tests.live.raw_client import checked, reply_of
-from tests.live.test_disconnect import unreachable
+from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs/errors.md"
+PAGE = Path(__file__).parents[2] / "docs/operate/troubleshooting.md"
 SECRET = "Zx9!plain/key"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 LOG = {"log_level": "warning", "commit_seconds": 30}
@@ -170,7 +170,7 @@ async def test_what_the_docs_say_of_a_server_that_is_down_is_true(title: str, tm
 
 def test_the_docs_list_every_cause() -> None:
     known = [cause for cause in vars(causes).values() if isinstance(cause, Cause)]
-    table = PAGE.read_text().partition("### Causes\n")[2]
+    table = PAGE.read_text().partition("\n## Causes\n")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
     assert rows == [(cause.word, cause.text, cause.advice) for cause in known]
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 from app.profiles import KINDS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.upstream.sample_histories import Json, calls, returns, says, sent, thinks, user
 
 NAMES = st.sampled_from(["f", "g", "auto"])
@@ -46,7 +47,7 @@ def ids(messages: list[Json]) -> list[str]:
 
 
 @given(histories(), profiles)
-@settings(deadline=None, max_examples=150)
+@examples(50)
 def test_every_call_is_answered_directly_behind_its_message(history: list[Json], profile: dict[str, Any]) -> None:
     messages = sent(*history, **profile)
     assert len(ids(messages)) == len(set(ids(messages)))
@@ -62,21 +63,21 @@ def test_every_call_is_answered_directly_behind_its_message(history: list[Json],
 
 
 @given(histories())
-@settings(deadline=None, max_examples=100)
+@examples(40)
 def test_equal_histories_give_equal_bytes(history: list[Json]) -> None:
     again = msgspec.json.decode(msgspec.json.encode(history))
     assert msgspec.json.encode(sent(*history)) == msgspec.json.encode(sent(*again))
 
 
 @given(histories(), histories())
-@settings(deadline=None, max_examples=100)
+@examples(40)
 def test_what_is_appended_changes_no_earlier_message(history: list[Json], more: list[Json]) -> None:
     before = sent(*history)
     assert sent(*history, *more)[: len(before)] == before
 
 
 @given(histories())
-@settings(deadline=None, max_examples=100)
+@examples(40)
 def test_no_text_and_no_call_is_lost(history: list[Json]) -> None:
     messages = sent(*history)
     asked = [message["function_call"]["name"] for message in history if "function_call" in message]

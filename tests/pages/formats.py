@@ -1,7 +1,8 @@
-"""docs/formats.md: its prose with what the gateway does in the places that `{{…}}` names."""
+"""The pages of docs/reference/formats: their prose, with results of the gateway in the places that `{{…}}` names."""
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from app.upstream import request as upstream_request
 
 from tests.conversations.features import FEATURES, verdict
 from tests.conversations.sample_conversations import golden, read
-from tests.formats.autogen.test_documents import ACCEPTED, REFUSED
+from tests.formats.autogen.sample_documents import ACCEPTED, REFUSED
 from tests.formats.qwen_documents import EXAMPLES, PYTHON, Example
 from tests.pages.json_layout import shown
 
-PROSE = Path(__file__).with_suffix(".md")
+PROSE = Path(__file__).parent / "format_pages"
 GOLDENS = Path(__file__).parents[1] / "goldens"
 EXAMPLE = "weather"
 TITLES = {
@@ -115,14 +116,21 @@ def told(form: str, mode: ReplyMode, events: Iterable[Event] = REPLY, **options:
     return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
 
 
-def document() -> str:
-    """The whole page."""
-    prose = PROSE.read_text("utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: PARTS[match[1]](), prose)
+def documents() -> dict[str, str]:
+    """Every page by its file name."""
+    return {path.name: _fill(path.read_text("utf-8")) for path in sorted(PROSE.glob("*.md"))}
 
 
-def conversation() -> str:
-    return _each("json", lambda form: shown(golden(EXAMPLE, form)))
+def _fill(prose: str) -> str:
+    return re.sub(r"\{\{(\w+)(?::(\w+))?\}\}", _part, prose)
+
+
+def _part(place: re.Match[str]) -> str:
+    return FORMAT_PARTS[place[1]](place[2]) if place[2] else PARTS[place[1]]()
+
+
+def conversation(form: str) -> str:
+    return _code("json", shown(golden(EXAMPLE, form)))
 
 
 def sent() -> str:
@@ -151,27 +159,26 @@ def signs() -> str:
     return _table(["Sign", "Format"], rows)
 
 
-def reply() -> str:
-    """Thought, text and call, whole, streamed and failing."""
-    return "\n\n".join(
-        [
-            "A thought, a text and a call, as each format tells them. The ids and times are those of one example.",
-            "### Whole (`stream: false`)",
-            _each("json", lambda form: shown(json.loads(told(form, "whole")))),
-            "### Streamed",
-            "Each frame is a line of JSON; heartbeats are comments. [streaming.md](streaming.md) tells the rest.",
-            _each("text", lambda form: told(form, "delta").strip()),
-            "`autogen` with `autogen_stream: compat`:",
-            _code("text", told("autogen", "delta", autogen_stream="compat").strip()),
-            "`autogen` with `autogen_stream: model`:",
-            _code("text", told("autogen", "delta", autogen_stream="model").strip()),
-            "### Refused, with status 422",
-            _each("json", lambda form: shown(FORMATS[form].error(WRONG.to_dict("req-1")))),
-            "### Failed within a stream",
-            "The last frames; nothing follows them.",
-            _each("text", _failed),
-        ]
-    )
+def whole(form: str) -> str:
+    return _code("json", shown(json.loads(told(form, "whole"))))
+
+
+def streamed(form: str) -> str:
+    return _code("text", told(form, "delta").strip())
+
+
+def autogen_stream(mode: str) -> str:
+    return _code("text", told("autogen", "delta", autogen_stream=mode).strip())
+
+
+def refused(form: str) -> str:
+    return _code("json", shown(FORMATS[form].error(WRONG.to_dict("req-1"))))
+
+
+def failed(form: str) -> str:
+    """The last frames of a stream that fails after its first text."""
+    begun = told(form, "delta", [TextDelta("I ")])
+    return _code("text", told(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip())
 
 
 def outputs() -> str:
@@ -189,11 +196,6 @@ def _place(text: str, sign: str, note: str) -> str:
     if sign not in text:
         return "lost"
     return "notes" if re.search(note, text) else "field"
-
-
-def _failed(form: str) -> str:
-    begun = told(form, "delta", [TextDelta("I ")])
-    return told(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip()
 
 
 def autogen_versions() -> str:
@@ -240,12 +242,10 @@ def _verdict(example: Example) -> str:
 PARTS: dict[str, Callable[[], str]] = {
     one.__name__: one
     for one in (
-        conversation,
         translation,
         sent,
         kept,
         signs,
-        reply,
         outputs,
         autogen_versions,
         autogen_documents,
@@ -253,10 +253,11 @@ PARTS: dict[str, Callable[[], str]] = {
         qwen_python,
     )
 }
-
-
-def _each(language: str, made: Callable[[str], str]) -> str:
-    return "\n\n".join(f"{title}:\n\n{_code(language, made(form))}" for form, title in TITLES.items())
+"""What `{{name}}` is replaced with."""
+FORMAT_PARTS: dict[str, Callable[[str], str]] = {
+    one.__name__: one for one in (conversation, whole, streamed, autogen_stream, refused, failed)
+}
+"""What `{{name:format}}` is replaced with."""
 
 
 def _code(language: str, text: str) -> str:
@@ -269,4 +270,5 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    print(document(), end="")
+    for name, page in documents().items():
+        Path(sys.argv[1], name).write_text(page, "utf-8")

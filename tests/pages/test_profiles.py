@@ -9,7 +9,7 @@ from tests.pages.profiles import document, meanings
 
 
 def test_the_page_is_what_the_profiles_are() -> None:
-    page = Path(__file__).parents[2] / "docs" / "profiles.md"
+    page = Path(__file__).parents[2] / "docs/reference/profiles.md"
     assert page.read_text("utf-8") == document(), "stale: run scripts/profiles"
 
 

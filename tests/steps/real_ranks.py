@@ -20,7 +20,7 @@ from app.steps.truncation.truncate import truncate
 from app.token_counting import load_counter
 
 from tests.steps.conversations import conversation
-from tests.steps.test_truncation import CASES, DIFFERENT, MEDIA, TOO_LONG, name_of, places
+from tests.steps.recorded_truncations import CASES, DIFFERENT, MEDIA, TOO_LONG, name_of, places
 
 FIGURES = Path(__file__).parents[1] / "goldens" / "real_ranks.json"
 _CALLS = "a call counts its name and its arguments, not the way in which Python writes them: less has to be cut"

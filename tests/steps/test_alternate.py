@@ -8,8 +8,9 @@ from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text
 from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
 from app.steps.alternate import alternate_roles
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.effort import examples
 from tests.steps.conversations import conversations, texts
 
 STRICT = Profile(alternate=True, assistant_after_tool=True)
@@ -91,7 +92,7 @@ def test_mistral_is_strict() -> None:
 
 
 @pytest.mark.parametrize("replay", ["reasoning_content", "none"])
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(given=conversations())
 def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> None:
     """User and assistant alternate; only results follow results; none is followed by a user."""
@@ -102,7 +103,7 @@ def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> N
     assert ("tool", "user") not in set(pairwise(roles))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(conversations())
 def test_nothing_that_was_said_is_lost(given: ChatRequest) -> None:
     after = alternate_roles(given, STRICT)

@@ -10,12 +10,13 @@ from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.pipeline import reply_stages
 from app.steps.tool_parsers import FAMILIES
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.steps.sample_calls import WRITTEN
 from tests.steps.stage_runner import STOP, Reply
-from tests.steps.tool_parsers.test_cuts import CUTS, PIECES, TEXTS, TOOLS
+from tests.steps.tool_parsers.sample_texts import CUTS, PIECES, TEXTS, TOOLS
 
 Json = dict[str, Any]
 
@@ -41,8 +42,17 @@ PARAMS = st.fixed_dictionaries(
         "repair_arguments": st.booleans(),
     },
 )
-NATIVE = [ToolCallDelta(0, '{"a": ', "id-0", "f"), ToolCallDelta(0, "1}"), ToolCallDelta(1, "{'a': 1,", "id-1", "g")]
-BESIDES = [ReasoningDelta("why"), ReasoningDelta("<think>"), TextDelta("no", refusal=True), Extra({"a": 1})]
+NATIVE: list[Event] = [
+    ToolCallDelta(0, '{"a": ', "id-0", "f"),
+    ToolCallDelta(0, "1}"),
+    ToolCallDelta(1, "{'a': 1,", "id-1", "g"),
+]
+BESIDES: list[Event] = [
+    ReasoningDelta("why"),
+    ReasoningDelta("<think>"),
+    TextDelta("no", refusal=True),
+    Extra({"a": 1}),
+]
 ENDS: list[Event] = [STOP, Finish("length"), Finish("tool_calls"), Failed(Fault("timeout", "", True))]
 
 WORDS = st.text("ab é<✿[北", min_size=1, max_size=8).filter(lambda text: text.strip() not in ("", "<"))
@@ -113,7 +123,7 @@ def told(reply: Reply) -> tuple[list[Json], str | None]:
     return reply.messages(), reply.reason
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(replies(), st.sampled_from(ENDS), PROFILES, PARAMS, CUTS, st.data())
 def test_pieces_tell_what_the_whole_tells(
     events: list[Event], end: Event, profile: Profile, params: Json, cuts: list[int], data: st.DataObject
@@ -143,7 +153,7 @@ def short(reply: Reply) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("family", WRITTEN)
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(thought=st.none() | WORDS, pieces=st.lists(WORDS | VALUES, min_size=1, max_size=5), cuts=CUTS)
 def test_thoughts_words_and_calls_are_told_as_the_model_meant_them(
     family: str, thought: str | None, pieces: list[str | Json], cuts: list[int]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.steps.real_ranks import DIFFERENT_BY_RANKS, Recorded, at_hand, compute, load_figures, survivors_by
-from tests.steps.test_truncation import CASES, name_of, survivors
+from tests.steps.recorded_truncations import CASES, name_of, survivors
 
 RANKS = at_hand()
 

@@ -9,7 +9,8 @@ from tests.steps.stage_runner import STOP, joined, run
 
 def call(*arguments: str, index: int = 0) -> list[list[Event]]:
     first: list[Event] = [ToolCallDelta(index, arguments[0], f"c{index}", "f")]
-    return [first, *([ToolCallDelta(index, piece)] for piece in arguments[1:])]
+    rest: list[list[Event]] = [[ToolCallDelta(index, piece)] for piece in arguments[1:]]
+    return [first, *rest]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,8 @@ def test_a_name_is_told_at_once_and_arguments_at_the_end() -> None:
 
 def test_a_reply_that_failed_is_told_as_it_came() -> None:
     failed = Failed(Fault("timeout", "", True))
-    found = [event for part in [*call('{"a"'), [failed]] for event in RepairStage().feed(part)]
+    batches: list[list[Event]] = [*call('{"a"'), [failed]]
+    found = [event for part in batches for event in RepairStage().feed(part)]
     assert joined(found)[:1] == [ToolCallDelta(0, "", "c0", "f")]
     stage = RepairStage()
     stage.feed(call('{"a"')[0])

@@ -3,7 +3,6 @@
 import json
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +10,12 @@ from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta,
 from app.params import merge_params
 from app.profiles import KINDS, Profile
 from app.steps.stop_words import MAX_STOP_CHARACTERS, StopWordStage, stop_violations, stop_words
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-GOLDENS = Path(__file__).parents[1] / "goldens" / "qwen_agent"
-UNITS: list[dict[str, Any]] = json.loads((GOLDENS / "unit_stop_words.json").read_text())
-CUT_OTHERWISE = {"one\n\nHuman": ("one\n\nHuman", "nothing but a whole stop word is taken away")}
-MERGES: list[dict[str, Any]] = json.loads((GOLDENS / "unit_generate_cfg_merge.json").read_text())
+from tests.effort import examples
+from tests.steps.recorded_stop_words import CUT_OTHERWISE, GOLDENS, MERGED_OTHERWISE, MERGES, UNITS
+
 END = Finish("stop", {"total_tokens": 3})
 
 
@@ -69,9 +67,6 @@ def test_a_recorded_stream_ends_before_its_stop_word(case: str) -> None:
     stage = StopWordStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
     out = [event for text in said if text for event in stage.feed([TextDelta(text)])]
     assert out == [TextDelta("abc" if case == "09_stop_string" else "Tho"), Finish("stop")]
-
-
-MERGED_OTHERWISE = {'{"stop": "yz"}': (["x", "yz"], "a single stop word is a word, not its letters")}
 
 
 def test_stop_words_of_model_and_caller_are_joined() -> None:
@@ -162,7 +157,7 @@ _EVENTS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(_EVENTS, st.lists(_TEXTS, min_size=1, max_size=3), st.data())
 def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], data: st.DataObject) -> None:
     expected = StopWordStage(words).feed([*events, END])
@@ -182,7 +177,7 @@ def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], dat
     assert whole(out) == whole(expected)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_exactly_what_stands_before_the_first_word_is_said(text: str, words: list[str]) -> None:
     stage = StopWordStage(words)
@@ -205,7 +200,7 @@ def reference(events: list[Event], words: list[str]) -> list[Event]:
     return out
 
 
-@settings(max_examples=600, deadline=None)
+@examples(150)
 @given(
     st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=4),
     st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=16),

@@ -62,7 +62,7 @@ def test_thinking_is_switched_as_the_server_wants_or_the_caller_is_warned(
 
 
 def test_switch_and_budget_share_one_object() -> None:
-    both = {"enable_thinking": True, "thinking_budget": 9}
+    both: Json = {"enable_thinking": True, "thinking_budget": 9}
     template = build(request(**both), "m", KINDS["vllm"].model_copy(update={"thinking_budget": "chat_template_kwargs"}))
     assert template[0]["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "thinking_budget": 9}
     assert options("openrouter", **both) == {"reasoning": {"enabled": True, "max_tokens": 9}}

@@ -1,4 +1,4 @@
-"""Documents and pictures, read in processes of their own: bytes into text, images into what a model takes."""
+"""Extract text from documents and scale images, in separate worker processes."""
 
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers

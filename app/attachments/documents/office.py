@@ -1,4 +1,4 @@
-"""DOCX, PPTX and XLSX into text: headings as in Markdown, tables as rows of cells."""
+"""Extract text from DOCX, PPTX and XLSX: headings as in Markdown, tables as rows of cells."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def pptx(data: bytes) -> tuple[Iterator[tuple[str, str]], int]:
-    """(name and text of each slide, how many there are)."""
+    """Return ((name, text) of each slide, the number of slides). The names are empty."""
     slides = powerpoint.Presentation(io.BytesIO(data)).slides
     return (("", _slide(slide)) for slide in slides), len(slides)
 
@@ -55,14 +55,14 @@ def _shape(shape: Any) -> Iterator[str]:
 
 
 def xlsx(data: bytes, max_characters: int) -> tuple[Iterator[tuple[str, str]], int]:
-    """(name and CSV of each sheet, how many there are). Of formulas the values that were last computed."""
+    """Return ((name, CSV) of each visible sheet, the number of sheets). Formulas give their last computed values."""
     book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
     return ((sheet.title, _sheet(sheet, max_characters)) for sheet in sheets), len(sheets)
 
 
 def _sheet(sheet: Any, max_characters: int) -> str:
-    sheet.reset_dimensions()  # what a sheet says of its own size is not to be trusted
+    sheet.reset_dimensions()  # the size that a sheet declares may be wrong
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in sheet.iter_rows(values_only=True):

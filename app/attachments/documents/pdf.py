@@ -1,4 +1,4 @@
-"""PDF pages into text."""
+"""Extract text from PDF pages."""
 
 import io
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LOOKED_AT = 20
 
 class Pdf:
     def __init__(self, data: bytes, max_pages: int) -> None:
-        """Raises Unreadable."""
+        """Open a PDF. Raises UnreadableFile."""
         try:
             self._reader = PdfReader(io.BytesIO(data), strict=False)
             if self._reader.is_encrypted and not self._reader.decrypt(""):
@@ -24,7 +24,7 @@ class Pdf:
         except (PyPdfError, ValueError, KeyError, AttributeError) as error:
             raise UnreadableFile(f"is a damaged PDF ({type(error).__name__})") from None
         if self.count > _MAX_COUNT:
-            raise UnreadableFile(f"has {self.count} pages; no PDF with more than {_MAX_COUNT} is read")
+            raise UnreadableFile(f"has {self.count} pages; at most {_MAX_COUNT} are allowed")
         self._max_pages = max_pages
 
     def pages(self) -> Iterator[tuple[str, str]]:
@@ -37,14 +37,14 @@ class Pdf:
 
 
 def _declared_count(reader: PdfReader) -> int:
-    """As the document says it: to count the pages is to read them all."""
+    """Return the page count that the document declares if it is too large: counting reads every page."""
     declared: Any = reader.root_object["/Pages"].get_object()
     count = declared.get("/Count")
     return int(count) if isinstance(count, int) and count > _MAX_COUNT else len(reader.pages)
 
 
 def _text(page: PageObject) -> str:
-    """A page that cannot be read is empty: the others still are."""
+    """Return a page's text; empty if the page is damaged, because the others may still be readable."""
     try:
         return page.extract_text()
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError):
@@ -55,6 +55,6 @@ def _has_picture(page: PageObject) -> bool:
     try:
         resources: Any = page.get("/Resources", {})
         objects: Any = resources.get_object().get("/XObject", {})
-        return any(one.get_object().get("/Subtype") == "/Image" for one in objects.get_object().values())
+        return any(item.get_object().get("/Subtype") == "/Image" for item in objects.get_object().values())
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError):
         return False

@@ -1,4 +1,4 @@
-"""Images: what they really are, whether they are safe to decode, and smaller where a model wants them smaller."""
+"""Identify images from their bytes, refuse those too large to decode, and scale them to a model's limits."""
 
 import io
 
@@ -7,33 +7,34 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from app.attachments.documents.protocol import PictureJob, PictureResult, UnreadableFile
 
 _PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
-"""What model servers take; the others are encoded anew."""
+"""The formats that model servers accept; images in others are converted."""
 _READ = (*_PASSED, "BMP", "TIFF", "AVIF")
 _QUALITY = 88
 _SHRINK = 0.75
 _SMALLEST = 32
 
 Image.init()
-Image.MAX_IMAGE_PIXELS = None  # the limit is each job's own
+Image.MAX_IMAGE_PIXELS = None  # each job has its own limit
 _FORMATS = tuple(name for name in _READ if name in Image.OPEN)
 
 
 def scale_picture(job: PictureJob, data: bytes) -> PictureResult:
-    """Raises Unreadable. Nothing is decoded before the size that the head declares is known to be allowed."""
+    """Identify an image and scale it where the job's limits demand it.
+
+    Nothing is decoded before the declared size is checked. Raises UnreadableFile.
+    """
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             width, height = image.size
             if width * height > job.decode_pixels:
-                raise UnreadableFile(
-                    f"has {width} x {height} pixels; no image with more than {job.decode_pixels} is read"
-                )
+                raise UnreadableFile(f"has {width} x {height} pixels; at most {job.decode_pixels} are allowed")
             size = _fit_size(width, height, job)
             small = job.max_bytes is None or len(data) <= job.max_bytes
             if image.format in _PASSED and size == (width, height) and small:
                 return PictureResult(_PASSED[image.format], width, height, None)
             return _shrink(image, size, job.max_bytes)
     except UnidentifiedImageError:
-        raise UnreadableFile("is no image of a known kind") from None
+        raise UnreadableFile(f"is not an image in a known format ({', '.join(_FORMATS)})") from None
     except (OSError, SyntaxError, ValueError):
         raise UnreadableFile("is a damaged image") from None
 
@@ -64,7 +65,7 @@ def _shrink(image: Image.Image, size: tuple[int, int], max_bytes: int | None) ->
         if max_bytes is None or len(data) <= max_bytes:
             return PictureResult(media_type, *size, data)
         if min(size) < _SMALLEST:
-            raise UnreadableFile(f"cannot be made smaller than {max_bytes} bytes")
+            raise UnreadableFile(f"cannot be scaled down to {max_bytes} bytes, the limit of this model")
         size = _scale_size(*size, _SHRINK)
 
 

@@ -1,4 +1,4 @@
-"""Text that is text already: its encoding; and HTML without its marks."""
+"""Decode plain text in any common encoding, and extract the text of HTML."""
 
 import re
 
@@ -32,16 +32,19 @@ _SCOPES = frozenset({"table", "marquee", "object", "applet", "template", "svg", 
 _WALLS = _BLOCKS | _SCOPES
 _TAG = re.compile(r"<(?:!--|(/?)([A-Za-z][^\s/>]*))")
 MAX_HTML_DEPTH = 1024
-"""Tags of elements that are nested deeper are left out; their text is read."""
+"""The tags of elements nested deeper are dropped; their text is kept."""
 _MAX_CLOSED = 64
-"""So many open elements are looked through for the one that an end tag names."""
+"""How many open elements are searched for the one that an end tag closes."""
 
 
 def decode_text(data: bytes, charset: str | None) -> str:
-    """Raises Unreadable for what is no text in any encoding."""
+    """Decode text: by its BOM, as UTF-8, by the declared charset, as GB 18030 or as Windows-1252.
+
+    Raises UnreadableFile for binary data.
+    """
     text = _decode_any(data, charset)
     if len(_CONTROL.findall(text[:65536])) > len(text[:65536]) * _MAX_CONTROL_SHARE:
-        raise UnreadableFile("is a binary file of no known kind")
+        raise UnreadableFile("is a binary file of an unknown type")
     return text
 
 
@@ -60,7 +63,7 @@ def _decode_any(data: bytes, charset: str | None) -> str:
 
 
 def _looks_chinese(data: bytes) -> bool:
-    """Bytes above ASCII come in pairs: accents of other languages stand alone."""
+    """Whether most bytes above ASCII come in pairs; in other languages accented letters stand alone."""
     pairs = len(_CHINESE_PAIR.findall(data))
     return pairs * 2 > len(_HIGH.findall(data)) * _CHINESE_SHARE
 
@@ -82,7 +85,7 @@ def is_html(text: str, name: str, media_type: str) -> bool:
 
 
 def html_text(text: str) -> str:
-    """Headings with `#`, list items with `-`, cells with `|`; white space as a browser shows it."""
+    """Extract text: `#` before headings, `-` before list items, `|` after cells, white space as a browser shows it."""
     tree = LexborHTMLParser(_limit_depth(text, MAX_HTML_DEPTH))
     pieces: list[str] = []
     title = tree.css_first("title")
@@ -95,21 +98,22 @@ def html_text(text: str) -> str:
 
 
 def _limit_depth(text: str, limit: int) -> str:
-    """The page without the tags of elements that stand deeper in each other than `limit`: the parser's time grows with
-    the square of the depth. Told from the tags alone; elements whose end tags may be left out are not counted, since
-    each ends the one before."""
+    """Drop the tags of elements nested deeper than `limit`, because the parser's time grows with the square of depth.
+
+    The depth is computed from the tags alone. Elements with optional end tags are not counted: each ends the previous.
+    """
     if text.count("<") <= limit:
         return text
     stack: list[str] = []
     pieces: list[str] = []
-    place = kept = beyond = 0
-    while (tag := _TAG.search(text, place)) is not None:
-        place = tag.end()
+    position = kept = beyond = 0
+    while (tag := _TAG.search(text, position)) is not None:
+        position = tag.end()
         end, name = tag.group(1), (tag.group(2) or "").lower()
         if not name:  # a comment
-            place = _find_end(text, "-->", place)
+            position = _find_end(text, "-->", position)
         elif not end and name in _RAW:
-            place = _find_end(text, f"</{name}", place)
+            position = _find_end(text, f"</{name}", position)
         elif name in _UNCOUNTED:
             continue
         elif not end and len(stack) < limit:
@@ -119,17 +123,17 @@ def _limit_depth(text: str, limit: int) -> str:
         else:
             beyond += -1 if end else 1
             pieces += (text[kept : tag.start()], " ")
-            place = kept = _find_end(text, ">", place)
+            position = kept = _find_end(text, ">", position)
     return "".join((*pieces, text[kept:]))
 
 
-def _find_end(text: str, mark: str, place: int) -> int:
-    found = text.find(mark, place)
-    return len(text) if found < 0 else found + len(mark)
+def _find_end(text: str, mark: str, start: int) -> int:
+    index = text.find(mark, start)
+    return len(text) if index < 0 else index + len(mark)
 
 
 def _close(stack: list[str], name: str) -> None:
-    """Takes the element and all in it off the stack, where the parser would (HTML, 13.2.6.4.7)."""
+    """Remove an element and its children from the stack if the parser would close it (HTML standard, 13.2.6.4.7)."""
     walls = _SCOPES if name in _BLOCKS or name in _SCOPES else _WALLS
     for at in range(len(stack) - 1, max(-1, len(stack) - 1 - _MAX_CLOSED), -1):
         if stack[at] == name:
@@ -140,11 +144,11 @@ def _close(stack: list[str], name: str) -> None:
 
 
 def _walk(root: LexborNode, pieces: list[str]) -> None:
-    """With a stack of its own: a page may be nested a hundred thousand deep."""
+    """Collect the text without recursion: a page may be nested a hundred thousand deep."""
     stack: list[tuple[LexborNode, bool]] = [(root, False)]
     while stack:
-        node, left = stack.pop()
-        if left:
+        node, is_end = stack.pop()
+        if is_end:
             if node.tag in _BLOCKS:
                 _break(pieces)
             else:
@@ -173,7 +177,7 @@ def _enter(node: LexborNode, pieces: list[str], stack: list[tuple[LexborNode, bo
 
 
 def _break(pieces: list[str]) -> None:
-    """A line ends, unless it has not begun."""
+    """End the line, unless it is empty."""
     if not pieces or not pieces[-1].endswith("\n"):
         pieces.append("\n")
 

@@ -1,6 +1,6 @@
-"""What the gateway and its workers say to each other: frames of a length and msgpack. An empty frame says: stop.
+"""The protocol between the gateway and its document workers, and the limits of one job.
 
-How much the reading of one document or picture may cost.
+A frame is a four-byte length and a msgpack value. An empty frame tells the worker to stop its job.
 """
 
 import struct
@@ -12,20 +12,20 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    workers: int = 2
-    max_waiting: int = 64
-    """Jobs that wait for a worker; one more is told to come back later."""
-    wall_seconds: float = 20.0
-    cpu_seconds: int = 15
-    memory_bytes: int = 1024 * 1024 * 1024
-    """Address space of the process that reads."""
-    max_pages: int = 500
-    """Pages, slides or sheets whose text is read; the others are left out."""
-    max_characters: int = 400_000
-    max_unpacked_bytes: int = 128 * 1024 * 1024
-    """Of the archive that an Office document is."""
-    max_pixels: int = 64_000_000
-    """An image with more is refused undecoded."""
+    workers: int
+    max_waiting: int
+    """How many jobs may wait for a worker; further ones are refused with 503."""
+    wall_seconds: float
+    cpu_seconds: int
+    memory_bytes: int
+    """The address space of the process that runs a job."""
+    max_pages: int
+    """How many pages, slides or sheets are read; the others are left out."""
+    max_characters: int
+    max_unpacked_bytes: int
+    """The limit of an Office document after decompression."""
+    max_pixels: int
+    """A larger image is refused without being decoded."""
 
 
 HEAD = struct.Struct(">I")
@@ -34,7 +34,7 @@ HEAD = struct.Struct(">I")
 class TextJob(msgspec.Struct, tag="text", frozen=True):
     data: bytes
     base64: bool
-    """The data are base64, as it came."""
+    """Whether `data` is base64 text."""
     name: str
     media_type: str
     charset: str | None
@@ -48,9 +48,9 @@ class PictureJob(msgspec.Struct, tag="picture", frozen=True):
     data: bytes
     base64: bool
     decode_pixels: int
-    """With more it is refused."""
+    """A larger image is refused."""
     max_pixels: int | None = None
-    """With more it is scaled."""
+    """A larger image is scaled down."""
     max_short_side: int | None = None
     max_bytes: int | None = None
 
@@ -69,7 +69,7 @@ class PictureResult(msgspec.Struct, tag="seen", frozen=True):
     width: int
     height: int
     data: bytes | None
-    """None where the bytes can stay as they are."""
+    """None if the original bytes can be used."""
 
 
 class JobRefused(msgspec.Struct, tag="refused", frozen=True):
@@ -85,7 +85,7 @@ decode_reply = msgspec.msgpack.Decoder(JobResult).decode
 
 
 class UnreadableFile(Exception):
-    """Why a document is not read, in words for the caller."""
+    """A document or image cannot be read; the message is meant for the caller."""
 
 
 def encode_frame(item: Job | JobResult) -> bytes:

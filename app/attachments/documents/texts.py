@@ -1,4 +1,4 @@
-"""A document's bytes into its text, by what the bytes are; name and declared type only decide between texts."""
+"""Extract a document's text. Its first bytes decide the type; name and declared type only tell HTML from plain text."""
 
 import io
 import time
@@ -8,18 +8,16 @@ from typing import Literal, TypeAlias
 
 from app.attachments.documents import office, pdf, plain
 from app.attachments.documents.protocol import TextJob, TextResult, UnreadableFile
+from app.chat.media_types import HEAD_BYTES, detect_type
 
 Unit: TypeAlias = Literal["page", "slide", "sheet", "none"]
 
 _MAX_ENTRIES = 10_000
 _CPU_SHARE = 0.7
-"""Of the CPU time, after which no further page is begun: half a document is better than none."""
+"""The share of the CPU time after which no further page is started: part of a document is better than none."""
 _OFFICE = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _MAGIC = {
     b"\xd0\xcf\x11\xe0": "an old binary Office file; save it as DOCX, XLSX or PPTX",
-    b"\x89PNG": "a picture: send it as an image",
-    b"\xff\xd8\xff": "a picture: send it as an image",
-    b"GIF8": "a picture: send it as an image",
     b"\x1f\x8b": "a compressed archive",
     b"Rar!": "a compressed archive",
     b"7z\xbc\xaf": "a compressed archive",
@@ -29,7 +27,7 @@ _MAGIC = {
 
 
 def extract_text(job: TextJob, data: bytes) -> TextResult:
-    """Raises Unreadable."""
+    """Extract the text of a job's document, decoded to `data`. Raises UnreadableFile."""
     if not data:
         raise UnreadableFile("is empty")
     if b"%PDF-" in data[:1024]:
@@ -37,9 +35,11 @@ def extract_text(job: TextJob, data: bytes) -> TextResult:
         return _collect_sections(job, "page", document.pages(), document.count, document.has_pictures)
     if data[:4] == b"PK\x03\x04":
         return _office(job, data)
-    for magic, what in _MAGIC.items():
+    if (detect_type(data[:HEAD_BYTES]) or "").startswith("image/"):
+        raise UnreadableFile("is an image: send it as an image")
+    for magic, description in _MAGIC.items():
         if data.startswith(magic):
-            raise UnreadableFile(f"is {what}")
+            raise UnreadableFile(f"is {description}")
     text = plain.decode_text(data, job.charset)
     if plain.is_html(text, job.name, job.media_type):
         text = plain.html_text(text)
@@ -58,7 +58,7 @@ def _office(job: TextJob, data: bytes) -> TextResult:
 
 
 def _zip_kind(data: bytes, max_unpacked_bytes: int) -> str:
-    """What the archive says it is, once its size unpacked is known: nothing is unpacked before."""
+    """Return the type of an Office document, after checking its declared size: nothing is unpacked before."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -71,19 +71,19 @@ def _zip_kind(data: bytes, max_unpacked_bytes: int) -> str:
         for prefix, kind in _OFFICE.items():
             if any(name.startswith(prefix) for name in names):
                 return kind
-    raise UnreadableFile("is an archive that is no DOCX, PPTX or XLSX")
+    raise UnreadableFile("is a ZIP archive, but not a DOCX, PPTX or XLSX file")
 
 
 def _collect_sections(
     job: TextJob, unit: Unit, parts: Iterable[tuple[str, str]], count: int, has_pictures: bool = False
 ) -> TextResult:
-    """The parts that the limits leave room for."""
+    """Collect parts up to the limits of the job. Without any text but with images, the document counts as scanned."""
     sections: list[tuple[int, str, str]] = []
-    room, cut = job.max_characters, False
+    characters_left, cut = job.max_characters, False
     for number, (name, text) in enumerate(_limit_parts(parts, job), 1):
-        cut = len(text) > room
-        sections.append((number, name, text[:room]))
-        room -= len(text)
+        cut = len(text) > characters_left
+        sections.append((number, name, text[:characters_left]))
+        characters_left -= len(text)
         if cut:
             break
     blank = not any(text.strip() for _, _, text in sections)

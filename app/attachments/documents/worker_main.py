@@ -1,7 +1,7 @@
-"""The process in which documents are read: it has imported the libraries, and forks for every job.
+"""The worker process that reads documents: it has imported the libraries and forks for every job.
 
-So a job costs no start-up, its limits are its own, and what a hostile document does to a library ends with the child.
-The gateway stops a job with an empty frame, and all by closing the pipe.
+A job therefore has no start-up cost and its own resource limits, and a hostile document can harm only the child. The
+gateway stops a job with an empty frame, and the worker by closing the pipe.
 """
 
 import gc
@@ -31,18 +31,18 @@ _READ = 1 << 20
 
 
 def main() -> None:
-    """Arguments: wall seconds, CPU seconds, bytes of address space."""
+    """Serve jobs from standard input. Arguments: wall seconds, CPU seconds, bytes of address space."""
     wall, cpu, memory = float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     out = os.dup(1)
-    os.dup2(2, 1)  # what a library prints must not stand between frames
+    os.dup2(2, 1)  # text that a library prints must not get between the frames
     os.nice(10)
     logging.disable(logging.CRITICAL)
     gc.freeze()
     while (payload := _next_frame()) is not None:
         if payload:
-            reply, over = _run_in_child(payload, wall, cpu, memory)
+            reply, is_closed = _run_in_child(payload, wall, cpu, memory)
             _write(out, reply)
-            if over:
+            if is_closed:
                 return
 
 
@@ -62,35 +62,35 @@ def _read_exactly(size: int) -> bytes | None:
 
 
 def _run_in_child(payload: bytes, wall: float, cpu: int, memory: int) -> tuple[bytes, bool]:
-    """(the reply's frame, whether the gateway is gone)."""
+    """Return (the frame to answer with, whether the gateway has closed the pipe)."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         _run_child(payload, writer, cpu, memory)
     os.close(writer)
-    said, why, over = _wait_for_child(reader, time.monotonic() + wall)
+    output, reason, is_closed = _wait_for_child(reader, time.monotonic() + wall)
     os.close(reader)
-    if why:
+    if reason:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    if why or status:
-        return encode_frame(JobRefused(why or _explain_exit(status))), over
-    return said, over
+    if reason or status:
+        return encode_frame(JobRefused(reason or _explain_exit(status))), is_closed
+    return output, is_closed
 
 
 def _wait_for_child(reader: int, deadline: float) -> tuple[bytes, str, bool]:
-    """(what the child said, why it must be stopped, whether the gateway is gone)."""
-    said = bytearray()
-    while (left := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select([reader, 0], [], [], left)
+    """Return (the child's output, why it must be killed, whether the gateway has closed the pipe)."""
+    output = bytearray()
+    while (seconds_left := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([reader, 0], [], [], seconds_left)
         if 0 in ready:
             head = _read_exactly(HEAD.size)
-            return b"", "was not waited for", head is None
+            return b"", "was cancelled", head is None
         if ready:
             data = os.read(reader, _READ)
             if not data:
-                return bytes(said), "", False
-            said += data
+                return bytes(output), "", False
+            output += data
     return b"", "took too long to read", False
 
 
@@ -113,7 +113,7 @@ def _run_child(payload: bytes, writer: int, cpu: int, memory: int) -> NoReturn:
 
 
 def run_job(job: Job) -> JobResult:
-    """What a document holds, or why it is not read. Never raises for what a document can do."""
+    """Run one job. Returns a JobRefused, and does not raise, for any error that a document can cause."""
     try:
         data = decode_base64(job.data) if job.base64 else job.data
         return pictures.scale_picture(job, data) if isinstance(job, PictureJob) else texts.extract_text(job, data)

@@ -1,4 +1,4 @@
-"""The gateway's side of the workers: a job goes to a free one, and is stopped when nobody waits for it any more."""
+"""The pool of document workers: gives each job to an idle worker, and stops a job whose caller is cancelled."""
 
 import asyncio
 import contextlib
@@ -27,17 +27,20 @@ from app.attachments.documents.protocol import (
 from app.errors import Busy
 
 _GRACE_SECONDS = 5.0
-"""How much later than its own limit a worker that does not answer is killed."""
+"""A worker that does not answer is killed this long after its own time limit."""
 
 
 class DocumentWorkers:
-    """Use it as an async context, or `aclose` it. Workers start with the first job that needs them, and stay."""
+    """A pool of worker processes; use it as an async context manager, or call `aclose`.
+
+    A worker starts with the first job that finds none idle, and then keeps running.
+    """
 
     def __init__(self, limits: DocumentLimits) -> None:
         self.limits = limits
         self._idle: list[_WorkerProcess] = []
         self.workers: set[_WorkerProcess] = set()
-        """All that run."""
+        """All running workers, idle or busy."""
         self._slots = asyncio.Semaphore(limits.workers)
         self._waiting = 0
         self._closed = False
@@ -54,7 +57,7 @@ class DocumentWorkers:
     async def extract_text(
         self, data: bytes | str, name: str, media_type: str = "", charset: str | None = None
     ) -> TextResult:
-        """A document's text; `data` are bytes, or base64. Raises Unreadable, Busy."""
+        """Extract a document's text. `data` is bytes or base64 text. Raises UnreadableFile and Busy."""
         limits = self.limits
         sizes = (limits.max_pages, limits.max_characters, limits.max_unpacked_bytes)
         reply = await self._run(TextJob(*_to_bytes(data), name, media_type, charset, *sizes, float(limits.cpu_seconds)))
@@ -68,7 +71,7 @@ class DocumentWorkers:
         max_short_side: int | None = None,
         max_bytes: int | None = None,
     ) -> PictureResult:
-        """What an image is, and its bytes where they had to change. Raises Unreadable, Busy."""
+        """Identify an image, and scale it where it exceeds a limit. Raises UnreadableFile and Busy."""
         reply = await self._run(
             PictureJob(*_to_bytes(data), self.limits.max_pixels, max_pixels, max_short_side, max_bytes)
         )
@@ -84,45 +87,45 @@ class DocumentWorkers:
 
     async def _run(self, job: Job) -> JobResult:
         if self._waiting >= self.limits.max_waiting or self._closed:
-            raise Busy("too many documents are being read")
+            raise Busy(f"{self._waiting} documents already wait to be read; try again later")
         self._waiting += 1
         try:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
-        ticket = _PendingJob(encode_frame(job))
-        task = asyncio.create_task(self._serve(ticket))
+        pending = _PendingJob(encode_frame(job))
+        task = asyncio.create_task(self._serve(pending))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             reply = await asyncio.shield(task)
         except asyncio.CancelledError:
-            ticket.abandon()
+            pending.abandon()
             task.add_done_callback(_ignore_error)
             raise
         if isinstance(reply, JobRefused):
             raise UnreadableFile(reply.message)
         return reply
 
-    async def _serve(self, ticket: "_PendingJob") -> JobResult:
-        """The place is given back when the worker has answered, also when nobody waits for the answer."""
+    async def _serve(self, pending: "_PendingJob") -> JobResult:
+        """Run a job and free its slot when the worker has answered, even if the caller was cancelled before."""
         try:
             worker = self._idle.pop() if self._idle else await self._start_worker()
-            reply = await self._exchange(worker, ticket)
+            reply = await self._exchange(worker, pending)
             self._idle.append(worker)
             return reply
         except (OSError, EOFError, TimeoutError) as error:
-            raise Busy(f"the reader of documents stopped ({type(error).__name__})") from error
+            raise Busy(f"the document worker stopped ({type(error).__name__}); try again") from error
         finally:
             self._slots.release()
 
-    async def _exchange(self, worker: "_WorkerProcess", ticket: "_PendingJob") -> JobResult:
-        if ticket.abandoned:
-            return JobRefused("was not waited for")
-        ticket.worker = worker
+    async def _exchange(self, worker: "_WorkerProcess", pending: "_PendingJob") -> JobResult:
+        if pending.abandoned:
+            return JobRefused("was cancelled")
+        pending.worker = worker
         try:
             async with asyncio.timeout(self.limits.wall_seconds + _GRACE_SECONDS):
-                return await worker.exchange(ticket.job)
+                return await worker.exchange(pending.job)
         except BaseException:
             self.workers.discard(worker)
             await asyncio.shield(worker.kill())
@@ -136,7 +139,7 @@ class DocumentWorkers:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env={"PYTHONPATH": ":".join(filter(None, sys.path))},  # nothing of ours: documents are hostile
+            env={"PYTHONPATH": ":".join(filter(None, sys.path))},  # no keys of the gateway: documents are hostile
             start_new_session=True,
         )
         worker = _WorkerProcess(process)
@@ -146,7 +149,7 @@ class DocumentWorkers:
 
 @dataclass(slots=True)
 class _PendingJob:
-    """A job and whether anybody waits for it."""
+    """A job, the worker that runs it, and whether its caller was cancelled."""
 
     job: bytes
     worker: "_WorkerProcess | None" = None
@@ -177,7 +180,7 @@ class _WorkerProcess:
         self._stdin.write(STOP)
 
     async def kill(self) -> None:
-        """With the child that it may have: the two are a process group."""
+        """Kill the worker and the child that runs its job: the two are one process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._stdin.close()
@@ -185,11 +188,11 @@ class _WorkerProcess:
 
 
 def _to_bytes(data: bytes | str) -> tuple[bytes, bool]:
-    """(what is sent, whether it is base64)."""
+    """Return (the bytes to send, whether they are base64)."""
     return (data, False) if isinstance(data, bytes) else (data.encode("utf-8", "surrogatepass"), True)
 
 
 def _ignore_error(task: asyncio.Task[JobResult]) -> None:
-    """Nobody waits for this answer; its error was looked at."""
+    """Mark the error of a job whose caller was cancelled as retrieved, or asyncio would log it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The only reader of URLs that a caller names: size, time, type and address limits."""
+"""Fetch URLs that callers name, within limits of size, time, media type and address. Nothing else fetches them."""
 
 from app.attachments.fetch.address_policy import Resolver
 from app.attachments.fetch.fetcher import FetchedFile, Fetcher, FetchLimits

@@ -1,8 +1,8 @@
-"""Which URLs and which addresses may be read.
+"""Decide which URLs and addresses may be fetched.
 
-A URL is refused for how it is written before anything is looked up, an address for what it is: only what is public is
-read, and of a name *all* addresses must be. An allow list opens hosts and networks; a host on it may stand on a private
-address, but never on the link-local ones where clouds keep their credentials: those need a network on the list.
+A URL that is not plain http(s) is refused before any look-up. Addresses must be public, and *all* addresses of a name
+must be. An allow list opens hosts and networks. A host on it may have a private address, but not a link-local one or
+another where clouds serve credentials: those need a network on the list.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ from app.errors import MediaRefused
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""(host, port) → addresses. Raises OSError where there is none."""
+"""(host, port) → addresses. Raises OSError if there is none."""
 
 _MAX_URL = 8192
 _PLAIN_URL = re.compile(
@@ -66,7 +66,7 @@ _METADATA: tuple[Network, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class FetchTarget:
-    """Where a URL leads to, before its name is looked up."""
+    """A parsed URL with its normalized host and its port, before the host is looked up."""
 
     url: httpx.URL
     host: str
@@ -74,9 +74,9 @@ class FetchTarget:
 
 
 def parse_target(url: str, allowed: "AllowList") -> FetchTarget:
-    """Raises MediaRefused for a URL that is not plainly http or https of one host."""
+    """Parse a URL. Raises MediaRefused if it is not a plain http or https URL, or its port is not allowed."""
     if len(url) > _MAX_URL:
-        raise MediaRefused("the URL is too long")
+        raise MediaRefused(f"the URL has {len(url)} characters; at most {_MAX_URL} are allowed")
     if not _PLAIN_URL.fullmatch(url):
         raise MediaRefused("must be a plain http or https URL without credentials")
     try:
@@ -87,12 +87,12 @@ def parse_target(url: str, allowed: "AllowList") -> FetchTarget:
     port = (443 if parsed.scheme == "https" else 80) if parsed.port is None else parsed.port
     web = port in _WEB_PORTS or _FIRST_FREE_PORT <= port <= _LAST_PORT
     if not web and not allowed.allows_host(host):
-        raise MediaRefused(f"port {port} is not read")
+        raise MediaRefused(f"port {port} is not allowed; use 80, 443, or {_FIRST_FREE_PORT} and above")
     return FetchTarget(parsed.copy_with(fragment=None), host, port)
 
 
 def _host(url: httpx.URL) -> str:
-    """The host in one form. Numbers are addresses only in the one way that nobody reads differently."""
+    """Normalize the host. Raises ValueError for numeric forms of IPv4 other than the dotted one: parsers differ."""
     host = url.raw_host.decode("ascii").lower()
     if ":" in host:
         return str(ipaddress.IPv6Address(host))
@@ -107,11 +107,11 @@ def _host(url: httpx.URL) -> str:
 
 
 _PRIVATE_SUFFIXES = (".internal", ".local", ".localdomain", ".home.arpa", ".intranet", ".lan")
-"""Of names that no public server has; Google's cloud keeps credentials at metadata.google.internal."""
+"""Suffixes of private host names. Google Cloud serves credentials at metadata.google.internal."""
 
 
 def check_url_text(url: str, allowed: "AllowList") -> None:
-    """Raises MediaRefused for a URL that by its text alone leads to no public address. Nothing is looked up."""
+    """Check a URL without any look-up. Raises MediaRefused if its text alone shows that its address is not public."""
     host = parse_target(url, allowed).host
     if allowed.allows_host(host):
         return
@@ -122,7 +122,7 @@ def check_url_text(url: str, allowed: "AllowList") -> None:
 
 
 class AllowList:
-    """Hosts (`files.example.org`, `*.example.org`) and networks (`10.1.0.0/16`) that are read though not public."""
+    """Hosts (`files.example.org`, `*.example.org`) and networks (`10.1.0.0/16`) that are allowed though not public."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self._hosts: set[str] = set()
@@ -132,7 +132,7 @@ class AllowList:
             self._add(entry.strip().lower())
 
     def _add(self, entry: str) -> None:
-        """Raises ValueError for what is neither."""
+        """Raises ValueError for an entry that is neither a host nor a network."""
         if entry.startswith("*."):
             self._suffixes.append(entry[1:])
         elif _HOST.fullmatch(entry) and not _NUMERIC_END.fullmatch(entry.rsplit(".", 1)[-1]):
@@ -147,28 +147,28 @@ class AllowList:
         return any(address in network for network in self._networks)
 
 
-def check_addresses(host: str, found: Sequence[str], allowed: AllowList) -> list[str]:
-    """The addresses of a host, all of which may be read. Raises MediaRefused, also where one of several may not."""
-    if not found:
+def check_addresses(host: str, addresses: Sequence[str], allowed: AllowList) -> list[str]:
+    """Return a host's addresses, normalized. Raises MediaRefused unless every one of them is allowed."""
+    if not addresses:
         raise MediaRefused("the host has no address")
-    return [str(_check_address(host, text, allowed)) for text in found]
+    return [str(_check_address(host, text, allowed)) for text in addresses]
 
 
 def _check_address(host: str, text: str, allowed: AllowList) -> Address:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        raise MediaRefused("the host has no address that can be read") from None
-    meant = _unwrap_ipv4(address)
-    if allowed.allows_address(meant) or is_public(meant):
+        raise MediaRefused("the host's address is not valid") from None
+    unwrapped = _unwrap_ipv4(address)
+    if allowed.allows_address(unwrapped) or is_public(unwrapped):
         return address
-    if allowed.allows_host(host) and not any(meant in network for network in _METADATA):
+    if allowed.allows_host(host) and not any(unwrapped in network for network in _METADATA):
         return address
     raise MediaRefused("the host is not on a public address")
 
 
 def _unwrap_ipv4(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one only wraps."""
+    """Return the IPv4 address inside an IPv4-mapped or NAT64 address, else the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:

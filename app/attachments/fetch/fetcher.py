@@ -1,12 +1,12 @@
-"""One URL into bytes: looked up once, connected to the address that was looked at, every redirect judged again.
+"""Fetch a URL: look its host up once, connect to an address that was checked, and check every redirect again.
 
-The connection is made to the address itself, with the name in `Host` and in the TLS handshake (and its certificate
-checked against the name), so that a name that changes its address between two looks has no second look. Connections
-are not kept: one to an address must never serve another name there. No proxy, no cookie, no netrc, no credentials.
+The connection is made to the address itself, with the host name in `Host` and in the TLS handshake, and the
+certificate is checked against the name. A name that changes its address between check and connection therefore gains
+nothing. Connections are not reused: one to an address must never serve another name. No proxies, cookies, netrc or
+credentials are used.
 
-Names into addresses, on threads of its own: a name server that hangs holds up no other work.
-
-A body that somebody else's server sends, held to a number of bytes, before and after inflating.
+Host names are looked up on separate threads, so that a slow name server does not delay other work. Bodies are limited
+both as sent and after decompression.
 """
 
 import asyncio
@@ -40,23 +40,26 @@ class ThreadedResolver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lookup")
 
     async def __call__(self, host: str, port: int) -> list[str]:
-        """Every address, in the order in which they are to be tried. Raises OSError."""
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, _addresses, host, port)
-        return list(dict.fromkeys(found))
+        """Return all addresses in the order in which to try them. Raises OSError."""
+        addresses = await asyncio.get_running_loop().run_in_executor(self._threads, _addresses, host, port)
+        return list(dict.fromkeys(addresses))
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _addresses(host: str, port: int) -> list[str]:
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 async def read_limited(response: httpx.Response, max_bytes: int) -> bytes:
-    """Raises TooLarge as soon as it is known, MediaRefused for an encoding that was not asked for."""
+    """Read and decompress a body.
+
+    Raises TooLarge as soon as it exceeds `max_bytes`, MediaRefused for an unknown encoding or a broken body.
+    """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise MediaRefused(f"is sent in the encoding {encoding[:40]!r}, which was not asked for")
+        raise MediaRefused(f"is sent with Content-Encoding {encoding[:40]!r}; only gzip and deflate can be read")
     body = bytearray()
     inflate = None if encoding in ("identity", "") else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     async for data in response.aiter_raw():
@@ -64,15 +67,15 @@ async def read_limited(response: httpx.Response, max_bytes: int) -> bytes:
         if len(body) > max_bytes:
             raise TooLarge(f"is larger than {max_bytes} bytes")
     if inflate is not None and not inflate.eof:
-        raise MediaRefused("its compressed body is broken")
+        raise MediaRefused("its compressed body is damaged")
     return bytes(body)
 
 
-def _inflate(inflate: "zlib._Decompress", data: bytes, at_most: int) -> bytes:
+def _inflate(inflate: "zlib._Decompress", data: bytes, max_bytes: int) -> bytes:
     try:
-        return inflate.decompress(data, at_most)
+        return inflate.decompress(data, max_bytes)
     except zlib.error:
-        raise MediaRefused("its compressed body is broken") from None
+        raise MediaRefused("its compressed body is damaged") from None
 
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -87,28 +90,31 @@ _TYPES: dict[MediaKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    allow: tuple[str, ...] = ()
-    """Hosts and networks that are read though they are not public."""
-    max_bytes: int = 20 * 1024 * 1024
-    max_seconds: float = 20.0
-    """For one URL: the wait for a free place, the look-up, all redirects and the body."""
-    max_redirects: int = 5
-    max_concurrent: int = 32
-    """At once, of all requests."""
+    allow: tuple[str, ...]
+    """Hosts and networks that are allowed though they are not public."""
+    max_bytes: int
+    max_seconds: float
+    """The limit for one URL: waiting for a slot, the look-up, all redirects and the body."""
+    max_redirects: int
+    max_concurrent: int
+    """The limit of all requests together."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedFile:
     data: bytes
     media_type: str
-    """As the server declared it, lower case, without parameters; it may be wrong or empty."""
+    """As declared by the server, in lower case, without parameters; it may be wrong or empty."""
     url: str
-    """After redirects."""
+    """The URL after redirects."""
     charset: str | None = None
 
 
 class Fetcher:
-    """Use it as an async context. `resolver` and `transport` are for tests; the transport is given pinned URLs."""
+    """Fetches URLs; use it as an async context manager.
+
+    Tests pass a `resolver` and a `transport`. The transport gets URLs with the checked address as the host.
+    """
 
     def __init__(
         self,
@@ -121,7 +127,7 @@ class Fetcher:
         self._limits = limits
         self._allowed = AllowList(limits.allow)
         self._lookup = None if resolver else ThreadedResolver()
-        self._resolver: Resolver = resolver or self._lookup  # type: ignore[assignment]  # one of the two is there
+        self._resolver: Resolver = resolver or self._lookup  # type: ignore[assignment]  # one of the two is set
         self._transport = transport or httpx.AsyncHTTPTransport(
             verify=tls or ssl.create_default_context(),
             trust_env=False,
@@ -143,35 +149,37 @@ class Fetcher:
             self._lookup.close()
 
     async def fetch(self, url: str, *, kinds: Iterable[MediaKind], param: str | None = None) -> FetchedFile:
-        """The bytes behind a URL, if they are declared as one of `kinds`.
+        """Fetch a URL whose declared media type is one of `kinds`.
 
-        Raises MediaRefused, MediaUnavailable or TooLarge, each with `param` as the place in the request.
+        Raises MediaRefused, MediaUnavailable or TooLarge, each with `param`, the path of the URL in the request.
         """
         try:
             async with asyncio.timeout(self._limits.max_seconds), self._slots:
                 return await self._follow(url, tuple(kinds))
         except TimeoutError:
-            error: ParleyError = MediaUnavailable(f"was not there within {self._limits.max_seconds:g} s", param)
+            error: ParleyError = MediaUnavailable(f"was not fetched within {self._limits.max_seconds:g} s", param)
         except (httpx.TransportError, OSError) as cause:
-            error = MediaUnavailable(f"could not be read: {_describe_failure(cause)}", param)
+            error = MediaUnavailable(f"could not be fetched: {_describe_failure(cause)}", param)
         except ParleyError as cause:
             cause.param = param
             error = cause
         raise error from None
 
     def check_url_text(self, url: str) -> None:
-        """Raises MediaRefused for a URL that by its text alone leads to no public address."""
+        """Check a URL without any look-up. Raises MediaRefused if its text shows that its address is not public."""
         check_url_text(url, self._allowed)
 
     async def check_addresses(self, url: str, *, param: str | None = None) -> None:
-        """Raises MediaRefused for a URL whose host has an address that is not public, MediaUnavailable for one that has
-        none now."""
+        """Look up a URL's host and check all its addresses.
+
+        Raises MediaRefused if one of them is not public, MediaUnavailable if the look-up fails.
+        """
         try:
             target = parse_target(url, self._allowed)
             async with asyncio.timeout(self._limits.max_seconds):
                 check_addresses(target.host, await self._addresses(target), self._allowed)
         except (TimeoutError, OSError):
-            raise MediaUnavailable("could not be read: its host is not known", param) from None
+            raise MediaUnavailable("could not be fetched: its host name was not found", param) from None
         except ParleyError as error:
             error.param = param
             raise
@@ -179,7 +187,7 @@ class Fetcher:
     async def _follow(self, url: str, kinds: tuple[MediaKind, ...]) -> FetchedFile:
         for _ in range(self._limits.max_redirects + 1):
             target = parse_target(url, self._allowed)
-            response = await self._ask(target, kinds)
+            response = await self._send(target, kinds)
             try:
                 if response.status_code not in _REDIRECTS:
                     return await self._read(response, target, kinds)
@@ -188,7 +196,7 @@ class Fetcher:
                 await response.aclose()
         raise MediaRefused(f"redirects more than {self._limits.max_redirects} times")
 
-    async def _ask(self, target: FetchTarget, kinds: tuple[MediaKind, ...]) -> httpx.Response:
+    async def _send(self, target: FetchTarget, kinds: tuple[MediaKind, ...]) -> httpx.Response:
         addresses = check_addresses(target.host, await self._addresses(target), self._allowed)
         for at, address in enumerate(addresses):
             try:
@@ -196,7 +204,7 @@ class Fetcher:
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 if at + 1 == len(addresses):
                     raise
-        raise AssertionError("judged returns addresses")
+        raise AssertionError("check_addresses returns at least one address")
 
     async def _addresses(self, target: FetchTarget) -> list[str]:
         if ":" in target.host or target.host.replace(".", "").isdigit():
@@ -213,8 +221,8 @@ class Fetcher:
             "connection": "close",
         }
         seconds = self._limits.max_seconds
-        wait = {"connect": min(seconds, 5.0), "read": seconds, "write": seconds, "pool": seconds}
-        extensions = {"timeout": wait, "sni_hostname": target.host}
+        timeouts = {"connect": min(seconds, 5.0), "read": seconds, "write": seconds, "pool": seconds}
+        extensions = {"timeout": timeouts, "sni_hostname": target.host}
         return httpx.Request("GET", target.url.copy_with(host=address), headers=headers, extensions=extensions)
 
     async def _read(self, response: httpx.Response, target: FetchTarget, kinds: tuple[MediaKind, ...]) -> FetchedFile:
@@ -225,7 +233,7 @@ class Fetcher:
             raise MediaRefused(f"its server answered with status {status}")
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in _BINARY and not any(media_type.startswith(_TYPES[kind]) for kind in kinds):
-            raise MediaRefused(f"is declared as {media_type[:100]!r}, which is no {' or '.join(kinds)}")
+            raise MediaRefused(f"is declared as {media_type[:100]!r}; expected {' or '.join(kinds)}")
         length = response.headers.get("content-length", "")
         if length.isdigit() and int(length[:20]) > self._limits.max_bytes:
             raise TooLarge(f"is larger than {self._limits.max_bytes} bytes")
@@ -242,9 +250,9 @@ def _redirect_url(target: FetchTarget, response: httpx.Response) -> str:
 
 
 def _describe_failure(cause: Exception) -> str:
-    """What failed, in words that name no address: whose they are is not the caller's business."""
+    """Describe a failure without naming an address, which callers must not see."""
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout):
         return "no connection to its host"
     if isinstance(cause, httpx.TransportError):
-        return "its server broke off or does not speak HTTP"
-    return "its host is not known"
+        return "its server closed the connection or does not speak HTTP"
+    return "its host name was not found"

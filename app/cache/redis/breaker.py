@@ -1,9 +1,9 @@
-"""The way to Redis: an operation takes a tenth of a second at most, and none is tried while Redis is known to be away.
+"""A circuit breaker for Redis: an operation takes at most a tenth of a second, and none is tried while Redis is down.
 
-After the first failure every call is refused at once, those that wait for their turn too, and a task of the link's own
-asks whether the server is back: soon, and then once a second. So an outage delays only who was under way when it began,
-and each of those once, whatever else it would have asked. Time in which this process did not get round to reading the
-answer is not held against the server.
+The first failure opens the breaker: every call fails at once, also those waiting for their turn, and a task probes the
+server, at first after a tenth of a second and then once a second, until it answers. An outage therefore delays only
+the calls in progress when it begins, each of them once. Time in which this process was too busy to read the answer
+does not count against the server.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ _LOG = logging.getLogger("parley.cache")
 _PROBE_SECONDS = 1.0
 _FIRST_REST_SECONDS = 0.1
 _STEPS = 10
-"""A bound of time is counted in so many steps. One that takes longer counts once: it was this process that was busy."""
+"""A timeout is counted in this many timer steps. A step that takes too long counts once: this process was busy."""
 _BUSY_SECONDS = 1.0
-"""Nobody is busy for longer than that."""
+"""A timeout is extended by at most this much because the process is busy."""
 _REDIS_ERRORS = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
 
 
 class RedisUnavailable(Exception):
-    """Redis does not answer, or not in time."""
+    """Redis cannot be reached, or does not answer in time."""
 
 
 class RedisRejected(RedisUnavailable):
-    """Redis answers that it will not: out of memory, read-only, no permission. It is there all the same."""
+    """Redis rejects the command: out of memory, read-only, no permission. This does not open the breaker."""
 
 
 class RedisCircuitBreaker:
-    """One for each event loop; connects with the first call."""
+    """A Redis client behind a circuit breaker. It belongs to one event loop and connects with the first call."""
 
     def __init__(
         self,
@@ -53,7 +53,11 @@ class RedisCircuitBreaker:
         timeout_seconds: float = TIMEOUT_SECONDS,
         rest_seconds: float = 1.0,
     ) -> None:
-        """`address` may be the URL. Of calls that are not patient, `at_once` are under way. Raises ValueError."""
+        """Set up the breaker without connecting. Raises ValueError for a URL that is not of a Redis.
+
+        At most `at_once` calls with the usual timeout are in progress. `rest_seconds` is the longest pause between
+        two probes.
+        """
         self._address = _to_redis_url(address)
         self._max_connections = max_connections
         self._timeout_seconds, self._rest_seconds = timeout_seconds, rest_seconds
@@ -64,33 +68,33 @@ class RedisCircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether a call would be refused at once."""
+        """Whether a call would fail at once."""
         return self._closed or self._probing is not None
 
     async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:  # noqa: ASYNC109
-        """What `op` returns. Raises Away, and nothing else of Redis's.
+        """Return the result of `op`. Raises RedisUnavailable for every error of Redis.
 
-        `timeout` is in seconds, from the time that it is this call's turn. A patient call, which has more time than is
-        usual, takes no turn from others and waits for none.
+        `timeout` is in seconds and starts with the call's turn. A call with a longer timeout than usual does not wait
+        for a turn and takes none from others.
         """
         if timeout is not None and timeout > self._timeout_seconds:
             return await self._call_or_trip(op, timeout)
         if self.is_open:
-            raise RedisUnavailable("redis is away")
-        # Of many at once, each would have to wait for all: with nothing wrong but a busy process, all would be late.
+            raise RedisUnavailable("redis is down")
+        # Without this limit each of many calls would wait for all, and in a busy process all would time out.
         async with self._turns:
             return await self._call_or_trip(op, timeout or self._timeout_seconds)
 
     async def _call_or_trip(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         if self.is_open:
-            raise RedisUnavailable("redis is away")
+            raise RedisUnavailable("redis is down")
         try:
             return await self._call_with_timeout(op, seconds)
         except RedisRejected:
             raise
         except RedisUnavailable as error:
             if not self.is_open:
-                _LOG.warning("redis is away: %s", error)
+                _LOG.warning("redis is down: %s", error)
                 self._probing = asyncio.get_running_loop().create_task(self._probe())
             raise
 
@@ -122,7 +126,7 @@ class RedisCircuitBreaker:
             except RedisUnavailable:
                 continue
             self._probing = None
-            _LOG.info("redis is back")
+            _LOG.info("redis answers again")
             return
 
     async def aclose(self) -> None:
@@ -141,7 +145,7 @@ class RedisCircuitBreaker:
 
 @contextlib.asynccontextmanager
 async def _within(seconds: float) -> AsyncIterator[None]:
-    """Raises TimeoutError for what the server had so long for, and did not do."""
+    """Raise TimeoutError when the server has had `seconds`, not counting time in which this process was busy."""
     loop = asyncio.get_running_loop()
     step, last = seconds / _STEPS, time.monotonic() + seconds + _BUSY_SECONDS
     timer: asyncio.TimerHandle
@@ -162,12 +166,12 @@ async def _within(seconds: float) -> AsyncIterator[None]:
 
 
 async def _ping(client: Client) -> object:
-    """A value that cannot be there: unlike PING, a cluster's client can send it to one node."""
+    """Look up a key that never exists: unlike PING, a cluster client can send this to one node."""
     return await client.exists("parley:probe")
 
 
 def _to_redis_url(address: RedisUrl | str) -> RedisUrl:
-    found = parse_cache_url(address) if isinstance(address, str) else address
-    if not isinstance(found, RedisUrl):
-        raise ValueError("must be the URL of a Redis")
-    return found
+    url = parse_cache_url(address) if isinstance(address, str) else address
+    if not isinstance(url, RedisUrl):
+        raise ValueError("must be the URL of a Redis, such as redis://127.0.0.1:6379/0")
+    return url

@@ -1,4 +1,4 @@
-"""A Redis client for an address: one server, a socket, a cluster, or the master that sentinels name."""
+"""Create a Redis client for one server, a socket, a cluster, or the master that sentinels name."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ from typing_extensions import override
 from app.cache.urls import RedisUrl
 
 _UNBLOCKED_CONNECTIONS = 1024
-"""For pools that refuse where others wait."""
+"""The size of pools that raise an error when they are full instead of waiting."""
 
 
 class _SentinelPool(SentinelConnectionPool):
-    """Closes also the connections to the sentinels."""
+    """A pool that also closes the connections to the sentinels."""
 
     @override
     async def aclose(self) -> None:
@@ -33,16 +33,16 @@ class _SentinelPool(SentinelConnectionPool):
 
 
 def make_client(address: RedisUrl, max_connections: int) -> Redis | RedisCluster:
-    """Connects with the first command. Nothing bounds the time of a command but who sends it."""
+    """Create a client that connects with its first command. It has no timeouts; the circuit breaker sets them."""
     if address.form == "cluster":
         return _cluster(address)
     if address.form == "sentinel":
         return _make_sentinel_client(address)
-    where: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.socket}
+    server: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.socket}
     if address.form == "single":
         (host, port), kind = address.hosts[0], SSLConnection if address.tls else Connection
-        where = {"connection_class": kind, "host": host, "port": port, **_tls(address)}
-    pool = BlockingConnectionPool(max_connections, timeout=None, db=address.db, **where, **_options(address))
+        server = {"connection_class": kind, "host": host, "port": port, **_tls(address)}
+    pool = BlockingConnectionPool(max_connections, timeout=None, db=address.db, **server, **_options(address))
     return Redis.from_pool(pool)
 
 
@@ -59,7 +59,7 @@ def _cluster(address: RedisUrl) -> RedisCluster:
 
 
 def _make_sentinel_client(address: RedisUrl) -> Redis:
-    """The login is the master's; sentinels are asked without one. With TLS both speak it."""
+    """The login is sent to the master only, not to the sentinels. TLS applies to both."""
     tls = {"ssl": address.tls, **_tls(address)}
     bounds = {name: value for name, value in _options(address).items() if name not in ("username", "password")}
     sentinels = Sentinel(address.hosts, sentinel_kwargs={**tls, **bounds})  # type: ignore[no-untyped-call]
@@ -80,9 +80,9 @@ def _options(address: RedisUrl) -> dict[str, Any]:
         "password": address.password,
         "socket_timeout": None,
         "socket_connect_timeout": None,
-        # Old servers know nothing newer.
+        # RESP2: servers before Redis 6 do not know RESP3.
         "protocol": 2,
-        # A connection that died while it was idle is found out by its next command.
+        # One retry: only the next command finds out that an idle connection was closed.
         "retry": Retry(NoBackoff(), 1),
     }
 

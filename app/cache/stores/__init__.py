@@ -1,4 +1,4 @@
-"""Stores, chosen by URL. None knows what it keeps."""
+"""Stores of bytes by key, chosen by URL: memory, SQLite, Redis, or none."""
 
 from app.cache.stores.base import EntryTotals, Store, StoredValue, StoreError, StoreLimits, StoreStats
 from app.cache.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
@@ -7,7 +7,7 @@ __all__ = ["EntryTotals", "StoreLimits", "StoreStats", "Store", "StoreError", "S
 
 
 def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
-    """Without a URL, in memory. Neither disk nor network is touched yet. Raises ValueError in words for people."""
+    """Create a store; without a URL, in memory. Disk and network are not touched yet. Raises ValueError."""
     match parse_cache_url(url or "memory:"):
         case NullUrl():
             from app.cache.stores.null import NullStore

@@ -1,4 +1,4 @@
-"""What a store is: bytes by a key, for a time. It knows nothing of chat."""
+"""The interface of a store, which keeps bytes under a key for a limited time."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class StoredValue(NamedTuple):
 class EntryTotals(NamedTuple):
     entries: int
     bytes: int
-    """Of the values alone."""
+    """The size of the values, without overhead."""
 
 
 class StoreStats(NamedTuple):
@@ -25,14 +25,14 @@ class StoreStats(NamedTuple):
 
 
 class StoreError(Exception):
-    """The store is in trouble; the text says which."""
+    """The store failed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLimits:
     max_bytes: int = 1024 * 1024 * 1024
     max_entries: int = 1_000_000
-    """Of a store in memory."""
+    """The limit of a store in memory."""
     max_entry_bytes: int = 8 * 1024 * 1024
     clock: Callable[[], float] = time.time
     """Unix seconds."""
@@ -40,22 +40,25 @@ class StoreLimits:
 
 class Store(Protocol):
     async def get(self, key: str) -> StoredValue | None:
-        """Never raises for trouble of the store: that is a miss and a log line."""
+        """Return the value of a key. A failure of the store is logged and counts as a miss."""
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
-        """Returns when the value can be found. Trouble of the store, and a value that is too long, leave it out."""
+        """Store a value and return when `get` can find it. A value that is too large is left out.
+
+        A failure of the store is logged.
+        """
 
     async def delete(self, key: str) -> None:
-        """Never raises for trouble of the store."""
+        """Delete a key. A failure of the store is logged."""
 
     async def purge(self, model: str | None = None) -> int:
-        """Deletes everything, or everything of a model; how many entries went. Raises StoreError."""
+        """Delete all entries, or those of a model, and return how many. Raises StoreError."""
 
     async def stats(self) -> StoreStats:
-        """Of what has not expired. Raises StoreError."""
+        """Count the entries that have not expired. Raises StoreError."""
 
     async def aclose(self) -> None:
-        """May be called twice. A closed store misses everything and keeps nothing."""
+        """Close the store. May be called twice. Afterwards `get` finds nothing and `put` stores nothing."""
 
 
 def sum_stats(by_model: dict[str, EntryTotals]) -> StoreStats:

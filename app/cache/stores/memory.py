@@ -1,4 +1,4 @@
-"""A store in the memory of this process; what was longest unused goes first."""
+"""A store in the memory of this process; evicts the least recently used entries first."""
 
 from collections import OrderedDict
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.cache.stores.base import EntryTotals, StoredValue, StoreLimits, StoreStats, sum_stats
 
 _OVERHEAD_BYTES = 512
-"""About what an entry takes beside its value."""
+"""The approximate memory of an entry besides its value."""
 
 
 class _MemoryRow(NamedTuple):
@@ -20,7 +20,7 @@ class MemoryStore:
     def __init__(self, limits: StoreLimits | None = None) -> None:
         self._limits = limits or StoreLimits()
         self._rows: OrderedDict[str, _MemoryRow] = OrderedDict()
-        """Longest unused first."""
+        """Least recently used first."""
         self._bytes = 0
         self._closed = False
 
@@ -48,17 +48,17 @@ class MemoryStore:
         self._drop(key)
 
     async def purge(self, model: str | None = None) -> int:
-        gone = [key for key, row in self._rows.items() if model in (None, row.model)]
-        for key in gone:
+        keys = [key for key, row in self._rows.items() if model in (None, row.model)]
+        for key in keys:
             self._drop(key)
-        return len(gone)
+        return len(keys)
 
     async def stats(self) -> StoreStats:
         now, by_model = self._limits.clock(), dict[str, EntryTotals]()
         for row in self._rows.values():
             if row.expires_at > now:
-                held = by_model.get(row.model, EntryTotals(0, 0))
-                by_model[row.model] = EntryTotals(held.entries + 1, held.bytes + len(row.value))
+                totals = by_model.get(row.model, EntryTotals(0, 0))
+                by_model[row.model] = EntryTotals(totals.entries + 1, totals.bytes + len(row.value))
         return sum_stats(by_model)
 
     async def aclose(self) -> None:

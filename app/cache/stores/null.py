@@ -1,4 +1,4 @@
-"""A store that keeps nothing."""
+"""A store that stores nothing."""
 
 from app.cache.stores.base import StoredValue, StoreStats
 

@@ -1,7 +1,7 @@
-"""A store in Redis, for gateways on many machines; the server forgets what is too old or too much.
+"""A store in Redis, for gateways on several machines; the server expires and evicts entries.
 
-Each entry is one string under `parley:cache:v1:<key>`: when it was stored, the model's name, the value. So there is no
-index that could be wrong when the server evicts; what concerns a model reads the beginning of every entry instead.
+Each entry is one string under `parley:cache:v1:<key>`: the time it was stored, the model's name, the value. There is
+no index that could become wrong when the server evicts entries; operations on one model read the head of every entry.
 """
 
 import logging
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 PREFIX = "parley:cache:v1:"
 _HEAD = struct.Struct(">dH")
-"""Unix seconds, length of the model's name."""
+"""The time in Unix seconds and the length of the model's name in bytes."""
 _MAX_NAME_BYTES = 512
 _BATCH = 500
 _BATCH_SECONDS = 5.0
@@ -32,26 +32,26 @@ class _RedisRow(NamedTuple):
 
 
 class RedisStore:
-    """Eviction is the server's (`maxmemory`): of the limits, it keeps `max_entry_bytes`."""
+    """A Redis store. Of the limits only `max_entry_bytes` applies: the server evicts by its own `maxmemory`."""
 
-    def __init__(self, link: RedisCircuitBreaker | RedisUrl, limits: StoreLimits | None = None) -> None:
-        """The store closes the link."""
-        self._breaker = RedisCircuitBreaker(link) if isinstance(link, RedisUrl) else link
+    def __init__(self, redis: RedisCircuitBreaker | RedisUrl, limits: StoreLimits | None = None) -> None:
+        """The store closes the circuit breaker with itself."""
+        self._breaker = RedisCircuitBreaker(redis) if isinstance(redis, RedisUrl) else redis
         self._limits = limits or StoreLimits()
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
-        found: bytes | None = await self._call_or_log(
+        entry: bytes | None = await self._call_or_log(
             "a cached reply was not read", lambda redis: redis.get(PREFIX + key)
         )
-        if found is None:
+        if entry is None:
             return None
         try:
-            stored_at, name_bytes = _HEAD.unpack_from(found)
+            stored_at, name_bytes = _HEAD.unpack_from(entry)
         except struct.error as error:
             self._throttled_log.warn("a cached reply is damaged", error)
             return None
-        return StoredValue(found[_HEAD.size + name_bytes :], stored_at)
+        return StoredValue(entry[_HEAD.size + name_bytes :], stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         if len(value) > self._limits.max_entry_bytes:
@@ -65,33 +65,33 @@ class RedisStore:
         await self._call_or_log("a cached reply was not deleted", lambda redis: redis.unlink(PREFIX + key))
 
     async def purge(self, model: str | None = None) -> int:
-        gone, wanted = 0, None if model is None else _name(model).decode("utf-8", "replace")
+        deleted, name = 0, None if model is None else _name(model).decode("utf-8", "replace")
         async for rows in self._rows():
-            keys = [row.key for row in rows if wanted in (None, row.model)]
-            gone += sum(await self._execute_all([("UNLINK", key) for key in keys]))
-        return gone
+            keys = [row.key for row in rows if name in (None, row.model)]
+            deleted += sum(await self._execute_all([("UNLINK", key) for key in keys]))
+        return deleted
 
     async def stats(self) -> StoreStats:
         by_model: dict[str, EntryTotals] = {}
         async for rows in self._rows():
             for row in rows:
-                held = by_model.get(row.model, EntryTotals(0, 0))
-                by_model[row.model] = EntryTotals(held.entries + 1, held.bytes + row.bytes)
+                totals = by_model.get(row.model, EntryTotals(0, 0))
+                by_model[row.model] = EntryTotals(totals.entries + 1, totals.bytes + row.bytes)
         return sum_stats(by_model)
 
     async def aclose(self) -> None:
         await self._breaker.aclose()
 
-    async def _call_or_log(self, trouble: str, op: Callable[[Client], Awaitable[Any]]) -> Any:
-        """None for trouble."""
+    async def _call_or_log(self, warning: str, op: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Return the result of `op`; log `warning` and return None when it fails."""
         try:
             return await self._breaker.call(op)
         except RedisUnavailable as error:
-            self._throttled_log.warn(trouble, error)
+            self._throttled_log.warn(warning, error)
             return None
 
     async def _rows(self) -> AsyncIterator[list[_RedisRow]]:
-        """In batches; what comes and goes meanwhile may be missed or met twice."""
+        """Yield all rows in batches. Entries that are added or deleted meanwhile may be missed or come twice."""
         keys: AsyncIterator[bytes] | None = None
 
         async def some(redis: Client) -> list[bytes]:
@@ -102,11 +102,11 @@ class RedisStore:
         while batch := await self._call_slow(some):
             heads = await self._execute_all([("GETRANGE", key, 0, _HEAD.size + _MAX_NAME_BYTES - 1) for key in batch])
             sizes = await self._execute_all([("STRLEN", key) for key in batch])
-            # Of one that is gone already, both are empty.
-            yield [_row(*found) for found in zip(batch, heads, sizes, strict=True) if len(found[1]) >= _HEAD.size]
+            # The head of an entry that was deleted meanwhile is empty.
+            yield [_row(*entry) for entry in zip(batch, heads, sizes, strict=True) if len(entry[1]) >= _HEAD.size]
 
     async def _execute_all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """What each of the commands answers, of one round trip."""
+        """Send commands in one round trip and return their results."""
 
         async def op(redis: Client) -> list[Any]:
             async with redis.pipeline(transaction=False) as pipe:

@@ -1,7 +1,7 @@
-"""A store in a file: nothing to install, and several gateways of one machine may share it.
+"""A store in an SQLite file, which several gateways on one machine may share.
 
-One thread reads and one writes, each with its own connection; the writer puts all that waits into one transaction. The
-time of an entry's last use is written with the next entry, or after a few seconds, never by the reader.
+One thread reads and one writes, each with its own connection; the writer puts all waiting operations into one
+transaction. The time of an entry's last use is written with the next entry or after a few seconds, never by the reader.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class SqliteStore:
         if self._closed or len(value) > min(limits.max_entry_bytes, limits.max_bytes // 2):
             return
         if self._writer.waiting > _MAX_WAITING or self._waiting_bytes + len(value) > _MAX_WAITING_BYTES:
-            self._throttled_log.warn("a reply was not cached", "too many wait to be written")
+            self._throttled_log.warn("a reply was not cached", "too many replies wait to be written")
             return
         self._flush_uses()
         now = limits.clock()
@@ -78,15 +78,15 @@ class SqliteStore:
             await self._write("a cached reply was not deleted", functools.partial(sqlite_schema.delete, key=_key(key)))
 
     async def purge(self, model: str | None = None) -> int:
-        gone, until_id = 0, await self._run_or_raise(self._writer, sqlite_schema.last_id)
+        deleted, until_id = 0, await self._run_or_raise(self._writer, sqlite_schema.last_id)
         some = functools.partial(
             sqlite_schema.purge_some, model=None if model is None else _name(model), until_id=until_id
         )
-        while went := await self._run_or_raise(self._writer, some):
-            gone += went
+        while count := await self._run_or_raise(self._writer, some):
+            deleted += count
         while await self._run_or_raise(self._writer, sqlite_schema.shrink_some):
             pass
-        return gone
+        return deleted
 
     async def stats(self) -> StoreStats:
         return await self._run_or_raise(self._reader, functools.partial(sqlite_schema.count, now=self._limits.clock()))
@@ -102,18 +102,18 @@ class SqliteStore:
         except TimeoutError:
             self._throttled_log.warn("the cache did not close", f"not within {_CLOSE_SECONDS} s")
 
-    async def _write(self, trouble: str, op: _Op) -> None:
-        await self._wait_or_log(trouble, self._writer.submit(op), _WRITE_SECONDS)
+    async def _write(self, warning: str, op: _Op) -> None:
+        await self._wait_or_log(warning, self._writer.submit(op), _WRITE_SECONDS)
 
-    async def _wait_or_log(self, trouble: str, answer: Awaitable[Any], seconds: float) -> Any:
-        """None for trouble."""
+    async def _wait_or_log(self, warning: str, result: Awaitable[Any], seconds: float) -> Any:
+        """Wait for a result; log `warning` and return None when it fails or takes too long."""
         try:
             async with asyncio.timeout(seconds):
-                return await answer
+                return await result
         except StoreError as error:
-            self._throttled_log.warn(trouble, error)
+            self._throttled_log.warn(warning, error)
         except TimeoutError:
-            self._throttled_log.warn(trouble, f"not within {seconds} s")
+            self._throttled_log.warn(warning, f"not within {seconds} s")
         return None
 
     async def _run_or_raise(self, worker: SqliteWorker[_Op], op: Callable[[sqlite3.Connection], T]) -> T:
@@ -135,7 +135,7 @@ class SqliteStore:
         if self._touched and not self._closed:
             uses = [(now, entry) for entry, now in self._touched.items()]
             self._touched = {}
-            # What becomes of it nobody waits for; a failure is heard so that it is not reported as unheard.
+            # Nothing waits for this result; retrieve its error, or asyncio would log it.
             self._writer.submit(functools.partial(sqlite_schema.touch, uses=uses)).add_done_callback(_ignore_error)
 
     def _transaction(self, database: SqliteDatabase) -> Callable[[Sequence[_Op]], list[Any]]:

@@ -1,9 +1,9 @@
-"""The file of the SQLite store: opened, made, and moved aside when it is damaged.
+"""Open or create the file of the SQLite store, and move it aside when it is damaged.
 
-Several processes may have it open. Whoever opens it or moves it aside holds a lock beside it, and moves only the very
-file that was found damaged: another process may have put a new one in its place. A process whose file was moved away
-notices before its next operation and opens the new one. SQLite itself leaves `-wal` and `-shm` alone when a connection
-is closed that has lost its file.
+Several processes may have it open. A process that opens it or moves it aside holds a lock file, and moves only the
+very file that was found damaged, because another process may have created a new one in its place. A process whose file
+was moved away notices before its next operation and opens the new one. SQLite does not touch `-wal` and `-shm` when
+a connection is closed whose file was moved.
 """
 
 import contextlib
@@ -24,26 +24,26 @@ T = TypeVar("T")
 _FileId: TypeAlias = tuple[int, int]
 
 _APPLICATION_ID = 0x5061726C
-"""SQLite's application_id of a cache: a database of another program is left alone."""
+"""The application_id of a Parley cache. A database of another program is not touched."""
 _BUSY_SECONDS = 2.0
 _REST_SECONDS = 2.0
-"""After the file could not be opened, until it is tried again."""
+"""The pause before a file that could not be opened is tried again."""
 _KEPT_ASIDE = 2
 _LOG = logging.getLogger("parley.cache")
 
 
 class SqliteDatabase:
-    """A connection for one thread; opened with the first use."""
+    """A connection for one thread, opened with the first use."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._connection: sqlite3.Connection | None = None
         self._id: _FileId | None = None
-        """Of the file that was opened last, or that could not be."""
+        """Device and inode of the file that was opened last, or that could not be opened."""
         self._retry_at, self._last_error = 0.0, ""
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns; it may be called again, with a new file. Raises StoreError."""
+        """Return the result of `work`. If the file is damaged, it is called again with a new one. Raises StoreError."""
         try:
             return work(self._connect())
         except sqlite3.Error as error:
@@ -77,10 +77,10 @@ class SqliteDatabase:
         return self._connection
 
     def _to_store_error(self, error: Exception) -> StoreError:
-        trouble = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
+        store_error = error if isinstance(error, StoreError) else StoreError(f"{self._path}: {error}")
         if self._connection is None:
-            self._retry_at, self._last_error = time.monotonic() + _REST_SECONDS, str(trouble)
-        return trouble
+            self._retry_at, self._last_error = time.monotonic() + _REST_SECONDS, str(store_error)
+        return store_error
 
     def _set_aside(self, cause: sqlite3.Error) -> None:
         try:
@@ -90,14 +90,14 @@ class SqliteDatabase:
         except OSError as error:
             raise self._to_store_error(error) from error
         finally:
-            # Not before it was moved: SQLite would tidy up after a file that is nobody's any more.
+            # Only after the move: before it, closing would make SQLite delete the -wal and -shm files.
             self.close()
 
 
 def _touch(path: Path) -> None:
-    """Makes the file, for its owner alone, where there is none; SQLite gives what stands beside it the same mode."""
+    """Create the file with mode 0600 if it does not exist; SQLite gives -wal and -shm the same mode."""
     with contextlib.suppress(FileExistsError):
-        # Never open a file that is there: closing it would drop this process's locks on it.
+        # Never open an existing file: closing it would drop this process's locks on it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -115,7 +115,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     tables = _number(connection, "SELECT count(*) FROM sqlite_master")
     owner, version = _number(connection, "PRAGMA application_id"), _number(connection, "PRAGMA user_version")
     if tables and owner != _APPLICATION_ID:
-        raise StoreError(f"{path}: is a database of another program")
+        raise StoreError(f"{path}: is a database of another program; name another file in cache.url")
     if tables and version != VERSION:
         raise CorruptRow(f"is of version {version}, not {VERSION}")
     if not tables:
@@ -150,7 +150,7 @@ def _file_id(path: Path) -> _FileId | None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Held for the time of opening and moving, by one connection of all processes. It goes with the process."""
+    """Hold the lock file while opening or moving, in one process at a time. The lock ends with the process."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -164,11 +164,11 @@ def _move(path: Path, cause: sqlite3.Error) -> None:
     aside = Path(f"{path}.corrupt-{int(time.time())}")
     while aside.exists():
         aside = Path(f"{aside}x")
-    # First the file itself: SQLite throws away what stands beside a file that is new.
+    # The file itself goes first: SQLite deletes the -wal of a file that is new.
     for suffix in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-    _LOG.error("the cache %s is damaged (%s): moved to %s, and a new one is begun", path, cause, aside.name)
+    _LOG.error("the cache %s is damaged (%s): moved to %s, and a new one is created", path, cause, aside.name)
     _forget_old(path)
 
 

@@ -1,6 +1,6 @@
-"""The tables of the SQLite store, and every statement on them.
+"""The tables of the SQLite store, and all statements on them.
 
-What is looked up stands apart from the values, so that noting a use or counting rewrites and reads no value.
+Keys and times are in one table and values in another, so that recording a use or counting entries touches no value.
 """
 
 import sqlite3
@@ -21,14 +21,14 @@ CREATE TABLE contents (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
 CREATE TRIGGER gone AFTER DELETE ON entries BEGIN DELETE FROM contents WHERE id = old.id; END
 """
 _ROW_BYTES = 256
-"""About what an entry takes beside its value."""
+"""The approximate size of an entry besides its value."""
 _BATCH = 500
 _SLACK = 50
-"""Making room makes a fiftieth more of it, so that not every entry has to."""
+"""Eviction frees one fiftieth of `max_bytes` more than needed, so that not every write has to evict."""
 
 
 class CorruptRow(sqlite3.DatabaseError):
-    """What the file holds is no cache, or not of this version."""
+    """The file holds a row that is not valid, or a schema of another version."""
 
 
 class FoundRow(NamedTuple):
@@ -51,7 +51,7 @@ def read(connection: sqlite3.Connection, key: bytes, now: float) -> FoundRow | N
         return None
     entry, value, stored_at = row
     if not isinstance(value, bytes) or not isinstance(stored_at, float):
-        raise CorruptRow("a row is none of ours")
+        raise CorruptRow("a row has values of the wrong types")
     return FoundRow(entry, StoredValue(value, stored_at))
 
 
@@ -69,12 +69,12 @@ def delete(connection: sqlite3.Connection, key: bytes) -> None:
 
 
 def touch(connection: sqlite3.Connection, uses: Iterable[tuple[float, int]]) -> None:
-    """`uses` are (when, id)."""
+    """Record uses, pairs of (time, id)."""
     connection.executemany("UPDATE entries SET used_at = ?1 WHERE id = ?2 AND used_at < ?1", uses)
 
 
 def forget_expired(connection: sqlite3.Connection, now: float) -> None:
-    """Some of it: the rest another time."""
+    """Delete at most _BATCH expired entries; later calls delete the rest."""
     some = "SELECT id FROM entries WHERE expires_at <= ? ORDER BY expires_at LIMIT ?"
     connection.execute(f"DELETE FROM entries WHERE id IN ({some})", (now, _BATCH))
 
@@ -85,13 +85,13 @@ def last_id(connection: sqlite3.Connection) -> int:
 
 
 def purge_some(connection: sqlite3.Connection, model: bytes | None, until_id: int) -> int:
-    """How many went; to be called until none does."""
+    """Delete at most _BATCH entries and return how many; call it until it returns 0."""
     some = "SELECT id FROM entries WHERE id <= ?1 AND (?2 IS NULL OR model = ?2) LIMIT ?3"
     return connection.execute(f"DELETE FROM entries WHERE id IN ({some})", (until_id, model, _BATCH)).rowcount
 
 
 def shrink_some(connection: sqlite3.Connection) -> bool:
-    """Gives unused pages back to the disk; whether more are left."""
+    """Return some unused pages to the file system, and whether more are left."""
     before = _pragma(connection, "freelist_count")
     connection.execute(f"PRAGMA incremental_vacuum({_BATCH})").fetchall()
     return 0 < _pragma(connection, "freelist_count") < before
@@ -106,7 +106,7 @@ def count(connection: sqlite3.Connection, now: float) -> StoreStats:
 
 
 def _make_room(connection: sqlite3.Connection, max_bytes: int) -> None:
-    """Deletes what was longest unused until the pages in use are few enough."""
+    """Evict the least recently used entries until the pages in use fit in `max_bytes`."""
     while (excess := _used_bytes(connection) - max_bytes) > 0:
         oldest = connection.execute("SELECT id, size FROM entries ORDER BY used_at LIMIT ?", (_BATCH,)).fetchall()
         if not oldest:

@@ -1,4 +1,4 @@
-"""A thread that takes everything that waits for it in one go, so that the event loop waits for no disk."""
+"""A thread that runs all waiting operations as one batch, so that the event loop never waits for the disk."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ _LARGEST_BATCH = 256
 
 
 class SqliteWorker(Generic[Op]):
-    """Starts its thread with the first operation."""
+    """Runs operations in a thread, which starts with the first of them."""
 
     def __init__(self, name: str, run: Callable[[Sequence[Op]], Sequence[Any]], close: Callable[[], None]) -> None:
-        """In the thread, `run` has a result for each operation, or fails for all of them; `close` comes last."""
+        """In the thread, `run` returns a result for each operation or raises for all of them; `close` runs last."""
         self._name, self._run, self._close = name, run, close
         self._queue: SimpleQueue[_Job[Op] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -39,7 +39,7 @@ class SqliteWorker(Generic[Op]):
         return future
 
     async def aclose(self) -> None:
-        """Returns when everything that waited is done. Nothing may be submitted from here on."""
+        """Finish all waiting operations. Nothing may be submitted afterwards."""
         if self._ended is not None:
             self._queue.put(None)
             await asyncio.shield(self._ended)
@@ -54,7 +54,7 @@ class SqliteWorker(Generic[Op]):
         _settle_in_loop(loop, [(ended, None)])
 
     def _next(self) -> tuple[list[_Job[Op]], bool]:
-        """What waits, and whether more may come."""
+        """Return the waiting operations, and whether more may come."""
         batch: list[_Job[Op]] = []
         job = self._queue.get()
         while job is not None:
@@ -80,7 +80,7 @@ class SqliteWorker(Generic[Op]):
 
 
 def _settle_in_loop(loop: asyncio.AbstractEventLoop, settled: list[_Result]) -> None:
-    # The loop may be closed already: then nobody waits.
+    # A closed loop raises RuntimeError: nothing waits for the results then.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(_settle, settled)
 

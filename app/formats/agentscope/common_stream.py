@@ -5,8 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall
@@ -14,17 +12,7 @@ from app.formats.agentscope.common_write import make_head
 from app.formats.agentscope.notes import Json
 from app.formats.base import ReplyInfo
 
-encode_json = msgspec.json.Encoder().encode
 _USUAL = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
-
-
-def frame(body: Json) -> bytes:
-    """One server-sent event. U+2028, U+2029 and U+0085 are escaped: line readers of many clients split at them."""
-    data = encode_json(body)
-    if not data.isascii():
-        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-        data = data.replace(b"\xc2\x85", b"\\u0085")
-    return b"data: %b\n\n" % data
 
 
 def local_time(created: int) -> str:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Part, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, split_message
 from app.errors import Violation
-from app.formats.agentscope.ids import digest, make_call_id, make_unique
+from app.formats.agentscope.ids import ID_DIGITS, make_unique
 from app.formats.agentscope.media import placeholder
-from app.formats.agentscope.notes import SIDECAR_KEY, BlockSyntax, Json, collect_notes
+from app.formats.agentscope.notes import BlockSyntax, Json, collect_notes
 from app.formats.agentscope.replay import make_id, replay_item
 from app.formats.base import Options
+from app.formats.sidecar import digest, with_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def _build_message(
         return plain
     head = _build_head(given, blocks, options, rules, ids)
     notes = collect_notes(given, shown, head, rules.syntax)
-    return rules.write_msg(head, blocks, {} if notes is None else {SIDECAR_KEY: notes})
+    return rules.write_msg(head, blocks, {} if notes is None else with_notes(None, notes))
 
 
 def _build_nameless_message(
@@ -102,7 +104,11 @@ def _build_head(
     id_ = first.extra.get("message_id")
     if not isinstance(id_, str) or not id_:
         # The turn of OpenAI's messages is only a position in one list, not an id.
-        id_ = first.turn if first.turn and not first.turn.startswith("messages[") else digest(role, name, blocks)
+        id_ = (
+            first.turn
+            if first.turn and not first.turn.startswith("messages[")
+            else digest([role, name, blocks], ID_DIGITS)
+        )
     id_ = make_unique(id_, ids)
     created = first.extra.get("created_at")
     extra = {"message_id": id_} | ({"created_at": created} if isinstance(created, str) else {})
@@ -122,14 +128,14 @@ def fill_ids(given: Sequence[Message]) -> list[Message]:
     for number, piece in enumerate(given):
         part: Part | None = piece.parts[0] if piece.parts else None
         if isinstance(part, ToolCall):
-            part = part if part.id else replace(part, id=make_call_id(number, part))
+            part = part if part.id else replace(part, id=make_call_id(number, part.name, part.arguments))
             calls.append(part)
             open_.append(part)
             piece = replace(piece, parts=(part,))
         elif isinstance(part, ToolResult):
             call = _find_call(part, calls, open_)
             open_ = [one for one in open_ if one is not call]
-            id_ = part.id or (call.id if call else make_call_id(number, ToolCall(part.name or "tool", "")))
+            id_ = part.id or (call.id if call else make_call_id(number, part.name or "tool", ""))
             piece = replace(piece, parts=(replace(part, id=id_, name=part.name or (call.name if call else "tool")),))
         shown.append(piece)
     return shown

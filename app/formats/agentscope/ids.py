@@ -1,10 +1,7 @@
 """Ids that nobody gave, made from what they name: equal conversations give equal messages."""
 
-import hashlib
-import json
-from typing import Any
-
-from app.chat.messages import ToolCall
+ID_DIGITS = 22
+"""Of the digest in an id."""
 
 
 def make_unique(id: str, used: set[str]) -> str:
@@ -14,13 +11,3 @@ def make_unique(id: str, used: set[str]) -> str:
         found = f"{id}_{count}"
     used.add(found)
     return found
-
-
-def digest(*what: Any) -> str:
-    data = json.dumps(what, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(data).hexdigest()[:22]
-
-
-def make_call_id(number: int, call: ToolCall) -> str:
-    seed = f"{number}:{call.name}:{call.arguments}".encode("utf-8", "surrogatepass")
-    return "call_" + hashlib.sha256(seed).hexdigest()[:24]

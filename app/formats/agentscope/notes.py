@@ -8,13 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from app.chat.messages import Media, Message, Part, Role, Text, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, to_model_view
 from app.formats.agentscope.sidecar import AgentScopeSidecar, MediaNote, PieceNote
 
-SIDECAR_KEY = "parley"
 Json = dict[str, Any]
 ContentParts = tuple[Text | Media, ...]
 
@@ -103,15 +100,13 @@ def _make_media_note(part: Media, read: tuple[Part, ...]) -> Json:
     return note | ({"name": part.name} if part.name else {})
 
 
-def apply_notes(raw_notes: Any, blocks: Sequence[Json], head: Message, syntax: BlockSyntax) -> list[Message] | None:
-    """Return the pieces with the notes applied, or None if the notes are invalid or do not match the blocks.
+def apply_notes(
+    known: AgentScopeSidecar, blocks: Sequence[Json], head: Message, syntax: BlockSyntax
+) -> list[Message] | None:
+    """Return the pieces with the notes applied, or None if the notes do not match the blocks.
 
     Results may follow the blocks of the notes, because 2.x adds them to the message with their calls.
     """
-    try:
-        known = AgentScopeSidecar.model_validate(raw_notes)
-    except ValidationError:
-        return None
     end = sum(note.blocks for note in known.pieces)
     behind = blocks[end:]
     if known.name != head.name or end > len(blocks) or (behind and behind[0]["type"] != "tool_result"):

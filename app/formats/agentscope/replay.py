@@ -15,22 +15,23 @@ from typing import Any
 
 from app.chat.messages import Message, Part, ToolResult
 from app.chat.turns import to_model_view
-from app.formats.agentscope.ids import digest
-from app.formats.agentscope.notes import SIDECAR_KEY, BlockSyntax, Json, apply_notes
+from app.formats.agentscope.ids import ID_DIGITS
+from app.formats.agentscope.notes import BlockSyntax, Json, apply_notes
+from app.formats.agentscope.sidecar import AgentScopeSidecar
+from app.formats.sidecar import ID_HEAD, SIDECAR_KEY, count_unchanged, digest, keep_original, read_notes
 
-_HEAD = "parley-"
 _REPEATED = re.compile(r"_\d+$")
 _KEYS = frozenset({"id", "name", "role", "content", "metadata"})
 
 
 def make_id(item: Json) -> str:
-    return _HEAD + digest(item["role"], item["name"], item["content"])
+    return ID_HEAD + digest([item["role"], item["name"], item["content"]], ID_DIGITS)
 
 
 def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, syntax: BlockSyntax) -> list[Message] | None:
     """Return the pieces without made-up fields, or None if the id is not the digest of the content."""
     id_: Any = item.get("id")
-    if not isinstance(id_, str) or not id_.startswith(_HEAD) or _REPEATED.sub("", id_) != make_id(item):
+    if not isinstance(id_, str) or not id_.startswith(ID_HEAD) or _REPEATED.sub("", id_) != make_id(item):
         return None
     extra = {key: value for key, value in head.extra.items() if key != "message_id"}
     nobody = replace(head, name=None, turn=None, extra=extra)
@@ -57,12 +58,12 @@ def read_item(item: Json, blocks: Sequence[Json], head: Message, syntax: BlockSy
     if pieces is not None and is_untouched(item):
         return pieces
     if pieces is None:
-        pieces = apply_notes(metadata[SIDECAR_KEY], blocks, head, syntax) if SIDECAR_KEY in metadata else None
+        known = read_notes(metadata, AgentScopeSidecar.model_validate)
+        pieces = apply_notes(known, blocks, head, syntax) if known else None
         if pieces is not None and _is_reproducible(item, metadata, pieces[0], syntax):
             return pieces
     pieces = pieces or list(syntax.read_blocks(blocks, head)) or [head]
-    marks: list[Json] = [{"raw": item, "k": 0}, *({"k": number} for number in range(1, len(pieces)))]
-    return [replace(piece, extra={**piece.extra, syntax.key: mark}) for piece, mark in zip(pieces, marks, strict=True)]
+    return keep_original(pieces, syntax.key, item)
 
 
 def _is_reproducible(item: Json, metadata: Json, first: Message, syntax: BlockSyntax) -> bool:
@@ -81,12 +82,9 @@ def replay_item(
 
     `read` validates and parses the item.
     """
-    mark = given[at].extra.get(key)
-    if not isinstance(mark, dict) or mark.get("k") != 0 or not isinstance(mark.get("raw"), dict):
-        return None
-    expected = read(mark["raw"])
-    if not expected or [to_model_view(one) for one in given[at : at + len(expected)]] != [
-        to_model_view(one) for one in expected
-    ]:
-        return None
-    return mark["raw"], len(expected)
+    length = count_unchanged(given, at, key, lambda kept: read(kept["raw"]), _is_same)
+    return (given[at].extra[key]["raw"], length) if length else None
+
+
+def _is_same(original: Message, present: Message) -> bool:
+    return to_model_view(original) == to_model_view(present)

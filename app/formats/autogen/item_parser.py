@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from app.chat.media_types import detect_type
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.formats.autogen.core_schema import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
 from app.formats.autogen.schema import (
@@ -138,12 +139,7 @@ def _parts(content: str | Sequence[str | Image], path: str) -> tuple[Text | Medi
     )
 
 
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "png"),
-    (b"\xff\xd8\xff", "jpeg"),
-    (b"GIF8", "gif"),
-    (b"BM", "bmp"),
-)
+_IMAGES = ("image/jpeg", "image/gif", "image/webp")
 
 
 def data_uri(data: str) -> str:
@@ -152,7 +148,7 @@ def data_uri(data: str) -> str:
         head = base64.b64decode("".join(data[:64].split())[:32])
     except ValueError:
         head = b""
-    kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "png")
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        kind = "webp"
-    return f"data:image/{kind};base64,{data}"
+    found = detect_type(head)
+    if found not in _IMAGES:
+        found = "image/bmp" if head.startswith(b"BM") else "image/png"
+    return f"data:{found};base64,{data}"

@@ -1,15 +1,16 @@
 """Writes messages of one payload each as AutoGen's items, one after the other."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.autogen.parse import parse_items
 from app.formats.autogen.replay import read_asides, validate_item
-from app.formats.autogen.sidecar import SIDECAR_KEY, add_sidecar, item_id, normalize_message
+from app.formats.autogen.sidecar import add_sidecar, item_id, normalize_message
 from app.formats.autogen.value_types import is_base64
+from app.formats.sidecar import without_notes
 
 _CALL_TYPES = frozenset({"ToolCallRequestEvent", "AssistantMessage"})
 _RESULT_TYPES = frozenset({"ToolCallExecutionEvent", "FunctionExecutionResultMessage"})
@@ -115,8 +116,7 @@ class ItemWriter:
     def _call(self, message: Message, place: int) -> dict[str, Any]:
         part = message.parts[0]
         assert isinstance(part, ToolCall)
-        seed = f"{len(self.items)}:{place}:{part.name}:{part.arguments}".encode("utf-8", "surrogatepass")
-        id_ = part.id or "call_" + hashlib.sha256(seed).hexdigest()[:24]
+        id_ = part.id or make_call_id(len(self.items), place, part.name, part.arguments)
         self._open_calls.append((id_, part.name))
         # AutoGen parses arguments as JSON, which an empty string is not.
         return {"id": id_, "arguments": part.arguments if part.arguments.strip() else "{}", "name": part.name}
@@ -144,8 +144,8 @@ def _add_common_fields(raw: dict[str, Any], run: Sequence[Message]) -> dict[str,
     """Add the common fields of AutoGen's messages: usage, metadata and time."""
     extra = run[0].extra
     given = extra.get("metadata")
-    known = given.items() if isinstance(given, dict) else ()
-    metadata = {key: value for key, value in known if isinstance(value, str) and key != SIDECAR_KEY}
+    known = without_notes(given) if isinstance(given, dict) else {}
+    metadata = {key: value for key, value in known.items() if isinstance(value, str)}
     body = {"id": None, "source": raw["source"], "models_usage": models_usage(run[-1].extra.get("usage"))}
     body["metadata"] = metadata | raw.get("metadata", {})
     dated = raw | {"created_at": extra["created_at"]} if "created_at" in extra else raw

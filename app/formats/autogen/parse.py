@@ -27,7 +27,8 @@ from app.formats.autogen.schema import (
     ToolCallSummaryMessage,
     UserInputRequestedEvent,
 )
-from app.formats.autogen.sidecar import ID_HEAD, SIDECAR_KEY, item_id, read_item, restore
+from app.formats.autogen.sidecar import item_id, read_item, restore
+from app.formats.sidecar import ID_HEAD, SIDECAR_KEY, keep_original
 from app.validation import find_unknown_keys
 
 _MODEL_EVENTS = (
@@ -89,7 +90,7 @@ class _ItemListParser:
             self._pending_asides.append(raw)
             return
         if not _is_written_here(item, raw, number):
-            messages = _attach_item(messages, raw, item_role)
+            messages = keep_original(messages, "autogen", raw, **_describe_role(item_role))
         if self._pending_asides:
             messages[0] = _add_extra(messages[0], autogen_before=self._pending_asides)
             self._pending_asides = []
@@ -183,12 +184,12 @@ def _is_written_here(item: AutogenItem, raw: Mapping[str, Any], number: int) -> 
     return set(raw) == known and raw["models_usage"] is None and set(metadata or {}) <= {"kind", SIDECAR_KEY}
 
 
-def _attach_item(messages: Sequence[Message], raw: Mapping[str, Any], item_role: ItemRole) -> list[Message]:
-    kept: dict[str, Any] = {"raw": raw, "k": 0, "as": item_role.kind}
+def _describe_role(item_role: ItemRole) -> dict[str, Any]:
+    """Return how an item was read, so that it can be read again in the same way."""
+    how: dict[str, Any] = {"as": item_role.kind}
     if item_role.kind == "rebuilt":
-        kept |= {"calls": list(item_role.calls), "results": list(item_role.results)}
-    first, *rest = messages
-    return [_add_extra(first, autogen=kept), *(_add_extra(one, autogen={"k": k}) for k, one in enumerate(rest, 1))]
+        how |= {"calls": list(item_role.calls), "results": list(item_role.results)}
+    return how
 
 
 def _add_extra(message: Message, **fields: Any) -> Message:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.chat.messages import Message, Part, Reasoning, Text, ToolResult
+from app.formats import sidecar
 from app.formats.autogen.item_parser import ITEM_ROLE_KINDS, ItemRole
 from app.formats.autogen.schema import AutogenItem, one_item
 from app.formats.autogen.sidecar import normalize_message, read_item
@@ -24,18 +25,13 @@ def validate_item(raw: Any) -> AutogenItem | None:
 
 def count_unchanged(messages: Sequence[Message], start: int) -> int:
     """Return how many messages from `start` on are unchanged since they were parsed from the item kept there, or 0."""
-    kept = messages[start].extra.get("autogen")
-    if not isinstance(kept, dict) or kept.get("k") != 0:
-        return 0
-    item = validate_item(kept.get("raw"))
+    return sidecar.count_unchanged(messages, start, "autogen", _read_again, _is_same)
+
+
+def _read_again(kept: dict[str, Any]) -> list[Message] | None:
+    item = validate_item(kept["raw"])
     item_role = _parse_role(kept)
-    if item is None or item_role is None:
-        return 0
-    original = read_item(item, kept["raw"], item_role)
-    present = messages[start : start + len(original)]
-    if len(present) != len(original) or not all(map(_is_same, original, present)):
-        return 0
-    return len(original)
+    return None if item is None or item_role is None else read_item(item, kept["raw"], item_role)
 
 
 def _parse_role(kept: dict[str, Any]) -> ItemRole | None:

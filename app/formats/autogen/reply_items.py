@@ -12,21 +12,11 @@ from app.formats.autogen.replay import validate_item
 from app.formats.autogen.sidecar import add_sidecar, find_default_role, read_item
 from app.formats.autogen.value_types import dump_json
 from app.formats.base import ReplyInfo
-from app.formats.sse import encode_json, escape_line_separators
+from app.formats.sse import MAX_TEXT_CHARS, encode_json, escape_line_separators, split_text
 
-MAX_CHUNK_CHARS = 8000
-"""A character takes at most six bytes, so a chunk stays below 60 KB, a limit of some clients' line readers."""
 _TOTALS = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
 _CALL_FIELDS = frozenset({"extra_content"})
 """Fields that the client must send back with the call."""
-
-
-def frame(body: Any) -> bytes:
-    return b"data: %b\n\n" % escape_line_separators(encode_json(body))
-
-
-def split_text(text: str) -> list[str]:
-    return [text[start : start + MAX_CHUNK_CHARS] for start in range(0, len(text), MAX_CHUNK_CHARS)]
 
 
 def error_item(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +69,7 @@ class ItemFactory:
         )
 
     def write_chunk(self, item: PartialItem, text: str) -> bytes:
-        if len(text) > MAX_CHUNK_CHARS:
+        if len(text) > MAX_TEXT_CHARS:
             return b"".join([self.write_chunk(item, piece) for piece in split_text(text)])
         self._count += 1
         before, after = item.wrapper

@@ -4,8 +4,6 @@ It holds the messages that the item stands for, as far as they differ from what 
 what the item says. An item that somebody edited no longer fits its seal: then what it says counts.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any
@@ -23,12 +21,10 @@ from app.formats.autogen.schema import (
     ToolCallRequestEvent,
 )
 from app.formats.autogen.value_types import dump_json
+from app.formats.sidecar import ID_HEAD, digest, read_notes, with_notes, without_notes
 
-SIDECAR_KEY = "parley"
 OWN_KEYS = ("autogen", "autogen_before", "autogen_after")
 """Of `Message.extra`: what keeps AutoGen's items beside the messages that were read from them."""
-ID_HEAD = "parley-"
-"""Ids that a history is given here; they name no message of anybody else."""
 _NAMELESS = "n"
 """Behind it in the id of an item whose source nobody named: Qwen-Agent's and OpenAI's messages often have no sender."""
 
@@ -52,8 +48,7 @@ _adapter: TypeAdapter[_Sidecar] = TypeAdapter(_Sidecar)
 def digest_item(raw: Mapping[str, Any]) -> str:
     """A digest of what an item says: all of it but when, under which id and at what cost."""
     said = {key: raw[key] for key in raw if key not in ("id", "created_at", "models_usage", "metadata")}
-    text = json.dumps(said, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(said, 16)
 
 
 def item_id(number: int, raw: Mapping[str, Any], *, nameless: bool) -> str:
@@ -91,20 +86,14 @@ def _origin(raw: Mapping[str, Any]) -> dict[str, Any]:
         origin["message_id"] = id_
     if "created_at" in raw:
         origin["created_at"] = raw["created_at"]
-    metadata = {key: value for key, value in (raw.get("metadata") or {}).items() if key not in ("kind", SIDECAR_KEY)}
+    metadata = {key: value for key, value in without_notes(raw.get("metadata") or {}).items() if key != "kind"}
     return origin | ({"metadata": metadata} if metadata else {})
 
 
 def restore(item: AutogenItem, raw: Mapping[str, Any], path: str = "") -> list[Message] | None:
     """The messages that an item was made of; None where it holds none or was edited since."""
-    text = (raw.get("metadata") or {}).get(SIDECAR_KEY)
-    if text is None:
-        return None
-    try:
-        bag = _adapter.validate_json(text)
-    except (ValueError, RecursionError):
-        return None
-    if bag["seal"] != digest_item(raw):
+    bag = read_notes(raw.get("metadata"), _adapter.validate_json)
+    if bag is None or bag["seal"] != digest_item(raw):
         return None
     base = read_item(item, raw, find_default_role(item))
     return [_apply_change(base, place, change, path) for place, change in enumerate(bag["messages"])]
@@ -154,7 +143,7 @@ def add_sidecar(item: AutogenItem, raw: dict[str, Any], messages: Sequence[Messa
         for place, one in enumerate(messages)
     ]
     text = dump_json({"seal": digest_item(raw), "messages": changes})
-    return raw | {"metadata": (raw.get("metadata") or {}) | {SIDECAR_KEY: text}}
+    return raw | {"metadata": with_notes(raw.get("metadata"), text)}
 
 
 def _make_change(base: Message | None, message: Message) -> dict[str, Any]:

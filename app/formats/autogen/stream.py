@@ -14,9 +14,9 @@ from typing_extensions import override
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
 from app.chat.events import Event, Failed, Finish
 from app.errors import UpstreamFailed
-from app.formats.autogen.reply_items import ItemFactory, PartialItem, error_item, frame
+from app.formats.autogen.reply_items import ItemFactory, PartialItem, error_item
 from app.formats.base import ReplyInfo
-from app.formats.sse import encode_json
+from app.formats.sse import encode_json, write_frame
 
 
 def calls_of(messages: list[ReplyMessage]) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ class AgentEventEncoder(ABC):
         return b"".join([self._step(step) for step in self._accumulator.feed(events)])
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return frame(error_item(error))
+        return write_frame(error_item(error))
 
     def _step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
@@ -117,7 +117,7 @@ class InterleavedEncoder(AgentEventEncoder):
         elif message.kind == "content":
             self._text = self._text or self._factory.begin("content")
         elif self._text is not None:
-            return frame(self._preamble(self._text))
+            return write_frame(self._preamble(self._text))
         return b""
 
     @override
@@ -132,7 +132,7 @@ class InterleavedEncoder(AgentEventEncoder):
         if message.kind == "reasoning_content" and self._thought is not None:
             thought, self._thought = self._thought, None
             kind = {"kind": "reasoning"}
-            return frame(self._factory.add_message("ThoughtEvent", thought.id, thought.text, kind, message.extra))
+            return write_frame(self._factory.add_message("ThoughtEvent", thought.id, thought.text, kind, message.extra))
         if message.kind == "content" and self._text is not None:
             self._text.extra |= message.extra
         return b""
@@ -150,7 +150,7 @@ class InterleavedEncoder(AgentEventEncoder):
         out = b""
         if calls:
             if self._text is not None:
-                out = frame(self._preamble(self._text))
+                out = write_frame(self._preamble(self._text))
             extras = [one.extra for one in messages if one.kind == "function_call"]
             extras[-1] = extras[-1] | loose
             factory.add_message("ToolCallRequestEvent", factory.new_id(), calls, {}, *extras)
@@ -158,7 +158,7 @@ class InterleavedEncoder(AgentEventEncoder):
             text = self._text or factory.begin()
             factory.add_message("TextMessage", text.id, text.text, {}, text.extra | loose)
         factory.add_usage(finish.usage)
-        return out + frame(factory.messages[-1]) + frame({"type": "TaskResult", **factory.result(finish)})
+        return out + write_frame(factory.messages[-1]) + write_frame({"type": "TaskResult", **factory.result(finish)})
 
 
 class AutogenWholeEncoder:

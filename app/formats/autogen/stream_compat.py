@@ -7,9 +7,10 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish
 from app.formats.autogen.item_writer import models_usage
-from app.formats.autogen.reply_items import frame, opaque, split_text
+from app.formats.autogen.reply_items import opaque
 from app.formats.autogen.stream import AgentEventEncoder, calls_of, joined
 from app.formats.base import ReplyInfo
+from app.formats.sse import split_text, write_frame
 
 
 class CompatEncoder(AgentEventEncoder):
@@ -53,8 +54,8 @@ class CompatEncoder(AgentEventEncoder):
             own = joined((self._extra("content"), beside))
             factory.add_message("TextMessage", factory.new_id() if thought else self._item.id, text, {}, own)
         factory.add_usage(finish.usage)
-        frames = b"".join([frame(item) for item in factory.messages])
-        return frames + frame({"type": "TaskResult", **factory.result(finish)})
+        frames = b"".join([write_frame(item) for item in factory.messages])
+        return frames + write_frame({"type": "TaskResult", **factory.result(finish)})
 
 
 class ModelViewEncoder(AgentEventEncoder):
@@ -72,15 +73,15 @@ class ModelViewEncoder(AgentEventEncoder):
     @override
     def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
         tag, self._tag = self._tag, ""
-        return b"".join([frame(piece) for piece in split_text(tag + text)])
+        return b"".join([write_frame(piece) for piece in split_text(tag + text)])
 
     @override
     def _on_completed(self, message: ReplyMessage) -> bytes:
-        return frame("</think>") if message.kind == "reasoning_content" else b""
+        return write_frame("</think>") if message.kind == "reasoning_content" else b""
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:
-        return frame(self.body(finish))
+        return write_frame(self.body(finish))
 
     @override
     def body(self, finish: Finish) -> dict[str, Any]:

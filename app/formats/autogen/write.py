@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.chat.messages import Media, Message, Part, Text, ToolCall, ToolResult
+from app.chat.messages import Message, ToolCall, ToolResult
+from app.chat.turns import Turn, split_message
 from app.errors import Violation
 from app.formats.autogen.item_writer import ItemWriter
 from app.formats.autogen.replay import count_unchanged
 from app.formats.autogen.sidecar import OWN_KEYS
-
-_PHASE = {"reasoning": 0, "text": 1, "media": 1, "tool_call": 2}
 
 
 def write_items(
@@ -41,17 +40,9 @@ def write_items(
 
 def split(message: Message) -> list[Message]:
     """Split a message into one for each reasoning, call, result, and run of text and media."""
-    payloads: list[list[Part]] = []
-    for part in message.parts:
-        if isinstance(part, Text | Media) and payloads and isinstance(payloads[-1][0], Text | Media):
-            payloads[-1].append(part)
-        else:
-            payloads.append([part])
-    if len(payloads) < 2:
-        return [message]
+    first, *rest = split_message(message)
     extra = {key: value for key, value in message.extra.items() if key not in OWN_KEYS}
-    first = replace(message, parts=tuple(payloads[0]))
-    return [first, *(replace(message, parts=tuple(one), extra=extra) for one in payloads[1:])]
+    return [first, *(replace(one, extra=extra) for one in rest)]
 
 
 def _starts_with(message: Message, kind: type[ToolCall] | type[ToolResult]) -> bool:
@@ -61,23 +52,17 @@ def _starts_with(message: Message, kind: type[ToolCall] | type[ToolResult]) -> b
 def _turns(messages: Sequence[Message]) -> list[int]:
     """The number of each message's turn; what is sent to a model as one message is one turn."""
     turns: list[int] = []
-    number, phase, turn = 0, -1, None
-    for place, message in enumerate(messages):
-        now = _PHASE.get(message.parts[0].kind, 1) if message.parts else 1
-        before = messages[place - 1] if place else None
-        if before is None or not _is_same_turn(before, message, turn, phase, now):
-            number, phase, turn = number + 1, -1, None
-        phase, turn = max(phase, now), turn or message.turn
+    number = 0
+    turn: Turn | None = None
+    for message in messages:
+        if message.role != "assistant":
+            number, turn = number + 1, None
+        elif turn is None or not turn.accepts(message, message.parts):
+            number, turn = number + 1, Turn(message)
+        if turn is not None:
+            turn.add(message.parts)
         turns.append(number)
     return turns
-
-
-def _is_same_turn(before: Message, message: Message, turn: str | None, phase: int, now: int) -> bool:
-    if message.role != "assistant" or before.role != "assistant" or message.name != before.name:
-        return False
-    if message.turn and turn and message.turn != turn:
-        return False
-    return phase == _PHASE["tool_call"] or now > phase or (message.turn is not None and message.turn == turn)
 
 
 def _find_run_end(messages: Sequence[Message], turns: Sequence[int], start: int) -> int:

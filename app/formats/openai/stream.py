@@ -12,7 +12,7 @@ from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
 from app.formats.sse import encode_json as _json
-from app.formats.sse import escape_line_separators
+from app.formats.sse import escape_line_separators, write_frame
 
 _FIELD = {"reasoning_content": b'{"reasoning_content":%b}', "content": b'{"content":%b}'}
 _TYPES = {
@@ -119,7 +119,7 @@ class ChunkEncoder:
         return out + b"data: [DONE]\n\n"
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return b"data: %b\n\n" % escape_line_separators(_json(error_body(error)))
+        return write_frame(error_body(error))
 
 
 class CompletionEncoder:

@@ -47,5 +47,5 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
 
 
 QWEN_AGENT = PromptPolicy(name_media="with_tools", localized=True, folds_last=True, separates_users=True)
-"""The changes that Qwen-Agent's model layer makes (docs/qwen-agent-parity.md)."""
+"""The changes that Qwen-Agent's model layer makes (docs/evidence/qwen-agent-parity.md)."""
 QWEN = Format("qwen", _parse, _write, _reply_encoder, QwenMessages, text_joiner="", policy=QWEN_AGENT)

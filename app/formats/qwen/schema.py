@@ -1,4 +1,4 @@
-"""Schema of Qwen-Agent's messages. docs/formats.md lists where the package and its documentation differ."""
+"""Schema of Qwen-Agent's messages. docs/reference/formats/qwen.md lists where its package and docs differ."""
 
 from typing import Annotated, Any, Literal
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.chat.messages import Media, Text, ToolCall
+from app.formats.sidecar import read_notes, with_notes, without_notes
 
-SIDECAR_KEY = "parley"
 OF_CALL = "extra_content"
 """The one key of a call that has a place of its own in `extra`."""
 ContentParts = tuple[Text | Media, ...]
@@ -38,13 +38,8 @@ EMPTY_SIDECAR = QwenSidecar()
 
 def read_sidecar(extra: Mapping[str, Any]) -> tuple[QwenSidecar, dict[str, Any]]:
     """(the bag, `extra` without it). What is no bag of ours stays where it is."""
-    if SIDECAR_KEY not in extra:
-        return EMPTY_SIDECAR, dict(extra)
-    try:
-        bag = QwenSidecar.model_validate(extra.get(SIDECAR_KEY))
-    except ValidationError:
-        return EMPTY_SIDECAR, dict(extra)
-    return bag, {key: value for key, value in extra.items() if key != SIDECAR_KEY}
+    bag = read_notes(extra, QwenSidecar.model_validate)
+    return (EMPTY_SIDECAR, dict(extra)) if bag is None else (bag, without_notes(extra))
 
 
 def apply_notes(said: ContentParts, bag: QwenSidecar) -> ContentParts:
@@ -65,4 +60,4 @@ def collect_notes(said: Sequence[Text | Media], call: ToolCall | None = None) ->
     ]
     of_call = {key: value for key, value in call.extra.items() if key != OF_CALL} if call else {}
     bag: dict[str, Any] = ({"media": media} if media else {}) | ({"call": of_call} if of_call else {})
-    return {SIDECAR_KEY: bag} if bag else {}
+    return with_notes(None, bag) if bag else {}

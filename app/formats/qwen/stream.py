@@ -10,11 +10,8 @@ from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDe
 from app.chat.events import Event, Failed, Finish
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
+from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
 from app.formats.sse import encode_json as _json
-from app.formats.sse import escape_line_separators
-
-MAX_DELTA_CHARS = 8000
-"""A character takes at most six bytes, so a delta frame stays below 60 KB, a limit of some clients' line readers."""
 
 _FIELD = {
     "reasoning_content": b'{"reasoning_content":%b}',
@@ -93,7 +90,7 @@ class QwenDeltaEncoder:
 
     def _write_step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
-            if len(step.text) > MAX_DELTA_CHARS:
+            if len(step.text) > MAX_TEXT_CHARS:
                 return self._long_delta(step)
             return self._delta(step.message, step.text)
         if isinstance(step, MessageStarted):
@@ -117,9 +114,7 @@ class QwenDeltaEncoder:
         )
 
     def _long_delta(self, step: MessageDelta) -> bytes:
-        text = step.text
-        pieces = [text[start : start + MAX_DELTA_CHARS] for start in range(0, len(text), MAX_DELTA_CHARS)]
-        return b"".join(self._delta(step.message, piece) for piece in pieces)
+        return b"".join(self._delta(step.message, piece) for piece in split_text(step.text))
 
     def _write_message_started(self, message: ReplyMessage) -> bytes:
         head: dict[str, Any] = {"role": "assistant"}

@@ -6,10 +6,10 @@ nothing is emitted until it is certain that a call follows: a failed attempt res
 after the marker. Every decision depends on the text alone, not on how it was split into fragments.
 """
 
-import hashlib
 from collections.abc import Generator, Mapping, Sequence
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta
+from app.chat.ids import make_call_id
 from app.chat.messages import Tool
 from app.steps.tool_parsers.calls import CallEmitter, NotACall, TruncatedCall
 from app.steps.tool_parsers.cursor import Cursor, Steps, find_first, partial_tag_length
@@ -43,7 +43,7 @@ class ParseState(Cursor):
         index = self.calls
         self.calls += 1
         if not id_ or id_ in self._ids:
-            id_ = "call_" + hashlib.sha256(f"{self._reply_id}:{index}".encode()).hexdigest()[:24]
+            id_ = make_call_id(self._reply_id, index)
         self._ids.add(id_)
         return index, id_
 

@@ -1,1 +1,1 @@
-"""HTTP to model servers: connections, their pool, and the body of a response as it arrives."""
+"""HTTP to model servers: connections, the connection pool, and response bodies as they arrive."""

@@ -1,7 +1,7 @@
-"""The only HTTP to model servers: a request out, and its reply as soon as the response's head is there.
+"""Send requests to model servers and return each response as soon as its head has arrived.
 
-The transport is called directly: httpx's client around it would follow redirects with the key, keep the cookies of all
-callers in one jar and read proxies from the environment, none of which a gateway may do.
+The transport is called directly. `httpx.AsyncClient` around it would follow redirects with the API key, keep the
+cookies of all callers in one jar and read proxies from the environment; a gateway must do none of these.
 """
 
 import asyncio
@@ -27,35 +27,36 @@ from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
 MANY_BYTES = 64 * 1024
-"""A longer list is read in another thread."""
+"""A longer model list is parsed in another thread."""
 ERROR_BODY_SECONDS = 10.0
+"""How long the client reads the body of an error."""
 UNLISTED = "the model server lists no models: "
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model server as the client sees it."""
+    """A model server: its address, the headers of every request, and the limits of every reply."""
 
     name: str
     base_url: str
     headers: httpx.Headers
-    """What every request carries, the host included."""
+    """Sent with every request; includes `host`."""
     connect_seconds: float
     first_token_seconds: float
     idle_seconds: float
-    max_connections: int = 4096
-    max_reply_bytes: int = 64 * 1024 * 1024
-    """Of one reply, unpacked."""
-    max_reply_seconds: float = 3600.0
-    """From the request to the end of the reply."""
+    max_connections: int
+    max_reply_bytes: int
+    """The limit of one reply, decompressed."""
+    max_reply_seconds: float
+    """The limit from sending the request to the end of the reply."""
+    whole_reply_seconds: float
+    """The limit of a reply that is not streamed."""
     variant: tuple[tuple[str, str], ...] = ()
-    """Those of the headers that may change what the server answers."""
-    whole_reply_seconds: float = 600.0
-    """How long a reply that is not streamed may take."""
+    """The headers that may change the server's answer; they are part of the cache key."""
     redactor: Redactor = field(default=EMPTY_REDACTOR, compare=False, repr=False)
 
     def with_timeout(self, seconds: float | None) -> "Target":
-        """No wait longer than `seconds`."""
+        """Return a copy in which no single wait is longer than `seconds`."""
         if seconds is None:
             return self
         return replace(
@@ -67,7 +68,7 @@ class Target:
         )
 
     def for_whole_reply(self) -> "Target":
-        """For a reply that is not streamed: its first byte comes when all of it is there."""
+        """Return a copy for a reply that is not streamed: its first byte comes only when the model has finished."""
         return replace(self, first_token_seconds=self.whole_reply_seconds)
 
     @property
@@ -78,7 +79,7 @@ class Target:
         return _url(self.base_url + path)
 
     def annotate_fault(self, fault: Fault) -> Fault:
-        """The fault with this upstream's name and a cause, and without what no caller may see."""
+        """Add this upstream's name and a cause to the fault, and redact what no caller may see."""
         cause = fault.cause or causes.of_fault(fault).word
         return self.redactor.redact_fault(msgspec.structs.replace(fault, upstream=self.name, cause=cause))
 
@@ -89,7 +90,10 @@ def _url(text: str) -> httpx.URL:
 
 
 def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, str]) -> httpx.Headers:
-    """What every request to a server carries. The body is asked for uncompressed: compressors hold tokens back."""
+    """Build the headers of every request to a server.
+
+    They ask for an uncompressed body, because a compressor holds tokens back.
+    """
     base = {
         "host": httpx.URL(base_url).netloc.decode(),
         "accept": "text/event-stream, application/json",
@@ -103,11 +107,17 @@ def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, st
 
 
 class UpstreamClient:
-    def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, transport: httpx.AsyncBaseTransport | None = None, error_body_seconds: float = ERROR_BODY_SECONDS
+    ) -> None:
         self._transport = transport or PushTransport()
+        self._error_body_seconds = error_body_seconds
 
     async def open(self, target: Target, body: bytes) -> ResponseBody:
-        """The reply's body, once the server has said that it has one. Raises UpstreamFailed."""
+        """Send a chat request and return the response's body once its head has arrived.
+
+        Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
+        """
         request = httpx.Request(
             "POST",
             target.url("/chat/completions"),
@@ -115,7 +125,7 @@ class UpstreamClient:
             stream=RequestPayload(body),
             extensions={
                 "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
-                "share": target.pool_key,
+                "pool_key": target.pool_key,
             },
         )
         try:
@@ -132,11 +142,11 @@ class UpstreamClient:
             raise UpstreamFailed(target.annotate_fault(fault)) from None
 
     async def _read_fault(self, response: httpx.Response) -> Fault:
-        """The fault of a response that is no 200; its body is read up to a limit of size and time."""
+        """Read the error body, up to a limit of size and time, and return the fault it describes."""
         pieces: list[bytes] = []
         body = ResponseBody(response, decompressor_for(None))
         try:
-            async with asyncio.timeout(ERROR_BODY_SECONDS):
+            async with asyncio.timeout(self._error_body_seconds):
                 await _read(response, pieces, MAX_ERROR_BYTES)
         except (TimeoutError, httpx.TransportError):
             body.abort()
@@ -148,7 +158,10 @@ class UpstreamClient:
         return _fault_of(response, b"".join(pieces))
 
     async def models(self, target: Target) -> list[dict[str, Any]]:
-        """What the server itself lists; each wait for it is as long as that for a connection. Raises UpstreamFailed."""
+        """Fetch the rows of the server's `/models` list. No wait is longer than `connect_seconds`.
+
+        Raises UpstreamFailed.
+        """
         target = target.with_timeout(target.connect_seconds)
         request = httpx.Request(
             "GET",
@@ -156,7 +169,7 @@ class UpstreamClient:
             headers=target.headers,
             extensions={
                 "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
-                "share": target.pool_key,
+                "pool_key": target.pool_key,
             },
         )
         pieces: list[bytes] = []
@@ -170,7 +183,7 @@ class UpstreamClient:
             async with asyncio.timeout(target.idle_seconds):
                 await _read(response, pieces, MAX_LIST_BYTES)
         except TimeoutError as error:
-            text = f"its list did not come within {target.idle_seconds:g} s"
+            text = f"the list was not complete within {target.idle_seconds:g} s"
             fault = faults.make_fault("timeout", text, upstream=target.name, cause=causes.IDLE_TIMEOUT.word)
             raise _list_error(fault) from error
         except httpx.TransportError as error:
@@ -180,18 +193,18 @@ class UpstreamClient:
         try:
             data = decompressor_for(response.headers.get("content-encoding")).feed(b"".join(pieces))
             return await asyncio.to_thread(_rows, data) if len(data) > MANY_BYTES else _rows(data)
-        except (ValueError, RecursionError) as error:  # a list may be nested deeper than anything can be read
-            fault = faults.make_fault("upstream_protocol", "what it sent is no list", status=200)
+        except (ValueError, RecursionError) as error:  # RecursionError: the JSON is nested too deeply to parse
+            fault = faults.make_fault("upstream_protocol", "its answer is not a JSON list of models", status=200)
             raise _list_error(target.annotate_fault(fault)) from error
 
     async def status(self, target: Target, method: str, path: str, seconds: float) -> int | None:
-        """The status that the server answers there within so many seconds, to an empty object; None: it does not."""
+        """Send a request with an empty body and return the status; None without an answer within `seconds`."""
         request = httpx.Request(
             method,
             target.url(path),
             headers=target.headers,
             stream=RequestPayload(b"{}" if method == "POST" else b""),
-            extensions={"share": target.pool_key, "timeout": {"connect": seconds, "read": seconds}},
+            extensions={"pool_key": target.pool_key, "timeout": {"connect": seconds, "read": seconds}},
         )
         try:
             async with asyncio.timeout(seconds):
@@ -207,7 +220,7 @@ class UpstreamClient:
 
 
 async def _read(response: httpx.Response, pieces: list[bytes], limit: int) -> None:
-    """The body's bytes, as they are sent; what goes beyond the limit is not read."""
+    """Append the body's raw bytes to `pieces`; stop reading once they exceed `limit`."""
     if response.is_stream_consumed:
         pieces.append(response.content)
         return
@@ -226,7 +239,7 @@ def _fault_of(response: httpx.Response, body: bytes) -> Fault:
         body = b""
     status = response.status_code
     if 300 <= status < 400:
-        text = f"the model server redirects ({status}); is its base_url right?"
+        text = f"the model server answered with a redirect ({status}), which is not followed; is its base_url right?"
         return faults.make_fault("upstream_protocol", text, status=status)
     if status < 300:
         return faults.make_fault(
@@ -236,9 +249,9 @@ def _fault_of(response: httpx.Response, body: bytes) -> Fault:
 
 
 def _rows(data: bytes) -> list[dict[str, Any]]:
-    """Raises ValueError, RecursionError."""
-    found = msgspec.json.decode(data)
-    rows = found.get("data") if isinstance(found, dict) else None
+    """Parse a model list. Raises ValueError for invalid JSON and RecursionError where it is nested too deeply."""
+    body = msgspec.json.decode(data)
+    rows = body.get("data") if isinstance(body, dict) else None
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
@@ -247,7 +260,10 @@ def _list_error(fault: Fault) -> UpstreamFailed:
 
 
 def transport_fault(error: Exception, target: Target, *, answered: bool = False) -> Fault:
-    """What broke on the wire, in words that name no address of ours; `answered`: the head of a response had come."""
+    """Turn an error of the transport into a fault whose message names no internal address.
+
+    `answered` says whether the head of the response had arrived.
+    """
     code, cause, message = _explain_transport_error(error, target, answered)
     return faults.make_fault(code, message, upstream=target.name, cause=cause.word)
 

@@ -1,9 +1,9 @@
-"""One connection to a model server and the exchange that is on it: an asyncio protocol, parsed by httptools.
+"""One connection to a model server: an asyncio protocol that carries one exchange at a time, parsed by httptools.
 
-An exchange goes through three stations: `request` waits for the head of the response; `push` hands its body over, one
-call for each socket read; `release` or `abort` ends it. What comes between the stations is held, and reading pauses
-where that would be much. After `release`, `abort` or the end of the body the connection is the pool's: it may be on
-somebody else's exchange, so whoever held it must let go.
+An exchange has three steps. `request` sends the request and waits for the head of the response. `push` delivers the
+body, one call for each socket read. `release` or `abort` ends the exchange. Data that arrives between the steps is
+buffered, and reading pauses when the buffer exceeds `MAX_HELD_BYTES`. After `release`, `abort` or the end of the body
+the connection belongs to the pool and may serve another exchange, so the previous user must not touch it again.
 """
 
 import asyncio
@@ -14,29 +14,29 @@ import httptools
 import httpx
 
 LINGER_SECONDS = 1.0
-"""How long a connection whose reply was complete may take to end its body, to be reused."""
+"""After a complete reply, the body must end within this time, or the connection is closed instead of reused."""
 MAX_HELD_BYTES = 256 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 JOINED_BYTES = 16 * 1024
-"""Bodies up to this size go out in one write with the head; larger ones are not copied."""
+"""A smaller body is written together with the head; a larger one is written separately, to avoid a copy."""
 _TLS_RECORD = (b"\x15\x03", b"\x16\x03")
-"""How an alert or a handshake of TLS begins: what a server sends that was asked in plain text and speaks TLS."""
+"""The first bytes of a TLS alert or handshake: what a TLS server sends in answer to plain HTTP."""
 
 
 class ClosedEarly(httpx.RemoteProtocolError):
-    """The server closed the connection before its response was whole."""
+    """The server closed the connection before its response was complete."""
 
 
 class TlsAnswered(httpx.RemoteProtocolError):
-    """The server answered a request in plain text with a TLS record."""
+    """The server answered a plain HTTP request with a TLS record."""
 
 
 class ConnectionOwner(Protocol):
     def release(self, connection: "Connection") -> None:
-        """Its exchange is over, and it can take another."""
+        """Take back a connection whose exchange is over and that can carry another."""
 
     def forget(self, connection: "Connection") -> None:
-        """It is closed."""
+        """Drop a connection that is closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -62,31 +62,29 @@ class Connection(asyncio.Protocol):
         self._head_bytes = self._header_bytes = 0
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
-        """The response is whole."""
+        """The whole response has arrived."""
         self._ended = False
-        """The exchange is over: the connection is no longer its reader's."""
+        """The exchange is over, and the connection belongs to the pool again."""
         self._error: Exception | None = None
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        self.asked_at = 0.0
-        """The loop's time when the request went out."""
+        self.sent_at = 0.0
+        """The event loop's time when the request was sent."""
         self.touched = False
-        """Some byte of a response has come."""
+        """At least one byte of the response has arrived."""
 
     @property
     def usable(self) -> bool:
         return not self.closed and self._transport is not None and not self._transport.is_closing()
 
-    # -- the exchange ---------------------------------------------------------------------------------------------
-
-    async def request(self, head: bytes, body: bytes, patience: float | None) -> None:
+    async def request(self, head: bytes, body: bytes, timeout_seconds: float | None) -> None:
         """Send a request and wait for the head of its response. Raises httpx.TransportError."""
         assert self._transport is not None
         self._reset()
         future = self._head = self._loop.create_future()
-        self.asked_at = self._loop.time()
-        if patience is not None:
-            self._timer = self._loop.call_later(patience, self._on_timeout)
+        self.sent_at = self._loop.time()
+        if timeout_seconds is not None:
+            self._timer = self._loop.call_later(timeout_seconds, self._on_timeout)
         if len(body) < JOINED_BYTES:
             self._transport.write(head + body)
         else:
@@ -99,7 +97,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
-        """Hand the body over as it comes, beginning with what has come; `on_end` is called at most once, and last."""
+        """Deliver the body as it arrives, buffered data first. `on_end` is called at most once, as the last call."""
         self._on_data, self._on_end = on_data, on_end
         self._read(not self._paused)
         self._deliver()
@@ -123,7 +121,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def release(self) -> None:
-        """The reader has all it wants: reuse the connection if its body ends soon."""
+        """End the exchange after a complete reply; reuse the connection if the body ends within LINGER_SECONDS."""
         self._on_data = self._on_end = None
         if self._ended or self.closed:
             return
@@ -149,7 +147,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _reusable(self) -> bool:
-        """A response that came before the request was all sent leaves the rest of it on the wire."""
+        """Whether another request may be sent. It may not while part of the previous one is still unsent."""
         if not self.usable or not self._keep_alive or self._until_close:
             return False
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
@@ -159,10 +157,8 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
-    # -- what the pool does ---------------------------------------------------------------------------------------
-
     def set_idle(self, seconds: float) -> None:
-        """Wait for another exchange, so long and no longer."""
+        """Keep the connection open for another exchange, and close it after `seconds` without one."""
         self.idle = True
         self._timer = self._loop.call_later(seconds, self.abort)
 
@@ -171,14 +167,12 @@ class Connection(asyncio.Protocol):
         self.idle = False
         self.reused = True
 
-    # -- what the socket brings -----------------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses of it
 
     def data_received(self, data: bytes) -> None:
         if self.idle or self._parser is None:
-            self.abort()  # nobody asked
+            self.abort()  # data without a request
             return
         if not self.touched and data.startswith(_TLS_RECORD):
             self._break(TlsAnswered("the server expects TLS"))
@@ -196,9 +190,9 @@ class Connection(asyncio.Protocol):
             return
         self._deliver()
 
-    def _malformed(self, what: str) -> None:
-        """What is wrong behind a whole response costs the connection, but not the response."""
-        self._break(httpx.RemoteProtocolError(f"malformed HTTP: {what}"))
+    def _malformed(self, reason: str) -> None:
+        """Close the connection. A response that was already complete stays valid."""
+        self._break(httpx.RemoteProtocolError(f"malformed HTTP: {reason}"))
 
     def _break(self, error: Exception) -> None:
         self.touched = True
@@ -221,7 +215,7 @@ class Connection(asyncio.Protocol):
         self._fail(_connection_lost_error(exc))
 
     def _fail(self, error: Exception) -> None:
-        """A broken body: what came before the break is delivered first."""
+        """End the exchange with an error, after delivering what arrived before it."""
         if self._complete or self._error is not None:
             return
         self._error = error
@@ -248,7 +242,7 @@ class Connection(asyncio.Protocol):
                 self._recycle()
             on_end(error)
 
-    # -- what httptools calls -------------------------------------------------------------------------------------
+    # The callbacks of httptools.
 
     def on_message_begin(self) -> None:
         if self._complete:

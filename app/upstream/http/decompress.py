@@ -1,17 +1,17 @@
-"""Compressed bodies: asked not to, some proxies compress all the same."""
+"""Decompress response bodies: some proxies compress them although the request asks them not to."""
 
 import zlib
 from typing import Protocol
 
 PLAIN = ("", "identity", "none", "utf-8")
-"""Headers that name no compression, right or wrong."""
+"""Values of Content-Encoding that mean no compression; servers send `none` and `utf-8` although they are not valid."""
 
 _GZIP_OR_ZLIB, _BARE = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 
 
 class Decompressor(Protocol):
     def feed(self, data: bytes) -> bytes:
-        """Raises ValueError for bytes that are not what the header said."""
+        """Decompress the next bytes. Raises ValueError for bytes that are not in the declared encoding."""
 
 
 class IdentityDecompressor:
@@ -20,17 +20,16 @@ class IdentityDecompressor:
 
 
 MAX_INFLATED = 8 * 1024 * 1024
-"""What one read of a socket may expand to: text shrinks to a tenth, a bomb to a thousandth."""
-
+"""What one socket read may expand to. Text compresses to about a tenth of its size, a zip bomb to a thousandth."""
 
 MAX_MEMBERS = 256
-"""Of gzip in one read of a socket; what follows each of them is copied."""
+"""How many gzip members one socket read may hold: the data behind each member is copied."""
 
 
 class ZlibDecompressor:
-    """gzip and deflate, with zlib's own frame or without; several gzip members in a row.
+    """Decompress gzip, including several members in a row, and deflate, with or without the zlib header.
 
-    Which of them it is shows in the first two bytes, so that one byte alone is held.
+    The first two bytes tell which one it is, so a single first byte is buffered.
     """
 
     def __init__(self) -> None:
@@ -47,7 +46,7 @@ class ZlibDecompressor:
         try:
             return self._decompress(data)
         except zlib.error as error:
-            raise ValueError(f"a broken compressed body: {error}") from None
+            raise ValueError(f"a body that cannot be decompressed: {error}") from None
 
     def _decompress(self, data: bytes) -> bytes:
         out = self._decompress_limited(data, MAX_INFLATED)
@@ -55,29 +54,29 @@ class ZlibDecompressor:
         while self._inflate.eof and self._inflate.unused_data:
             members += 1
             if members > MAX_MEMBERS:
-                raise ValueError("a compressed body of too many small pieces")
+                raise ValueError(f"a compressed body of more than {MAX_MEMBERS} gzip members in one read")
             data = self._inflate.unused_data
             self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
             out += self._decompress_limited(data, MAX_INFLATED - len(out))
         return out
 
-    def _decompress_limited(self, data: bytes, room: int) -> bytes:
-        out = self._inflate.decompress(data, max(room, 1))
-        if self._inflate.unconsumed_tail or room < 1:
-            raise ValueError("a compressed body that expands too far")
+    def _decompress_limited(self, data: bytes, max_bytes: int) -> bytes:
+        out = self._inflate.decompress(data, max(max_bytes, 1))
+        if self._inflate.unconsumed_tail or max_bytes < 1:
+            raise ValueError(f"a compressed body that expands to more than {MAX_INFLATED} bytes in one read")
         return out
 
 
 def _has_header(data: bytes) -> bool:
-    """Whether the data begins with the header of gzip (RFC 1952) or of zlib (RFC 1950)."""
+    """Whether the data begins with a gzip header (RFC 1952) or a zlib header (RFC 1950)."""
     return data[:2] == b"\x1f\x8b" or (data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0)
 
 
 def decompressor_for(encoding: str | None) -> Decompressor:
-    """What undoes a Content-Encoding. Raises ValueError for one that is not known."""
+    """Return a decompressor for a Content-Encoding. Raises ValueError for an unknown one."""
     name = (encoding or "").strip().lower()
     if name in PLAIN:
         return IdentityDecompressor()
     if name in ("gzip", "x-gzip", "deflate"):
         return ZlibDecompressor()
-    raise ValueError(f"a body in the encoding {name!r}, which was not asked for")
+    raise ValueError(f"a body with Content-Encoding {name!r}; only identity, gzip and deflate can be read")

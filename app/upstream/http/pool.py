@@ -1,5 +1,7 @@
-"""The connections of one process, by upstream and origin: reused where one is idle, made where one may be, else waited
-for."""
+"""The connection pool of one process, by upstream and origin.
+
+A request takes an idle connection, else opens a new one, else waits until fewer than `max_connections` are open.
+"""
 
 import asyncio
 import ssl
@@ -13,7 +15,7 @@ from app.upstream.http.connection import ClosedEarly, Connection
 
 
 class PoolKey(NamedTuple):
-    """Whose connections they are, and how many there may be."""
+    """The upstream that owns a group of connections, and how many it may open to each origin."""
 
     upstream: str = ""
     max_connections: int = 4096
@@ -27,7 +29,7 @@ class ServerAddress(NamedTuple):
 
 
 KEEPALIVE_SECONDS = 4.5
-"""Idle connections are dropped before uvicorn-based servers, which wait five seconds, drop them."""
+"""Idle connections are closed before uvicorn-based servers close them, which they do after five seconds."""
 
 
 class Pool:
@@ -36,29 +38,33 @@ class Pool:
         self._idle: dict[ServerAddress, list[Connection]] = {}
         self._open: dict[Connection, ServerAddress] = {}
         self._counts: dict[ServerAddress, int] = {}
-        """Open connections and those that are being opened."""
+        """How many connections are open or being opened."""
         self._waiting: dict[ServerAddress, deque[asyncio.Future[None]]] = {}
 
-    async def take(self, origin: ServerAddress, patience: float | None, *, fresh: bool = False) -> Connection:
-        """A connection to the origin, within `patience` seconds in all.
+    @property
+    def idle_connections(self) -> int:
+        return sum(len(connections) for connections in self._idle.values())
+
+    async def take(self, origin: ServerAddress, timeout_seconds: float | None, *, fresh: bool = False) -> Connection:
+        """Return a connection to the origin; `fresh` demands a new one. `timeout_seconds` bounds all waits together.
 
         Raises httpx.ConnectError, httpx.ConnectTimeout or httpx.PoolTimeout.
         """
         connection = self._idle_one(origin, fresh)
         if connection is not None:
             return connection
-        what: Callable[[], httpx.TimeoutException] = _pool_timeout
+        timeout_error: Callable[[], httpx.TimeoutException] = _pool_timeout
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_seconds):
                 while self._is_full(origin):
                     await self._wait_for_turn(origin)
                     connection = self._idle_one(origin, fresh)
                     if connection is not None:
                         return connection
-                what = _connect_timeout
+                timeout_error = _connect_timeout
                 return await self._connect(origin)
         except TimeoutError:
-            raise what() from None
+            raise timeout_error() from None
 
     def _is_full(self, origin: ServerAddress) -> bool:
         return self._counts.get(origin, 0) >= origin.pool_key.max_connections
@@ -67,7 +73,7 @@ class Pool:
         idle = self._idle.get(origin)
         if fresh:
             if idle and self._is_full(origin):
-                idle.pop(0).abort()  # must not stand in the way
+                idle.pop(0).abort()  # makes room for a new one
             return None
         while idle:
             connection = idle.pop()
@@ -77,7 +83,7 @@ class Pool:
         return None
 
     async def _wait_for_turn(self, origin: ServerAddress) -> None:
-        """Wait until a connection is free or may be made."""
+        """Wait until a connection is idle or a new one may be opened."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(origin, deque())
         waiting.append(future)
@@ -87,7 +93,7 @@ class Pool:
             if future in waiting:
                 waiting.remove(future)
             elif not future.cancelled():
-                self._wake(origin)  # it was this one's turn: the next one's now
+                self._wake(origin)  # it was woken and cancelled at once: wake the next one instead
             raise
 
     async def _connect(self, origin: ServerAddress) -> Connection:

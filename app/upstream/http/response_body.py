@@ -1,4 +1,4 @@
-"""The body of a model server's reply, from whichever transport it comes."""
+"""The body of a model server's response, from any httpx transport."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from app.upstream.http.transport import PushStream
 
 
 class ResponseBody:
-    """The body of a reply: pushed where the transport can, pulled by a task of its own where it cannot (mocks)."""
+    """A response body. `PushTransport` pushes it; from any other transport (tests) a task reads it."""
 
-    def __init__(self, response: httpx.Response, inflate: Decompressor) -> None:
-        self.decompressor = inflate
+    def __init__(self, response: httpx.Response, decompressor: Decompressor) -> None:
+        self.decompressor = decompressor
         self._response = response
         stream = response.stream
         self._connection = stream.connection if isinstance(stream, PushStream) else None
         self._puller: asyncio.Task[None] | None = None
-        self.asked_at = self._connection.asked_at if self._connection else asyncio.get_running_loop().time()
-        """The loop's time when the request went out."""
+        self.sent_at = self._connection.sent_at if self._connection else asyncio.get_running_loop().time()
+        """The event loop's time when the request was sent."""
 
     def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
         if self._connection is not None:
@@ -50,14 +50,14 @@ class ResponseBody:
             self._connection.resume()
 
     def release(self) -> None:
-        """The reply is whole; the connection may serve another."""
+        """End the exchange after a complete reply; the connection may be reused."""
         if self._connection is not None:
             self._connection.release()
         else:
             self.abort()
 
     def abort(self) -> None:
-        """Nobody listens any more: close the connection at once."""
+        """Close the connection at once."""
         if self._connection is not None:
             self._connection.abort()
         elif self._puller is not None:

@@ -1,9 +1,9 @@
-"""An httpx transport that keeps up with a thousand streams.
+"""An httpx transport for a thousand concurrent streams.
 
-httpx's own transport costs tens of microseconds for every chunk. This one is a plain `httpx.AsyncBaseTransport`, but
-the body of its responses can also be *pushed*: what one socket read brings is handed over in one call, with no task
-switch between. HTTP/1.1 only; connections are kept alive and reused; a reused one that the server had already closed is
-replaced once, silently, as long as not a byte of a response had come.
+httpx's own transport costs tens of microseconds for every chunk. This one is an ordinary `httpx.AsyncBaseTransport`,
+but it can also *push* the body of a response: each socket read is delivered in one call, without a task switch. It
+speaks HTTP/1.1 only and reuses connections. If the server had already closed a reused connection and no byte of the
+response has arrived, the request is sent once more on a new connection.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from app.upstream.http.pool import Pool, PoolKey, ServerAddress
 
 Timeouts: TypeAlias = Mapping[str, float | None]
 DEFAULT_POOL = PoolKey()
-"""The share of requests that are made for no upstream."""
+"""The group of connections for requests that belong to no upstream."""
 
 
 class RequestPayload(httpx.AsyncByteStream):
-    """A request's body that is there already. Sent without a copy."""
+    """A request body that is already in memory. It is sent without a copy."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -32,7 +32,7 @@ class RequestPayload(httpx.AsyncByteStream):
 
 
 class PushStream(httpx.AsyncByteStream):
-    """A response's body. Push it, or iterate over it like any other: then nothing is read ahead of the iteration."""
+    """A response body. Call `connection.push`, or iterate over it: then nothing is read ahead of the iteration."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -63,9 +63,12 @@ class PushStream(httpx.AsyncByteStream):
 
 
 class PushTransport(httpx.AsyncBaseTransport):
-    """The extension `share` of a request says whose connections it uses. Of its timeouts, `connect` bounds the wait for
-    a connection and `read` the wait for the head of the response; the silence between the body's bytes is the reader's
-    to bound."""
+    """The transport for model servers.
+
+    The request extension `pool_key` says which upstream's connections are used. Of the request's timeouts, `connect`
+    bounds the wait for a connection and `read` the wait for the head of the response. The reader of the body bounds
+    the time between its bytes.
+    """
 
     def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
         self._pool = Pool(ssl_context)
@@ -74,35 +77,40 @@ class PushTransport(httpx.AsyncBaseTransport):
     def open_connections(self) -> int:
         return len(self._pool)
 
+    @property
+    def idle_connections(self) -> int:
+        """Those of the open ones that no request uses."""
+        return self._pool.idle_connections
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The response holds no reference to the request, whose body may be large."""
+        """Send the request. The response holds no reference to it, because its body may be large."""
         url = request.url
         port = url.port or (443 if url.scheme == "https" else 80)
         origin = ServerAddress(
-            url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("share", DEFAULT_POOL)
+            url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("pool_key", DEFAULT_POOL)
         )
         body = request.stream.data if isinstance(request.stream, RequestPayload) else await request.aread()
-        patience = request.extensions.get("timeout", {})
-        connection = await self._send_request(origin, _head(request, len(body)), body, patience)
+        timeouts = request.extensions.get("timeout", {})
+        connection = await self._send_request(origin, _head(request, len(body)), body, timeouts)
         return httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
 
-    async def _send_request(self, origin: ServerAddress, head: bytes, body: bytes, patience: Timeouts) -> Connection:
-        connection = await self._pool.take(origin, patience.get("connect"))
+    async def _send_request(self, origin: ServerAddress, head: bytes, body: bytes, timeouts: Timeouts) -> Connection:
+        connection = await self._pool.take(origin, timeouts.get("connect"))
         try:
-            return await _exchange(connection, head, body, patience.get("read"))
+            return await _exchange(connection, head, body, timeouts.get("read"))
         except (httpx.NetworkError, httpx.RemoteProtocolError):
             if not connection.reused or connection.touched:
                 raise
-        connection = await self._pool.take(origin, patience.get("connect"), fresh=True)
-        return await _exchange(connection, head, body, patience.get("read"))
+        connection = await self._pool.take(origin, timeouts.get("connect"), fresh=True)
+        return await _exchange(connection, head, body, timeouts.get("read"))
 
     async def aclose(self) -> None:
         self._pool.close()
 
 
-async def _exchange(connection: Connection, head: bytes, body: bytes, patience: float | None) -> Connection:
+async def _exchange(connection: Connection, head: bytes, body: bytes, timeout_seconds: float | None) -> Connection:
     try:
-        await connection.request(head, body, patience)
+        await connection.request(head, body, timeout_seconds)
     except BaseException:
         connection.abort()
         raise

@@ -1,1 +1,1 @@
-"""The reply of a model server: bytes into events."""
+"""Turn the bytes of a model server's reply into events."""

@@ -1,7 +1,7 @@
-"""Chunks of a model server's reply into events: one machine for streams and whole replies.
+"""Turn the chunks of a model server's reply into events: one state machine for streamed and whole replies.
 
-The rules (1-11) are those that `docs/assembly.md` lists with the servers that made each of them necessary. Thinking in
-tags and white space between messages are the business of later stages.
+`docs/reference/assembly.md` lists the rules (1-11) and the servers that made each of them necessary. Later stages
+handle thinking in tags and white space between messages.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 
 
 class Assembler:
-    """Feeds on what the reader found in one read; ends with exactly one `Finish` or `Failed`."""
+    """Takes the items of each read and emits events, the last of them exactly one `Finish` or `Failed`."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -28,27 +28,27 @@ class Assembler:
         self._foreign: Chunk | None = None
         self._surrogates = SurrogateJoiner()
         self._seen_fields: set[str] = set()
-        """Of reasoning, content, refusal and calls, those that deltas brought."""
+        """The kinds of content that deltas have brought: reasoning, content, refusal, calls and so on."""
         self._audio: AudioParts | None = None
         self._sources: dict[str, Any] = {}
-        """What the reply rests on, as the last chunk told it (Perplexity)."""
+        """The sources that the reply cites, from the last chunk that had them (Perplexity)."""
         self._warnings: list[str] = []
         self._error_after_finish = False
-        """An error followed the finish reason."""
+        """Whether an error came after the finish reason."""
         self._has_message = False
-        """A complete message came: it needs no finish reason."""
+        """Whether a complete message came, which needs no finish reason."""
         self._last_received = 0
         self.started = False
-        """Some chunk of a reply came, even an empty one."""
+        """Whether any chunk of a reply came, even an empty one."""
         self.ended = False
 
     @property
     def finishing(self) -> bool:
-        """A finish reason came: only usage can follow."""
+        """Whether a finish reason came, after which only usage can follow."""
         return self._reason is not None
 
     def check_progress(self) -> bool:
-        """Whether calls grew since this was last asked, though nothing was told of them."""
+        """Whether tool calls grew since the last call of this method, even if no event was emitted for them."""
         before, self._last_received = self._last_received, self._calls.received
         return self._calls.received != before
 
@@ -106,7 +106,7 @@ class Assembler:
             self._finish_reason(choice, out)
 
     def _error(self, fault: Fault, out: list[Event]) -> None:
-        """Rule 8: a finish reason that came before is success, and the error is a warning."""
+        """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning."""
         if self._reason:
             self._warn_late(fault.message)
             self._finish(out)
@@ -155,7 +155,7 @@ class Assembler:
             self._calls.feed([ToolCallFragment(index=0, function=delta.function_call)], out)
 
     def _feed_other_parts(self, delta: ChunkDelta, out: list[Event], *, whole: bool) -> None:
-        """What a reply has beside its text; each with the message that is open."""
+        """Emit what a delta has beside text, reasoning and calls, as part of the current message."""
         if delta.audio:
             self._audio = self._audio or AudioParts()
             if transcript := self._audio.add(delta.audio):
@@ -167,15 +167,15 @@ class Assembler:
             self._seen_fields.add("annotations")
         for item in delta.images or ():
             self._seen_fields.add("images")
-            made = parse_picture(item)
-            if made is None:
-                self._warn("the model server's reply has a picture that could not be read; it is left out")
+            picture = parse_picture(item)
+            if picture is None:
+                self._warn("the model server's reply has an image without a usable URL; it is left out")
             else:
-                out.append(made)
+                out.append(picture)
         if delta.extra_content is not None:
             out.append(Extra({"extra_content": delta.extra_content}))
         for type_ in delta.unread or ():
-            self._warn(f"the model server's reply has a part of type {type_!r}, which no format here carries")
+            self._warn(f"the model server's reply has a content part of type {type_!r}, which is left out: unsupported")
 
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
@@ -186,24 +186,24 @@ class Assembler:
         self._warn(f"the model server sent an error after the end of its reply: {message}")
 
     def _message(self, message: ChunkDelta, out: list[Event]) -> None:
-        """A whole message: all there is, or (Perplexity) once more what the deltas said, which is not told again."""
-        told = frozenset(self._seen_fields)
-        if "reasoning" in told:
+        """Take a whole message. Fields that deltas already brought are skipped: Perplexity repeats them here."""
+        seen = frozenset(self._seen_fields)
+        if "reasoning" in seen:
             message.reasoning_content = message.reasoning = message.reasoning_text = message.reasoning_details = None
-        if "content" in told:
+        if "content" in seen:
             message.content = None
-        if "refusal" in told:
+        if "refusal" in seen:
             message.refusal = None
-        if "calls" in told:
+        if "calls" in seen:
             message.tool_calls = message.function_call = None
-        if "audio" in told:
+        if "audio" in seen:
             message.audio = None
-        if "annotations" in told:
+        if "annotations" in seen:
             message.annotations = None
-        if "images" in told:
+        if "images" in seen:
             message.images = None
         self._delta(message, out, whole=True)
-        self._has_message = self._has_message or not told
+        self._has_message = self._has_message or not seen
 
     def _foreign_object(self, chunk: Chunk) -> None:
         if chunk.x_groq:
@@ -216,7 +216,7 @@ class Assembler:
         self._usage = chunk.usage or choice.usage or (nested if isinstance(nested, dict) else None) or self._usage
 
     def _finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:
-        if self.ended:  # with a call that cannot be carried
+        if self.ended:  # a tool call of an unsupported type has failed the reply
             return
         reason = choice.finish_reason
         kind = FAILURES.get((reason or "").lower())
@@ -238,8 +238,8 @@ class Assembler:
         reason = REASONS.get((native or "stop").lower(), "stop")
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._calls else "stop"
-        usual = native is None or native == reason or (reason == "tool_calls" and native == "stop")
-        native = None if usual else native
+        is_usual = native is None or native == reason or (reason == "tool_calls" and native == "stop")
+        native = None if is_usual else native
         warnings = tuple(self._warnings)
         out.append(
             Finish(reason, normalize_usage(self._usage), native, warnings, cacheable=not self._error_after_finish)
@@ -247,16 +247,16 @@ class Assembler:
         self.ended = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
-        """What fails here had been announced as a success: the server's status was 200."""
+        """End with a fault whose status is 200: the response's head had announced a success."""
         self._delta(self._surrogates.close(), out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
-        """The body ended. Rule 8: a finish reason is success, whatever broke afterwards; without one it is a fault.
+        """End the reply with its body. Rule 8: with a finish reason it is a success, without one a fault.
 
-        `fault` is what broke the body, None for a clean end; `junk` is a line of the body that no framing explains.
+        `fault` says what broke the body, None for a clean end. `junk` is the first line that is not part of a reply.
         """
         out: list[Event] = []
         if self.ended:
@@ -277,7 +277,7 @@ class Assembler:
 
 
 def _is_foreign(call: ToolCallFragment) -> bool:
-    """A call that is none of a function (OpenAI's `custom`)."""
+    """Whether a tool call calls something other than a function (OpenAI's `custom`)."""
     return call.function is None and (call.custom is not None or call.type not in (None, "", "function"))
 
 
@@ -287,10 +287,10 @@ def _unsupported_call_fault(call: ToolCallFragment) -> Fault:
     type_ = call.type or "custom"
     return faults.make_fault(
         "unsupported",
-        f"the model server's reply has a call{named} of type {type_!r}: only calls of functions can be carried",
+        f"the model server's reply has a tool call{named} of type {type_!r}: only function calls are supported",
     )
 
 
 def _is_base_resp_error(base_resp: dict[str, Any] | None) -> bool:
-    """MiniMax says errors in `base_resp`; its code 0 is success."""
+    """Whether `base_resp`, in which MiniMax reports errors, reports one; its code 0 means success."""
     return bool(base_resp) and base_resp is not None and base_resp.get("status_code") not in (0, None)

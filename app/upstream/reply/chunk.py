@@ -1,6 +1,7 @@
-"""What is read of a model server's chunks (rule 11: anything else is skipped).
+"""The fields that are read of a model server's chunks, and the limit on their nesting.
 
-How deep a server's JSON may be nested: what reads and writes it later calls itself for every level.
+Rule 11 of `docs/reference/assembly.md`: every other field is skipped. Nesting is limited because the code that
+later reads and writes these values is recursive.
 """
 
 import re
@@ -13,7 +14,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def is_too_deep(data: bytes) -> bool:
-    """Nearly always answered by a count of the brackets."""
+    """Whether JSON is nested deeper than MAX_NESTING. Counting the brackets nearly always decides it."""
     if data.count(b"[") + data.count(b"{") <= MAX_NESTING:
         return False
     depth = 0
@@ -53,7 +54,7 @@ class ChunkDelta(Struct, gc=False):
     images: list[Any] | None = None
     extra_content: Any = None
     unread: list[str] | None = None
-    """Types of content parts that are no text, thought or picture."""
+    """The types of content parts that are neither text nor reasoning nor an image."""
 
 
 class ChunkChoice(Struct, gc=False):
@@ -78,4 +79,4 @@ class Chunk(Struct, gc=False):
     citations: Any = None
     search_results: Any = None
     ragged: bool = False
-    """Some text begins or ends with half a surrogate pair: the other half may come with a neighbouring chunk."""
+    """Some text may begin or end with half a surrogate pair, whose other half is in a neighbouring chunk."""

@@ -1,8 +1,7 @@
-"""One JSON value of a reply into a typed chunk that holds only what is read.
+"""Decode one JSON value of a reply into a typed chunk.
 
-The strict decoder knows what nearly all servers send and takes about a microsecond. What it refuses (a list of
-content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is read again, leniently, into the
-same chunk.
+The strict decoder accepts what nearly all servers send and takes about a microsecond. What it refuses (a list of
+content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is decoded again by the lenient one.
 """
 
 import json
@@ -16,9 +15,9 @@ _strict = msgspec.json.Decoder(Chunk).decode
 
 
 def decode(data: bytes) -> Chunk | None:
-    """The chunk in `data`; None for JSON that is no chunk (a number, `null`).
+    """Decode a chunk; None for JSON that is not an object (a number, `null`).
 
-    Raises ValueError when `data` is not one whole JSON value.
+    Raises ValueError when `data` is not one whole JSON value, or is nested too deeply.
     """
     if len(data) > 2 * MAX_NESTING and is_too_deep(data):
         raise ValueError("nested too deeply")

@@ -1,7 +1,4 @@
-"""How a reply ended, by the server's own word, and what it cost.
-
-OpenRouter's `reasoning_details`: a thought's text, and its signatures and encrypted parts.
-"""
+"""Normalize finish reasons, usage, and OpenRouter's `reasoning_details` (text, signatures, encrypted parts)."""
 
 from typing import Any
 
@@ -9,13 +6,13 @@ from app.chat.events import FinishReason
 
 
 def details_text(details: list[Any]) -> str:
-    """For where no other field has the text."""
-    pieces = (item.get("text") or item.get("summary") for item in details if isinstance(item, dict))
-    return "".join(piece for piece in pieces if isinstance(piece, str))
+    """Return the text of `reasoning_details`, for servers that send it in no other field."""
+    texts = (item.get("text") or item.get("summary") for item in details if isinstance(item, dict))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def details_opaque(details: list[Any]) -> list[dict[str, Any]]:
-    """What must go back verbatim."""
+    """Return the signed and encrypted items without their text; the next request must repeat them verbatim."""
     return [
         {key: value for key, value in item.items() if key not in ("text", "summary", "index")}
         for item in details
@@ -44,7 +41,7 @@ REASONS: dict[str, FinishReason] = {
         "content_filter",
     ),
 }
-"""Finish reasons by the servers' words, in lower case; any other word means stop."""
+"""Finish reasons by the words that servers use, in lower case; any other word means `stop`."""
 
 FAILURES: dict[str, str] = {
     "error": "server_error",
@@ -55,7 +52,7 @@ FAILURES: dict[str, str] = {
     "aborted": "upstream_incomplete",
     "cancelled": "upstream_incomplete",
 }
-"""Finish reasons that say that the reply is not whole, and the kind of fault each is."""
+"""Finish reasons that mean that the reply is incomplete, and the kind of fault for each."""
 
 
 _TOTALS: dict[str, tuple[str, ...]] = {
@@ -87,54 +84,54 @@ _PARTS: dict[tuple[str, str], tuple[str, ...]] = {
         "thoughts_token_count",
     ),
 }
-"""Where servers have each number: OpenAI's names, DeepSeek's, Moonshot's, Anthropic's, Ollama's, Gemini's."""
+"""The fields in which servers send each number: OpenAI, DeepSeek, Moonshot, Anthropic, Ollama, Gemini."""
 
 
 def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The server's numbers unchanged, and beside them OpenAI's names for those that it calls otherwise.
+    """Add OpenAI's names for the numbers that the server calls otherwise; its own fields stay unchanged.
 
-    The tokens from the server's cache and those of thoughts also stand where OpenAI nests them, and at the top.
+    Cached and reasoning tokens are added both where OpenAI nests them and at the top level.
     """
     if usage is None:
         return None
-    found: dict[str, Any] = {}
-    for name, places in _TOTALS.items():
-        value = _first(usage, places)
+    added: dict[str, Any] = {}
+    for name, paths in _TOTALS.items():
+        value = _first(usage, paths)
         if value is not None and usage.get(name) is None:
-            found[name] = value
-    if "prompt_tokens" in found:
-        found["prompt_tokens"] += _cached_input_tokens(usage)
-    both = [(usage | found).get(name) for name in ("prompt_tokens", "completion_tokens")]
-    if usage.get("total_tokens") is None and "total_tokens" not in found and None not in both and found:
-        found["total_tokens"] = sum(both)
-    for (details, name), places in _PARTS.items():
-        value = _first(usage, places)
+            added[name] = value
+    if "prompt_tokens" in added:
+        added["prompt_tokens"] += _cached_input_tokens(usage)
+    both = [(usage | added).get(name) for name in ("prompt_tokens", "completion_tokens")]
+    if usage.get("total_tokens") is None and "total_tokens" not in added and None not in both and added:
+        added["total_tokens"] = sum(both)
+    for (details, name), paths in _PARTS.items():
+        value = _first(usage, paths)
         if value is None:
             continue
         if usage.get(name) is None:
-            found[name] = value
+            added[name] = value
         nested = usage.get(details)
         nested = nested if isinstance(nested, dict) else {}
         if nested.get(name) is None and (value or details not in usage):
-            found[details] = {**nested, name: value}
-    return usage | found
+            added[details] = {**nested, name: value}
+    return usage | added
 
 
-def _first(usage: dict[str, Any], places: tuple[str, ...]) -> int | None:
-    """Zero counts only where no other place says more: relays fill in zeros for what they do not know."""
-    values = [value for value in (_number(usage, place) for place in places) if value is not None]
+def _first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:
+    """Return the first number that is not zero, else zero: relays send zeros for numbers that they do not know."""
+    values = [value for value in (_number(usage, path) for path in paths) if value is not None]
     return next((value for value in values if value), values[0] if values else None)
 
 
-def _number(usage: dict[str, Any], place: str) -> int | None:
-    outer, _, inner = place.rpartition(".")
+def _number(usage: dict[str, Any], path: str) -> int | None:
+    outer, _, inner = path.rpartition(".")
     holder = usage.get(outer) if outer else usage
     value = holder.get(inner) if isinstance(holder, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _cached_input_tokens(usage: dict[str, Any]) -> int:
-    """Anthropic does not count among `input_tokens` what was read from its cache or written to it."""
+    """Anthropic's `input_tokens` does not include tokens read from its cache or written to it; count those."""
     if usage.get("input_tokens") is None:
         return 0
     return sum(_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))

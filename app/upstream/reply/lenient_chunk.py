@@ -1,4 +1,4 @@
-"""Chunks of unusual types: what is converted where that loses nothing."""
+"""Decode chunks whose fields have unusual types, by conversions that lose nothing."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, FunctionFra
 
 
 def decode_leniently(value: Any) -> Chunk | None:
-    """A chunk from any JSON value. Fields of an unusual type are converted where that loses nothing."""
+    """Build a chunk from a JSON value; None if it is not an object or a list that contains one."""
     if isinstance(value, list):
         value = next((item for item in value if isinstance(item, dict)), None)
     if not isinstance(value, dict):
@@ -70,7 +70,7 @@ def _delta(value: Any) -> ChunkDelta | None:
 
 
 def _content(value: Any) -> tuple[str, str]:
-    """(thinking, text) of a content that may be a list of typed parts (Mistral)."""
+    """Return (thinking, text) of a `content` that may be a list of typed parts (Mistral)."""
     if not isinstance(value, list):
         return "", _text(value) or ""
     thought = content = ""
@@ -83,7 +83,7 @@ def _content(value: Any) -> tuple[str, str]:
 
 
 def _other_parts(value: Any) -> tuple[list[Any], list[str]]:
-    """(pictures, types of the parts that cannot be read) of a content that is a list."""
+    """Return (image parts, types of unsupported parts) of a `content` that is a list."""
     parts = [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
     pictures = [_replace_surrogates(part) for part in parts if "image_url" in part]
     return pictures, [
@@ -100,7 +100,7 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str | None:
-    """The text in a string, in an object that holds one, or in a list of either."""
+    """Return the text of a string, of an object with `text` or `content`, or of a list of either."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -113,7 +113,7 @@ def _text(value: Any) -> str | None:
 
 
 def join_surrogates(text: str) -> str:
-    """Escaped surrogates joined to characters; half a pair becomes U+FFFD, since it cannot be sent."""
+    """Join escaped surrogate pairs to characters; half a pair becomes U+FFFD, because UTF-8 cannot encode it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -156,7 +156,7 @@ def _mapping(value: Any) -> dict[str, Any] | None:
 
 
 def _detail(value: Any) -> Any:
-    """An item of `reasoning_details`; halves of pairs stay in its text, as in any other text."""
+    """Clean an item of `reasoning_details`. Its text keeps half surrogate pairs: SurrogateJoiner joins them later."""
     if not isinstance(value, dict):
         return _replace_surrogates(value)
     text = {key: value[key] for key in ("text", "summary") if isinstance(value.get(key), str)}
@@ -164,7 +164,7 @@ def _detail(value: Any) -> Any:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """What is passed on as it came, without halves of surrogate pairs, which have no UTF-8."""
+    """Replace half surrogate pairs in any JSON value, because UTF-8 cannot encode them."""
     if isinstance(value, str):
         return value if value.isascii() else join_surrogates(value)
     if isinstance(value, list):

@@ -1,13 +1,13 @@
-"""Bytes of a stream into lines, wherever they were cut.
+"""Split a byte stream into lines, however it was cut.
 
-Lines end with LF, CRLF or CR and with nothing else: U+2028 and its like are text (WHATWG HTML, 9.2).
+Lines end with LF, CRLF or CR and with nothing else: U+2028 and the like are text (WHATWG HTML, 9.2).
 """
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class LineSplitter:
-    """Bytes into lines; holds the line that has not ended."""
+    """Splits bytes into lines without their ends, and buffers a line that has not ended."""
 
     __slots__ = ("_after_cr", "_held", "_held_bytes", "_start")
 

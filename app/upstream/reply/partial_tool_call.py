@@ -1,4 +1,4 @@
-"""One call of a reply while its fragments come. Whatever is asked of it, each fragment is looked at only once."""
+"""One tool call of a reply while its fragments arrive. Each fragment is scanned only once."""
 
 import json
 import re
@@ -11,8 +11,8 @@ _MARKS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
 
 class PartialToolCall:
     __slots__ = (
+        "_arguments",
         "_nesting",
-        "_pieces",
         "_seen",
         "_whole",
         "extra",
@@ -33,58 +33,58 @@ class PartialToolCall:
         self.extra: dict[str, Any] = {}
         self.fragments = 0
         self.number = -1
-        """Its place among the announced calls; -1 before."""
+        """Its position among the announced calls; -1 before it is announced."""
         self.sealed = False
-        """Another call has opened since: the name is whole."""
+        """Other content came after it, so its name is complete."""
         self.first = ""
-        """The first character of the arguments that is not blank."""
+        """The first character of the arguments that is not white space."""
         self.size = 0
-        self._pieces: list[str] = []
+        self._arguments: list[str] = []
         self._seen = 0
-        """The pieces that were looked at."""
+        """How many of `_arguments` have been scanned."""
         self._nesting = _Nesting()
         self._whole: bool | None = None
-        """None while the arguments' first bracket is open."""
+        """Whether the arguments are complete; None while their first bracket is open."""
 
-    def add(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self.size += len(piece)
-        self.first = self.first or piece.lstrip()[:1]
+    def add(self, fragment: str) -> None:
+        self._arguments.append(fragment)
+        self.size += len(fragment)
+        self.first = self.first or fragment.lstrip()[:1]
 
     @property
     def text(self) -> str:
-        """The arguments so far; joined anew each time."""
-        return "".join(self._pieces)
+        """The arguments so far. Each access joins all fragments."""
+        return "".join(self._arguments)
 
     def ready(self) -> bool:
-        """Whether nothing that is told first can still change. An id may come one fragment late."""
+        """Whether the call can be announced: its name and id can no longer change. An id may come one fragment late."""
         if not self.name or self.first == '"':
             return False
         return self.sealed or (bool(self.first) and (bool(self.id) or self.fragments > 1))
 
     def complete(self) -> bool:
-        """Whether the arguments are one JSON object or list."""
+        """Whether the arguments are one complete JSON object or list."""
         if not self.first or self.first not in "{[":
             return False
-        while self._seen < len(self._pieces):
-            piece = self._pieces[self._seen]
+        while self._seen < len(self._arguments):
+            fragment = self._arguments[self._seen]
             self._seen += 1
             if self._whole is None:
-                end = self._nesting.end(piece)
+                end = self._nesting.end(fragment)
                 if end >= 0:
-                    self._whole = not piece[end:].strip() and _is_json("".join(self._pieces[: self._seen]))
-            elif piece.strip():
+                    self._whole = not fragment[end:].strip() and _is_json("".join(self._arguments[: self._seen]))
+            elif fragment.strip():
                 self._whole = False
         return self._whole is True
 
     def is_repeated_by(self, name: str | None, arguments: str) -> bool:
-        """Whether these are the whole call a second time."""
+        """Whether a fragment repeats the whole call."""
         if not name or name != self.name or self.size != len(arguments):
             return False
         return self.complete() and self.text == arguments
 
     def is_ended_by(self, fragment: ToolCallFragment, known_id: bool) -> bool:
-        """Whether a fragment that was found to belong to this call begins another one instead."""
+        """Whether a fragment that has this call's id, index or position begins another call nevertheless."""
         name = fragment.function.name if fragment.function else None
         if not name:
             return False
@@ -96,7 +96,7 @@ class PartialToolCall:
 
 
 class _Nesting:
-    """The brackets of a JSON text that comes in pieces."""
+    """Tracks the brackets of a JSON text that arrives in fragments."""
 
     __slots__ = ("_depth", "_escaped", "_quoted")
 
@@ -104,10 +104,10 @@ class _Nesting:
         self._depth = 0
         self._quoted = self._escaped = False
 
-    def end(self, piece: str) -> int:
-        """The place behind the bracket that closes the first one; -1 when the piece has none."""
+    def end(self, fragment: str) -> int:
+        """Return the offset behind the bracket that closes the first one; -1 if it is not in this fragment."""
         start, self._escaped = int(self._escaped), False
-        for mark in _MARKS.finditer(piece, start):
+        for mark in _MARKS.finditer(fragment, start):
             token = mark.group()
             if token == '"':
                 self._quoted = not self._quoted

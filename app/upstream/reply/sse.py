@@ -1,11 +1,11 @@
-"""Bytes of a reply's body into the JSON values it carries, whatever the framing and wherever it was cut.
+"""Read the JSON values in the body of a reply, in any framing and however the bytes were cut.
 
-One reader takes server-sent events, newline-delimited JSON and a single JSON document, since servers send each of them
-in place of the others; what it is shows in the bytes, never in the Content-Type.
+One reader accepts server-sent events, newline-delimited JSON and a single JSON document, because servers send each of
+them in place of the others. It looks at the bytes, never at the Content-Type.
 
-Beyond the standard (WHATWG HTML, 9.2), a data line that is a whole JSON value counts at once (servers forget the blank
-line), an `error:` field is an error (llama.cpp), and an event that the end of a cleanly closed body cut off counts
-(servers forget its blank line).
+It departs from the standard (WHATWG HTML, 9.2) in three ways. A data line that is a whole JSON value is an event at
+once, and so is an unfinished event at the end of a cleanly closed body, because servers omit the blank line. An
+`error:` field is an error (llama.cpp).
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _LINE_BYTES = 64
-"""What each line of an unfinished event takes beside its text."""
+"""The overhead in memory of each line of an unfinished event."""
 
 
 class StreamDone:
-    """The `[DONE]` that ends a stream."""
+    """The `[DONE]` at the end of a stream."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ DONE = StreamDone()
 
 
 class ErrorEvent:
-    """An error that the framing itself announced: the text of an `error:` field or of an `event: error`."""
+    """An error marked by the framing: the data of an `error:` field or of an `event: error`."""
 
     __slots__ = ("data",)
 
@@ -39,7 +39,7 @@ class ErrorEvent:
 
 
 class MalformedData:
-    """Bytes that no framing explains; what follows cannot be trusted."""
+    """Bytes that are not valid in any framing; what follows them cannot be trusted."""
 
     __slots__ = ("data",)
 
@@ -48,9 +48,9 @@ class MalformedData:
 
 
 class EventReader(Generic[T]):
-    """Feeds on bytes and yields what `decode` makes of each JSON value.
+    """Splits bytes into JSON values and decodes each with `decode`.
 
-    `decode` raises ValueError for text that is not one whole JSON value.
+    `decode` must raise ValueError for text that is not one whole JSON value.
     """
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
@@ -61,9 +61,9 @@ class EventReader(Generic[T]):
         self._size = 0
         self._error_event = False
         self.junk = b""
-        """The first line that no framing explains. Behind one of HTML, a bracket begins a script and no JSON."""
+        """The first line that is not valid in any framing. If it is HTML, a later bracket is script, not JSON."""
         self.saw_line = False
-        """Some complete line came, be it a comment: the server is alive."""
+        """Whether any complete line has come, even a comment: the server is alive."""
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         out: list[T | StreamDone | ErrorEvent | MalformedData] = []
@@ -95,7 +95,7 @@ class EventReader(Generic[T]):
         self._size += len(value) + _LINE_BYTES
 
     def _dispatch(self, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
-        """A blank line ends an event whose data was not whole in one line."""
+        """End an event, at its blank line, whose data spans several lines."""
         parts, self._parts, self._size = self._parts, [], 0
         data = b"\n".join(parts)
         if self._error_event:
@@ -109,7 +109,7 @@ class EventReader(Generic[T]):
             self._each(parts, out)
 
     def _each(self, parts: list[bytes], out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
-        """Joined they are no JSON: lines of several events without blank lines between, or garbage."""
+        """Decode lines one by one that are not JSON together: several events without blank lines, or malformed data."""
         for part in parts:
             if part.strip().startswith(b"[DONE]"):
                 out.append(DONE)
@@ -132,7 +132,7 @@ class EventReader(Generic[T]):
             self.junk = self.junk or line.strip()[:500]
 
     def _json_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
-        """A line of JSON without `data:`: one value of NDJSON, or a line of a document."""
+        """Take a line of JSON without `data:`: a value of NDJSON, or a line of one document."""
         if not self._document:
             try:
                 out.append(self._decode(line))
@@ -143,7 +143,7 @@ class EventReader(Generic[T]):
         self._size += len(line) + _LINE_BYTES
 
     def close(self, clean: bool) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
-        """What the end of the body completes; after a reset, nothing: the last event may lack its end."""
+        """Return what the end of the body completes; after a broken connection (`clean` false), nothing."""
         out: list[T | StreamDone | ErrorEvent | MalformedData] = []
         if not clean:
             return out
@@ -158,5 +158,5 @@ class EventReader(Generic[T]):
                 out.append(self._decode(document))
             except ValueError:
                 out.append(MalformedData(document[:500]))
-        # A last line without its end that is no JSON was cut; it is not garbage.
+        # A last line that has no end and is not JSON was cut off: that is an incomplete reply, not malformed data.
         return [item for item in out if not (rest and isinstance(item, MalformedData))]

@@ -1,4 +1,4 @@
-"""A model server's reply while it comes: bytes of each read into events, pushed at one receiver."""
+"""A model server's reply in progress: turns the bytes of each socket read into events for one receiver."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.sse import EventReader, MalformedData
 
 GRACE_SECONDS = 2.0
-"""What a server gets after its finish reason to send the usage and to end the body."""
+"""After its finish reason, how long the server has to send the usage and to end the body."""
 
 
 class UpstreamStream:
-    """A model server's reply while it comes. `start` it once; `close` it whatever happens."""
+    """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class UpstreamStream:
         target: Target,
         on_failed: Callable[[Fault], None] = lambda _: None,
     ) -> None:
-        """`on_failed` is called once, before the receiver is told of the failure."""
+        """`on_failed` is called at most once, before the receiver gets the failure."""
         self._body = body
         self._target = target
         self._on_failed = on_failed
@@ -38,14 +38,14 @@ class UpstreamStream:
         self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
         self._receiver: Receiver | None = None
         self._over = False
-        """Its terminal event was told, or nobody wants it. The body is somebody else's from then on."""
+        """The terminal event was sent, or the reply was closed. The body must not be used any more."""
         self._active = self._received_events = True
-        """Some bytes that were not all empty chunks, and something of the reply, came since the last tick."""
+        """Since the last tick: whether anything but empty chunks came, and whether any part of the reply came."""
         self._size = 0
-        """The reply's bytes so far, unpacked."""
+        """The bytes of the reply so far, decompressed."""
         self._alive = False
         self._paused = False
-        self._last_active_at = self._last_event_at = body.asked_at
+        self._last_active_at = self._last_event_at = body.sent_at
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -63,7 +63,7 @@ class UpstreamStream:
             self._body.resume()
 
     def close(self) -> None:
-        """Stop; a reply that has not ended takes its connection with it. May be called twice."""
+        """Stop reading. Before the end of the reply this closes the connection. May be called twice."""
         if not self._over:
             self._end()
             self._body.abort()
@@ -96,7 +96,7 @@ class UpstreamStream:
         if self._assembler.ended:
             self._end()
             self._body.release()
-        elif events and type(events[-1]) in (Finish, Failed):  # a stage has heard enough: a stop word
+        elif events and type(events[-1]) in (Finish, Failed):  # a stage ended the reply: a stop word
             self._end()
             self._body.abort()
         if events or (not self._alive and self._reader.saw_line):
@@ -116,7 +116,7 @@ class UpstreamStream:
             self._finish(None if error is None else transport_fault(error, self._target, answered=True))
 
     def _finish(self, fault: Fault | None) -> None:
-        """No more bytes will come: the body has ended, cleanly where there is no fault."""
+        """End the reply after its last byte; `fault` says what broke the body, None for a clean end."""
         receiver = self._end()
         try:
             events = self._assembler.feed(self._read_rest(fault is None))
@@ -127,7 +127,7 @@ class UpstreamStream:
         receiver.on_events(events)
 
     def _annotate_failure(self, events: list[Event]) -> list[Event]:
-        """A failure names the upstream and the cause."""
+        """Add the upstream's name and the cause to a failure, and report it to `on_failed`."""
         last = events[-1] if events else None
         if not isinstance(last, Failed):
             return events
@@ -142,7 +142,7 @@ class UpstreamStream:
             return []
 
     def tick(self, now: float) -> None:
-        """Bounds the waits: for the first token, for a token after it, for any byte at all, and for a proper end."""
+        """Enforce the timeouts: for the first token, between tokens, between bytes, for the end and for the whole."""
         if self._receiver is None:
             return
         target, started = self._target, self._assembler.started
@@ -152,27 +152,27 @@ class UpstreamStream:
         if self._received_events or self._paused or not started:
             self._received_events = False
             self._last_event_at = now
-        patience = max(target.first_token_seconds, target.idle_seconds)
-        if now - self._body.asked_at > target.max_reply_seconds:
+        event_seconds = max(target.first_token_seconds, target.idle_seconds)
+        if now - self._body.sent_at > target.max_reply_seconds:
             self._time_out(IDLE_TIMEOUT, f"its reply took more than {target.max_reply_seconds:g} s")
         elif not started:
-            if now - self._body.asked_at > target.first_token_seconds and not self._paused:
+            if now - self._body.sent_at > target.first_token_seconds and not self._paused:
                 self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
         elif self._assembler.finishing and now - self._last_event_at > GRACE_SECONDS:
             self._body.abort()
             self._finish(None)
         elif now - self._last_active_at > target.idle_seconds:
-            self._time_out(IDLE_TIMEOUT, f"nothing of the reply for more than {target.idle_seconds:g} s")
-        elif now - self._last_event_at > patience:
-            self._time_out(IDLE_TIMEOUT, f"nothing but comments for more than {patience:g} s")
+            self._time_out(IDLE_TIMEOUT, f"no new part of the reply for more than {target.idle_seconds:g} s")
+        elif now - self._last_event_at > event_seconds:
+            self._time_out(IDLE_TIMEOUT, f"nothing but comments for more than {event_seconds:g} s")
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, reason: str) -> None:
         self._body.abort()
-        self._finish(faults.make_fault("upstream_protocol", why, status=200))
+        self._finish(faults.make_fault("upstream_protocol", reason, status=200))
 
-    def _time_out(self, cause: Cause, what: str) -> None:
+    def _time_out(self, cause: Cause, reason: str) -> None:
         self._body.abort()
-        self._finish(faults.make_fault("timeout", f"the model server timed out: {what}", cause=cause.word))
+        self._finish(faults.make_fault("timeout", f"the model server timed out: {reason}", cause=cause.word))
 
 
 class _NullReceiver:

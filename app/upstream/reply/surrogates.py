@@ -1,4 +1,4 @@
-"""Surrogate pairs whose halves came in two chunks; none may remain in a text, since it could not be sent."""
+"""Join surrogate pairs whose halves arrive in two chunks. No half may remain: UTF-8 cannot encode it."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -8,11 +8,11 @@ from app.upstream.reply.lenient_chunk import join_surrogates
 
 LONE = "\ufffd"
 TextLocation: TypeAlias = tuple[str | int | None, int]
-"""Where in a delta a text stands: a field and which of its like, or a call's index and its place in the list."""
+"""The position of a text in a delta: (field, 0 or 1), or (index of a tool call, its place in the list)."""
 
 
 class SurrogateJoiner:
-    """The first halves that wait for their second ones."""
+    """Holds back first halves until their second ones arrive."""
 
     def __init__(self) -> None:
         self.held: dict[TextLocation, str] = {}
@@ -21,41 +21,41 @@ class SurrogateJoiner:
         _map_texts(delta, self._join_text)
 
     def join_whole(self, message: ChunkDelta) -> None:
-        """What is whole has no other half to wait for."""
-        _map_texts(message, lambda place, text: join_surrogates(text))
+        """Replace half pairs in a whole message: no later chunk can complete them."""
+        _map_texts(message, lambda location, text: join_surrogates(text))
 
-    def _join_text(self, place: TextLocation, text: str) -> str:
-        text = self.held.pop(place, "") + text
+    def _join_text(self, location: TextLocation, text: str) -> str:
+        text = self.held.pop(location, "") + text
         if "\ud800" <= text[-1] <= "\udbff":
-            self.held[place] = text[-1]
+            self.held[location] = text[-1]
             text = text[:-1]
         return join_surrogates(text)
 
     def close(self) -> ChunkDelta:
-        """What stands for the halves that stayed alone."""
+        """Return a delta with U+FFFD for each half whose other half never came."""
         last = ChunkDelta()
-        for where, _ in self.held:
-            if isinstance(where, str):
-                setattr(last, where, LONE)
+        for field_or_index, _ in self.held:
+            if isinstance(field_or_index, str):
+                setattr(last, field_or_index, LONE)
             else:
                 last.tool_calls = [
-                    ToolCallFragment(index=where, function=FunctionFragment(arguments=LONE)),
+                    ToolCallFragment(index=field_or_index, function=FunctionFragment(arguments=LONE)),
                     *(last.tool_calls or ()),
                 ]
         self.held.clear()
         return last
 
 
-def _map_texts(delta: ChunkDelta, joined: Callable[[TextLocation, str], str]) -> None:
+def _map_texts(delta: ChunkDelta, convert: Callable[[TextLocation, str], str]) -> None:
     for field in ("content", "reasoning_content", "reasoning", "reasoning_text", "refusal"):
         if text := getattr(delta, field):
-            setattr(delta, field, joined((field, 0), text))
+            setattr(delta, field, convert((field, 0), text))
     for item in delta.reasoning_details or ():
         for key in ("text", "summary"):
             if isinstance(item, dict) and isinstance(text := item.get(key), str) and text:
-                item[key] = joined(("reasoning_content", 1), text)
+                item[key] = convert(("reasoning_content", 1), text)
     for place, call in enumerate(delta.tool_calls or ()):
         if call.function is not None and call.function.arguments:
-            call.function.arguments = joined((call.index, place), call.function.arguments)
+            call.function.arguments = convert((call.index, place), call.function.arguments)
     if delta.function_call is not None and delta.function_call.arguments:
-        delta.function_call.arguments = joined((0, 0), delta.function_call.arguments)
+        delta.function_call.arguments = convert((0, 0), delta.function_call.arguments)

@@ -1,28 +1,29 @@
-"""Which call does a fragment belong to, and when may a call be told (rule 6 of the assembly).
+"""Assemble tool calls from fragments: which call a fragment belongs to, and when a call is announced.
 
-Identity: a known id, else a valid index, else the place in the delta's list, else the call opened last. The first id
-wins; a missing or repeated one is replaced by a generated one. A call is announced when its name is certain to be
-whole: with its first argument text, when another call opens, or at the end. Calls stand in the order of their
-indices, so a call whose index leaves a gap waits for the one that fills it. Arguments that begin with a quote are held
-to the end: an object encoded twice is unwrapped once.
+This is rule 6 of `docs/reference/assembly.md`. A fragment belongs to the call with its id, else with its index, else
+at its position in the delta's list, else to the call opened last. The first id counts; a missing or repeated one is
+replaced by a generated one. A call is announced when its name is certainly complete: with its first argument text, when
+another call opens, or at the end. Calls are announced in the order of their indices, so a call whose index leaves a
+gap waits for the one that fills it. Arguments that begin with a quote are held to the end, because an object that was
+encoded twice is decoded once.
 """
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Callable
 
 import msgspec
 
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
+from app.chat.ids import make_call_id
 from app.upstream.reply.chunk import ToolCallFragment
 from app.upstream.reply.partial_tool_call import PartialToolCall
 
 MAX_CALLS = 1000
-"""Of one reply."""
+"""The limit of one reply."""
 
 
 class ToolCallAssembler:
-    """The calls of one reply."""
+    """Assembles the tool calls of one reply."""
 
     def __init__(self, reply_id: str) -> None:
         self._reply_id = reply_id
@@ -31,25 +32,25 @@ class ToolCallAssembler:
         self._indices: dict[int, PartialToolCall] = {}
         self._places: dict[int, PartialToolCall] = {}
         self._last: PartialToolCall | None = None
-        """The call opened last: the only one that can be unsealed."""
+        """The call opened last, the only one that may be unsealed."""
         self._used_ids: set[str] = set()
         self._announced = 0
         self._passed = 0
-        """Of `_order`, those whose turn is over: the announced and, at the end, the nameless."""
+        """How many calls of `_order` are dealt with: announced or, at the end, without a name."""
         self._run = 0
-        """From here on the indices of `_order` only grow."""
+        """From this position on, the indices of the calls in `_order` increase."""
         self.received = 0
-        """The characters of names and arguments that came."""
+        """How many characters of names and arguments have arrived."""
         self.too_many = False
-        """More than `MAX_CALLS` came; those beyond are not kept."""
+        """Whether more than MAX_CALLS calls came; those beyond the limit are dropped."""
         self._gap = 0
-        """The lowest index that no call has."""
+        """The lowest index that no call has yet."""
 
     def __bool__(self) -> bool:
         return self._announced > 0
 
     def feed(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool = False) -> None:
-        """`whole`: the fragments are complete calls (a `message`, not a `delta`), each a call of its own."""
+        """Add the fragments of one delta. With `whole` (a `message`, not a `delta`) each one is a complete call."""
         for place, fragment in enumerate(fragments):
             if len(self._order) > MAX_CALLS:
                 self.too_many = True
@@ -88,7 +89,7 @@ class ToolCallAssembler:
         return call
 
     def _position(self, call: PartialToolCall) -> int:
-        """Behind all that are announced, before those of a higher index; at the end where it has none of its own."""
+        """Return where to insert a call: after the announced ones and before higher indices; without an index, last."""
         place = len(self._order)
         if call.index is None:
             self._run = place + 1
@@ -122,7 +123,7 @@ class ToolCallAssembler:
                 out.append(ToolCallDelta(call.number, function.arguments))
 
     def _announce(self, out: list[Event], ending: Callable[[str], str] | None = None) -> None:
-        """Tell of every call whose turn has come; at the end, of all, with what `ending` makes of their arguments."""
+        """Announce the calls that are ready, in order; with `ending`, all of them, with the arguments it converts."""
         while self._passed < len(self._order):
             call = self._order[self._passed]
             if ending is None and not (call.ready() and (call.index is None or call.index <= self._gap)):
@@ -130,7 +131,7 @@ class ToolCallAssembler:
             self._passed += 1
             if call.name:
                 self._announce_call(call, ending(call.text) if ending else call.text, out)
-            elif call.first:  # no call without a name: what came of it is told as text, so that nothing is lost
+            elif call.first:  # arguments without a name become text, so that nothing is lost
                 out.append(TextDelta(call.text))
 
     def _announce_call(self, call: PartialToolCall, arguments: str, out: list[Event]) -> None:
@@ -143,13 +144,12 @@ class ToolCallAssembler:
     def _unique_id(self, call: PartialToolCall) -> str:
         id_ = call.id
         if not id_ or id_ in self._used_ids:
-            seed = f"{self._reply_id}:{call.number}"
-            id_ = "call_" + hashlib.sha256(seed.encode()).hexdigest()[:24]
+            id_ = make_call_id(self._reply_id, call.number)
         self._used_ids.add(id_)
         return id_
 
     def seal_last_call(self, text: str, out: list[Event]) -> None:
-        """Something else follows: announce what can be, so that it stands before it. Blank text is nothing yet."""
+        """Announce the last call before the text that follows it. White space alone does not count as text."""
         last = self._last
         if last is None or last.sealed or text.isspace():
             return
@@ -157,14 +157,14 @@ class ToolCallAssembler:
         self._announce(out)
 
     def close(self, out: list[Event]) -> None:
-        """The reply ended well: blank arguments are `{}`, an object encoded twice is unwrapped."""
+        """End a complete reply: blank arguments become `{}`, and an object that was encoded twice is decoded once."""
         for call in self._order:
             if call.number >= 0 and not call.first:
                 out.append(ToolCallDelta(call.number, "{}"))
         self._announce(out, _unwrap)
 
     def flush(self, out: list[Event]) -> None:
-        """The reply broke: tell what came, as it came."""
+        """End a broken reply: announce the remaining calls with the arguments as they arrived."""
         self._announce(out, str)
 
 

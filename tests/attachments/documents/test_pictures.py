@@ -56,7 +56,10 @@ def test_an_image_above_a_limit_is_scaled_and_keeps_its_shape(limits: dict[str, 
 def test_an_image_of_too_many_bytes_is_made_smaller_until_it_fits(mode: str) -> None:
     seen = look(sample_documents.picture(400, 300, mode=mode), max_bytes=20_000)
     assert seen.data is not None and len(seen.data) <= 20_000
-    assert refused(sample_documents.picture(40, 30), max_bytes=10) == "cannot be made smaller than 10 bytes"
+    assert (
+        refused(sample_documents.picture(40, 30), max_bytes=10)
+        == "cannot be scaled down to 10 bytes, the limit of this model"
+    )
 
 
 def test_a_photograph_that_lies_on_its_side_is_turned_up_when_it_is_scaled() -> None:
@@ -73,10 +76,13 @@ def test_a_bomb_is_refused_by_the_size_it_declares() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "is no image of a known kind"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is no image of a known kind"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", "is no image of a known kind"),
-        (sample_documents.pdf("x"), "is no image of a known kind"),
+        (b"", "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)"),
+        (
+            b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+            "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)",
+        ),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)"),
+        (sample_documents.pdf("x"), "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)"),
     ],
 )
 def test_what_is_no_image_is_refused(data: bytes, why: str) -> None:

@@ -133,6 +133,7 @@ def test_base64_is_read_as_it_came() -> None:
         (b"PK\x03\x04 and nothing more", "is a damaged archive"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "old binary Office"),
         (sample_documents.picture(2, 2), "send it as an image"),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "send it as an image"),
         (b"\x7fELF" + bytes(99), "is a program"),
         (bytes(range(256)) * 9, "binary file"),
     ],
@@ -142,7 +143,7 @@ def test_what_is_no_text_is_refused_by_what_it_is(data: bytes, why: str) -> None
 
 
 def test_an_archive_that_is_no_document_is_refused() -> None:
-    assert "is an archive that is no DOCX" in refused(
+    assert "is a ZIP archive, but not a DOCX" in refused(
         sample_documents.zip_bomb("[Content_Types].xmlx", 0).replace(b"[Content_", b"(Content_")
     )
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.attachments.documents import DocumentLimits, DocumentWorkers
+from app.attachments.documents import DocumentWorkers
 from app.attachments.documents.protocol import UnreadableFile
 from app.errors import Busy
 from PIL import Image
 
 from tests.attachments.documents import sample_documents
+from tests.default_limits import document_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ def anyio_backend() -> str:
 
 
 def shop(**limits: Any) -> DocumentWorkers:
-    return DocumentWorkers(DocumentLimits(**{"workers": 1, **limits}))
+    return DocumentWorkers(document_limits(**{"workers": 1, **limits}))
 
 
 def workers(workshop: DocumentWorkers) -> list[int]:

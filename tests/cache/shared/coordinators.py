@@ -170,8 +170,8 @@ def listen(reply: Reply) -> Heard:
 class PatientLink(RedisCircuitBreaker):
     """For a machine that is busy with other tests."""
 
-    async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float = 0.0) -> T:  # noqa: ASYNC109
-        return await super().call(op, timeout=timeout + PATIENCE)
+    async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        return await super().call(op, timeout=(timeout or 0.0) + PATIENCE)
 
 
 @asynccontextmanager

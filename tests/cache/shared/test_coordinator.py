@@ -9,8 +9,7 @@ from app.errors import UpstreamFailed
 
 from tests.cache.shared.coordinators import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
 from tests.cache.shared.reply_strategies import DONE, flat
-from tests.cache.test_redis_breaker import clustered
-from tests.redis_server import RedisServer, running_redis
+from tests.redis_server import RedisServer, clustered, running_redis
 
 WHOLE = flat(REPLY)
 
@@ -309,11 +308,12 @@ def test_a_slow_caller_holds_the_server_back_only_while_nobody_follows(shared_re
             reply, _, _ = await one.claim_or_follow("q", model.lead)
             listen(reply)
             reply.pause()
-            assert model.calls[0].paused
+            paused = [model.calls[0].paused]
             model.calls[0].changed.clear()
             late = listen((await two.claim_or_follow("q", model.lead))[0])
             await model.calls[0].changed.wait()
-            assert not model.calls[0].paused
+            paused.append(model.calls[0].paused)
+            assert paused == [True, False]
             model.calls[0].push()
             assert await late.end() == WHOLE
 

@@ -47,11 +47,13 @@ def test_batches_are_gathered_into_one_record_behind_what_came_before() -> None:
     one.write_started()
     one.append(said("a"))
     one.append(said("b"))
-    assert one.urgent
+    urgent = [one.urgent]
     assert answer(one) == CallStarted()
-    assert one.urgent
+    urgent.append(one.urgent)
     assert answer(one) == BatchesWritten([said("a"), said("b")])
-    assert not one.urgent and one.next_write().record == b""
+    urgent.append(one.urgent)
+    assert urgent == [True, True, False]
+    assert one.next_write().record == b""
 
 
 def test_what_was_not_answered_is_written_again_as_it_was() -> None:
@@ -139,10 +141,11 @@ def test_whoever_leaves_while_redis_is_away_waits_only_for_those_who_listened() 
 def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
     one, leading = tenure()
     one.write_failure(Fault("overloaded", "later", True))
-    one.on_unavailable(1.0, 3.0)
-    assert not one.over
-    one.on_unavailable(4.1, 3.0)
-    assert one.over and leading.heard == ["lost"]
+    over = []
+    for seconds in (1.0, 4.1):
+        one.on_unavailable(seconds, 3.0)
+        over.append(one.over)
+    assert (over, leading.heard) == ([False, True], ["lost"])
 
 
 def test_a_leader_hears_that_it_is_no_leader_any_more() -> None:

@@ -5,8 +5,10 @@ import contextlib
 import random
 import sys
 import time
+from functools import partial
 
 import pytest
+import redis
 from app.cache.redis.breaker import RedisCircuitBreaker
 from app.cache.shared import Coordinator
 from app.cache.shared.call_store import CallKeys, CallStore, WriteRequest
@@ -175,6 +177,10 @@ def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: Redis
     play(scene())
 
 
+def _has_more_than(count: int, client: redis.Redis, stream: str) -> bool:
+    return int(client.xlen(stream)) > count
+
+
 def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
@@ -184,7 +190,7 @@ def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServe
             for at in range(1, 4):
                 model.calls[0].push(1)
                 with shared_redis.client() as client:
-                    await until(lambda at=at: client.xlen(CallKeys.from_id(id).stream) > at)
+                    await until(partial(_has_more_than, at, client, CallKeys.from_id(id).stream))
             with shared_redis.client() as client:
                 client.xdel(CallKeys.from_id(id).stream, "2-0")
             late = listen((await two.claim_or_follow("q", other.lead))[0])
@@ -274,7 +280,8 @@ def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: R
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             text = "x" * (MAX_WAITING_BYTES // 4)
-            batches: list[list[Event]] = [[TextDelta(text)]] * 5 + [[DONE]]
+            word: list[Event] = [TextDelta(text)]
+            batches: list[list[Event]] = [*[word] * 5, [DONE]]
             model, other = Model(batches), Model(batches, own=True)
             heard = listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])

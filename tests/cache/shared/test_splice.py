@@ -91,7 +91,7 @@ def test_where_nothing_was_told_everything_is() -> None:
 
 def test_late_fragments_of_calls_may_come_in_another_order() -> None:
     other = ToolCallDelta(1, "{", "call_2", "g")
-    told = [[CALL, other, ToolCallDelta(0, ":")]]
+    told: list[list[Event]] = [[CALL, other, ToolCallDelta(0, ":")]]
     new: list[Event] = [
         ToolCallDelta(0, '{"a":1', "x", "f"),
         ToolCallDelta(1, "{}", "y", "g"),

@@ -5,7 +5,7 @@ from app.formats import FORMATS
 
 from tests.conversations.sample_conversations import convert
 from tests.formats.agentscope.cases import Json, load, sent
-from tests.formats.agentscope.test_requests import OPENAI
+from tests.formats.agentscope.recorded_requests import OPENAI
 
 AGENTS = load("agentscope/agents")
 each = pytest.mark.parametrize("name", AGENTS)
@@ -15,6 +15,7 @@ each = pytest.mark.parametrize("name", AGENTS)
 def test_a_talk_is_sent_as_the_agent_sent_it(name: str) -> None:
     golden = AGENTS[name]
     ours = sent(FORMATS[golden["format"]], golden["messages"], OPENAI)
+    assert isinstance(ours, list), ours
     assert ours[: len(golden["request"])] == golden["request"]
     assert [one["role"] for one in ours[len(golden["request"]) :]] == ["assistant"]
 

@@ -81,15 +81,17 @@ DIFFERENT = {
     ("v1_probes", "malformed block not validated"): "a call that names no tool would be lost",
     ("v1_probes_1_0_0", "malformed block not validated"): "a call that names no tool would be lost",
 }
-CASES = [
-    pytest.param(AGENTSCOPE2 if file.startswith("v2") else AGENTSCOPE, file, probe, id=f"{file}-{probe['probe']}")
+CASES: list[tuple[Any, str, Json]] = [
+    (AGENTSCOPE2 if file.startswith("v2") else AGENTSCOPE, file, probe)
     for file, golden in load("agentscope/classes").items()
     for probe in golden["probes"]
     if probe["probe"] not in OF_PYTHON
 ]
 
 
-@pytest.mark.parametrize(("form", "file", "probe"), CASES)
+@pytest.mark.parametrize(
+    ("form", "file", "probe"), [pytest.param(*case, id=f"{case[1]}-{case[2]['probe']}") for case in CASES]
+)
 def test_what_the_classes_accept_is_accepted(form: Any, file: str, probe: Json) -> None:
     message = (PROBES_2 if form is AGENTSCOPE2 else PROBES_1)[probe["probe"]]
     accepted = not refused(form, message)
@@ -97,7 +99,7 @@ def test_what_the_classes_accept_is_accepted(form: Any, file: str, probe: Json) 
 
 
 def test_every_probe_of_json_is_tried_and_every_difference_is_one() -> None:
-    probes = {(case.values[1], case.values[2]["probe"]) for case in CASES}
+    probes = {(file, probe["probe"]) for _, file, probe in CASES}
     assert DIFFERENT.keys() <= probes
     assert {probe for file, probe in probes if file != "v2_probes"} == PROBES_1.keys()
     assert {probe for file, probe in probes if file == "v2_probes"} == PROBES_2.keys()

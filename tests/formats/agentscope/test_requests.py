@@ -3,17 +3,12 @@
 from typing import Any
 
 import pytest
-from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.profiles import Profile
 
 from tests.formats.agentscope.cases import Json, load, sent
-
-OPENAI = Profile(
-    names="all", tool_names=True, text_parts=True, replay_reasoning="none", valid_arguments=False, audio="base64"
-)
-DEEPSEEK = Profile(tool_names=True, valid_arguments=False)
+from tests.formats.agentscope.recorded_requests import CASES, DEEPSEEK, OPENAI
 
 SPEAKERS = {"user": "user", "assistant": "Friday"}
 OWN_LINES = "a result's texts are lines, without a dash before each"
@@ -76,23 +71,6 @@ REPAIRED_SINCE = {
     "DeepSeek": {"q05", "q14", "q15", "q23", "q28", "q29"},
 }
 """Goldens of 1.0.0 that 1.0.21 does otherwise: a string was no result, DeepSeek got no thinking."""
-
-
-def cases(folder: str, form: Format, formatter: str) -> list[Any]:
-    found = []
-    for name, golden in load(f"agentscope/{folder}").items():
-        if f"{formatter}ChatFormatter" in golden["expected"]:
-            expected = golden["expected"][f"{formatter}ChatFormatter"]
-            found.append(pytest.param(form, golden["input"], formatter, name[:3], expected, id=f"{folder}-{name}"))
-    return found
-
-
-CASES = [
-    case
-    for formatter in ("OpenAI", "DeepSeek")
-    for folder, form in (("requests_v1", AGENTSCOPE), ("requests_v1_1_0_0", AGENTSCOPE), ("requests_v2", AGENTSCOPE2))
-    for case in cases(folder, form, formatter)
-]
 
 
 def without_blank_reasoning(messages: list[Json]) -> list[Json]:

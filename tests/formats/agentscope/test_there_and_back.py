@@ -11,12 +11,13 @@ from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format, Options
 from app.formats.qwen import QWEN
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.formats.agentscope.cases import Json, decoded, encoded, load, msg, sent
+from tests.formats.agentscope.recorded_requests import OPENAI
 from tests.formats.agentscope.strategies import CONVERSATIONS, MESSAGES
-from tests.formats.agentscope.test_requests import OPENAI
 
 LISTS = [
     pytest.param(form, golden["input"], id=f"{folder}-{name}")
@@ -25,7 +26,7 @@ LISTS = [
 ]
 each = pytest.mark.parametrize(("form", "messages"), LISTS)
 either = st.sampled_from([AGENTSCOPE, AGENTSCOPE2])
-often = settings(deadline=None, max_examples=200)
+often = examples(70)
 
 
 def other(form: Format) -> Format:
@@ -93,7 +94,7 @@ def test_ids_of_messages_are_unique_and_follow_from_the_conversation(form: Forma
 
 
 @given(either, MESSAGES)
-@settings(deadline=None, max_examples=400)
+@examples(120)
 def test_random_json_is_refused_or_comes_back_equal(form: Format, messages: list[Any]) -> None:
     found = form.parse(messages, Options())
     if not found.violations:

@@ -12,10 +12,12 @@ from app.formats.base import Options
 from app.formats.qwen import QWEN
 from app.openai_messages.messages import write_openai_messages
 from app.profiles import Profile
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-QUICK = settings(max_examples=150, deadline=None, database=None)
+from tests.effort import examples
+
+QUICK = examples(50)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),

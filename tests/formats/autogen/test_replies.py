@@ -171,11 +171,12 @@ def test_usage_that_is_not_known_is_null(usage: Json | None) -> None:
 
 
 def test_an_empty_answer_is_an_empty_text() -> None:
-    for events in ([Finish("stop")], [ReasoningDelta("hm"), Finish("length")]):
-        messages = told([list(events)])[-1]["messages"]
+    replies: list[list[Event]] = [[Finish("stop")], [ReasoningDelta("hm"), Finish("length")]]
+    for events in replies:
+        messages = told([events])[-1]["messages"]
         assert (messages[-1]["type"], messages[-1]["content"]) == ("TextMessage", "")
-        assert told([list(events)], "compat")[-1]["messages"][-1]["content"] == ""
-        assert told([list(events)], "model")[-1]["content"] == ""
+        assert told([events], "compat")[-1]["messages"][-1]["content"] == ""
+        assert told([events], "model")[-1]["content"] == ""
 
 
 def test_ids_and_times_follow_from_the_reply() -> None:

@@ -4,23 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from app.chat.messages import Message
 from app.errors import InvalidInput
-from app.openai_messages.messages import write_openai_messages
-from app.profiles import Profile
 
-from tests.formats.autogen.recorded_cases import calls, cases, read, results, text, thought, written
-
-REQUESTS = cases("autogen/requests")
-AGENTS = cases("autogen/agent")
-PROFILE = Profile(names="user")
-
-PROFILES = {
-    "r08_image_without_vision": PROFILE.model_copy(update={"media": ()}),
-    "r16_no_name_field": Profile(),
-    "r20_empty_thought_with_tools": PROFILE.model_copy(update={"empty_content": "empty"}),
-}
-"""What AutoGen's client is told by its options, a model's profile says here."""
+from tests.formats.autogen.recorded_cases import calls, read, results, text, thought, written
+from tests.formats.autogen.recorded_requests import AGENTS, PROFILE, PROFILES, REQUESTS, TRANSCRIPTS, sent
 
 DEVIATIONS: dict[str, tuple[str, list[Any] | None]] = {
     "r04_two_system_merged": (
@@ -76,13 +63,6 @@ def plain(value: Any) -> Any:
     return {key: plain(one) for key, one in value.items()}
 
 
-def sent(messages: tuple[Message, ...], profile: Profile = PROFILE) -> list[Any]:
-    out, violations = write_openai_messages(messages, profile, "\n")
-    if violations:
-        raise InvalidInput(violations)
-    return out
-
-
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_core_list_is_sent_as_autogens_client_sends_it(name: str) -> None:
     case, expected = REQUESTS[name], REQUESTS[name]["expected"]["default_family"]
@@ -112,9 +92,6 @@ def test_a_family_without_names_is_sent_none(name: str) -> None:
 def test_a_core_list_comes_back_equal(name: str) -> None:
     items = REQUESTS[name]["input"]
     assert written(read(items)) == items
-
-
-TRANSCRIPTS = [name for name in AGENTS if "model_context_after" in AGENTS[name]]
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)

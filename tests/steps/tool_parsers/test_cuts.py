@@ -1,59 +1,27 @@
 """Any text in any pieces: the same events, nothing lost, nothing taken back."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, TextDelta, ToolCallDelta
-from app.chat.messages import Tool
 from app.chat.stage import Stage
 from app.steps.prompted_tools import NousStage, QwenStage
 from app.steps.reasoning_parser import ReasoningStage
-from app.steps.tool_parsers import FAMILIES, tool_parser_stage
-from hypothesis import given, settings
+from app.steps.tool_parsers import FAMILIES
+from app.steps.tool_parsers.stage import CallStage
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.steps.stage_runner import STOP, Reply, joined
+from tests.steps.tool_parsers.sample_texts import CUTS, TEXTS, TOOLS
 
-TOOLS = (
-    Tool("f", {"name": "f", "parameters": {"properties": {"a": {"type": "integer"}, "s": {"type": "string"}}}}),
-    Tool("g", {"name": "g"}),
-)
-TAGS = {
-    "json": ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|python_tag|>", ";"],
-    "more": ["[TOOL_REQUEST]", "[END_TOOL_REQUEST]", "[f(a=1)", ", g(s='x')", "]", "[", "<|python_start|>"],
-    "xml": ["<function=f>", "<parameter=s>", "</parameter>", "</function>", "<arg_key>a</arg_key>", "<arg_value>"],
-    "mini": ["<minimax:tool_call>", '<invoke name="f">', '<parameter name="s">', "</invoke>", "</minimax:tool_call>"],
-    "dsml": ["<｜DSML｜function_calls>", '<｜DSML｜invoke name="f">', "</｜DSML｜invoke>", "</｜DSML｜function_calls>"],
-    "args": ['<｜DSML｜parameter name="s" string="true">', "</｜DSML｜parameter>", "</arg_value>", "</s>"],
-    "deep": ["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "```json\n"],
-    "kimi": ["<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "functions.f:0"],
-    "kend": ["<|tool_call_end|>", "<|tool_calls_section_end|>", "<｜tool▁calls▁end｜>", "```", "function"],
-    "harm": ["<|start|>assistant", "<|channel|>", "analysis", "commentary to=functions.f ", "<|message|>", "<|end|>"],
-    "think": ["<think>", "</think>", "\n", "\r\n", " ", "\t", ": "],
-    "qwen": ["✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿FUNCTION✿: f\n✿ARGS✿: ", "✿"],
-    "whole": ['{"name": "f", "arguments": {"a": 1}}', '{"name": "g", "arguments": "{}"}', "{'name': 'f', a: [1,],}"],
-    "parts": [
-        '{"name": "f", ',
-        '"arguments": ',
-        '{"a": "',
-        '"}',
-        "}",
-        "{",
-        '"',
-        "'",
-        "\\",
-        "\\u00e9",
-        "\\x41",
-        "1.5e3",
-    ],
-    "odd": ["f", "g", "true", "None", ",", ":", "/* c */", "// c\n", "é", "北京", "word ", "<", "</", "<tool", "0x1F"],
-}
-PIECES = st.one_of(*(st.sampled_from(tags) for tags in TAGS.values()), st.text(max_size=4))
-TEXTS = st.lists(PIECES, max_size=14).map("".join)
-CUTS = st.lists(st.integers(0, 400), max_size=30)
 ENDS: list[Event] = [STOP, Finish("length"), Failed(Fault("timeout", "", True))]
 
-STAGES = {family: lambda family=family: tool_parser_stage(family, TOOLS, "chat-1") for family in FAMILIES} | {
+STAGES: dict[str, Callable[[], Stage]] = {
+    **{family: partial(CallStage, "chat-1", TOOLS, parser) for family, parser in FAMILIES.items()},
     "nous": lambda: NousStage("chat-1", TOOLS),
     "nous-thoughts": lambda: NousStage("chat-1", TOOLS, thought_in_content=True, code=True),
     "qwen": lambda: QwenStage("chat-1", TOOLS),
@@ -80,7 +48,7 @@ def settled(found: list[Event]) -> list[Event]:
 
 
 @every_stage
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(text=TEXTS, cuts=CUTS, end=st.sampled_from(ENDS))
 def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int], end: Event) -> None:
     whole = settled(events(STAGES[name](), text, [], end))
@@ -89,7 +57,7 @@ def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int],
 
 
 @every_stage
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(text=TEXTS, cuts=CUTS)
 def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: list[int]) -> None:
     reply = Reply([STAGES[name]()])
@@ -104,7 +72,7 @@ def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: l
 
 
 @pytest.mark.parametrize("name", sorted(set(STAGES) - {"harmony", "think", "think-interleaved", "qwen", "qwen-forced"}))
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(text=TEXTS)
 def test_text_without_a_call_comes_out_as_it_went_in(name: str, text: str) -> None:
     found = joined([event for event in events(STAGES[name](), text, [3, 9, 20]) if not isinstance(event, Extra)])
@@ -119,7 +87,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(values=st.dictionaries(st.text(max_size=8), VALUES, max_size=4), indent=st.none() | st.just(2), cuts=CUTS)
 def test_json_arguments_come_out_letter_for_letter(
     values: dict[str, object], indent: int | None, cuts: list[int]

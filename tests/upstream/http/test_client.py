@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,10 +12,10 @@ import respx
 from app.errors import UpstreamFailed
 from app.main import create_app
 from app.settings import Settings
-from app.upstream.http import client as client_room
 from app.upstream.http.client import MAX_ERROR_BYTES, Target, UpstreamClient
 from app.upstream.http.transport import PushTransport
 
+from tests.default_limits import upstream_target
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +35,7 @@ def anyio_backend() -> str:
 
 
 def target(url: str) -> Target:
-    return Target("m", f"{url}/v1", httpx.Headers({"host": "m"}), 5, 5, 5)
+    return upstream_target("m", f"{url}/v1", httpx.Headers({"host": "m"}), first_token_seconds=5, idle_seconds=5)
 
 
 async def ask(router: respx.Router, **more: Any) -> httpx.Response:
@@ -89,13 +90,12 @@ async def test_a_mocked_stream_that_breaks_ends_the_reply() -> None:
     assert "upstream_incomplete" in (await ask(router)).text
 
 
-async def test_an_error_body_without_end_is_read_so_far_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_room, "ERROR_BODY_SECONDS", 0.05)
+async def test_an_error_body_without_end_is_read_so_far_and_closed() -> None:
     reply = Reply([b'{"error": "full"}', asyncio.Event()], status=503)
     async with ScriptedServer(reply) as server:
         transport = PushTransport()
         with pytest.raises(UpstreamFailed) as caught:
-            await UpstreamClient(transport).open(target(server.url), b"{}")
+            await UpstreamClient(transport, error_body_seconds=0.05).open(target(server.url), b"{}")
         assert (caught.value.status, caught.value.message) == (503, "full")
         await asyncio.wait_for(server.connections[0].closed.wait(), 1)
 
@@ -141,10 +141,10 @@ async def test_a_server_without_a_list_of_models_lists_none_or_says_so(reply: Re
 
 
 async def test_a_list_of_models_that_does_not_end_is_given_up_and_closed() -> None:
-    slow = Target("m", "", httpx.Headers({"host": "m"}), 0.05, 5, 5)
     async with ScriptedServer(Reply([b'{"data": ', asyncio.Event()])) as server:
         transport = PushTransport()
         with pytest.raises(UpstreamFailed):
-            await UpstreamClient(transport).models(Target("m", server.url, slow.headers, 0.05, 5, 5))
+            slow = replace(target(server.url), base_url=server.url, connect_seconds=0.05)
+            await UpstreamClient(transport).models(slow)
         await transport.aclose()
         await asyncio.wait_for(server.connections[0].closed.wait(), 1)

@@ -43,7 +43,7 @@ def test_what_can_be_inflated_of_a_body_that_was_cut_off_is_given() -> None:
 
 @pytest.mark.parametrize("body", [TEXT, gzip.compress(TEXT, mtime=0) + b"more"])
 def test_bytes_that_are_not_compressed_are_an_error(body: bytes) -> None:
-    with pytest.raises(ValueError, match="broken compressed body"):
+    with pytest.raises(ValueError, match="cannot be decompressed"):
         decompressor_for("gzip").feed(body)
 
 
@@ -54,5 +54,5 @@ def test_an_unknown_encoding_is_an_error_that_names_it() -> None:
 
 def test_a_body_that_expands_without_end_is_refused() -> None:
     bomb = zlib.compress(b"\n" * 64 * 1024 * 1024)
-    with pytest.raises(ValueError, match="expands too far"):
+    with pytest.raises(ValueError, match="expands to more than"):
         decompressor_for("deflate").feed(bomb)

@@ -41,7 +41,7 @@ async def transporting(**options: Any) -> AsyncIterator[PushTransport]:
 
 
 def post(url: str, body: bytes = b"{}", share: PoolKey = DEFAULT_POOL, **timeout: float) -> httpx.Request:
-    extensions = {"timeout": timeout, "share": share}
+    extensions = {"timeout": timeout, "pool_key": share}
     return httpx.Request("POST", f"{url}/v1", headers={"host": "h"}, stream=RequestPayload(body), extensions=extensions)
 
 

@@ -6,14 +6,7 @@ from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.sse import EventReader
 
-
-def events(*lines: bytes) -> list[Event]:
-    reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
-    found: list[Event] = []
-    for line in lines:
-        found += assembler.feed(reader.feed(b"data: " + line + b"\n\n"))
-    return found + assembler.close()
-
+from tests.upstream.reply.assembled_events import events
 
 CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
 SAID = b'{"choices":[{"delta":{"content":"hi"}}]}'

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, TextDelta
 
-from tests.upstream.reply.test_assembler import events
+from tests.upstream.reply.assembled_events import events
 
 Json = dict[str, Any]
 WAV = b"RIFF\x24\x00\x00\x00WAVEfmt "
 SOUND = f"data:audio/wav;base64,{base64.b64encode(WAV).decode()}"
 CITED = [{"type": "url_citation", "url_citation": {"url": "https://example.com", "title": "t"}}]
 SIGNED = {"google": {"thought_signature": "AbC="}}
-PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+PICTURE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
 def streamed(*deltas: Json, end: str = "stop") -> list[Event]:

@@ -1,57 +1,21 @@
 """Parses AgentScope 1.x messages."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from app.chat.messages import Message
 from app.errors import Violation
+from app.formats.agentscope.common_parse import ParseRules
 from app.formats.agentscope.common_write import make_head
 from app.formats.agentscope.notes import Json
 from app.formats.agentscope.replay import read_item
 from app.formats.agentscope.v1.blocks import SYNTAX, read_link
 from app.formats.agentscope.v1.schema import AgentScopeMsg, Messages
-from app.formats.base import Options, ParsedMessages
-from app.validation import find_unknown_keys, to_violations
 
-_messages: TypeAdapter[Any] = TypeAdapter(Messages)
-_message: TypeAdapter[Any] = TypeAdapter(AgentScopeMsg)
 _KNOWN = frozenset({*AgentScopeMsg.model_fields, "__module__", "__name__"})
 """AgentScope 0.1 wrote the last two for its own use."""
-
-
-def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
-    try:
-        wire = _messages.validate_python(messages)
-    except ValidationError as error:
-        return ParsedMessages((), to_violations(error, messages, "messages", Messages))
-    misplaced = [
-        violation
-        for number, item in enumerate(messages)
-        for violation in _find_misplaced_blocks(item, f"messages[{number}]")
-    ]
-    if misplaced:
-        return ParsedMessages((), misplaced)
-    found: list[Message] = []
-    warnings: list[str] = []
-    for number, item in enumerate(messages):
-        path = f"messages[{number}]"
-        found += read_message(item, path)
-        warnings += _warnings(item, path)
-        unread = find_unknown_keys(wire[number].content, f"{path}.content")
-        warnings += (f"{place} is not a field of an AgentScope block and was ignored" for place in unread)
-    return ParsedMessages(tuple(found), (), tuple(warnings))
-
-
-def validate_and_read(item: Any) -> Sequence[Message] | None:
-    """Return the pieces of a message from a caller's `extra`, or None if it is not valid."""
-    try:
-        _message.validate_python(item)
-    except ValidationError:
-        return None
-    return None if _find_misplaced_blocks(item, "") else read_message(item, "")
 
 
 def read_message(item: Json, path: str) -> list[Message]:
@@ -99,3 +63,9 @@ def _warnings(item: Json, path: str) -> list[str]:
             if block["type"] == "thinking":
                 warnings.append(f"{path}.content[{place}] was not sent: only an assistant message can have thinking")
     return sorted(warnings)
+
+
+_RULES = ParseRules(
+    Messages, TypeAdapter(Messages), TypeAdapter(AgentScopeMsg), _find_misplaced_blocks, read_message, _warnings
+)
+parse_messages, validate_and_read = _RULES.parse, _RULES.validate_and_read

@@ -7,8 +7,6 @@ from app.chat.events import Event, Failed, Finish
 from app.errors import UpstreamFailed
 from app.formats.agentscope.common_stream import (
     collect_metadata,
-    encode_json,
-    frame,
     local_time,
     merge_pieces,
     reply_head,
@@ -16,10 +14,12 @@ from app.formats.agentscope.common_stream import (
     usage_of,
     write_finish_fields,
 )
-from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
+from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v1.blocks import SYNTAX
 from app.formats.agentscope.v1.write import write_msg
 from app.formats.base import ReplyInfo
+from app.formats.sidecar import with_notes
+from app.formats.sse import encode_json, write_frame
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class _ReplyWriter:
         pieces = merge_pieces([to_piece(message, self._head) for message in self._accumulator.messages])
         blocks = [block for one in pieces for block in SYNTAX.write_blocks(one)]
         notes = None if metadata is None else collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
-        return write_msg(self._head, blocks, (metadata or {}) | ({} if notes is None else {SIDECAR_KEY: notes}))
+        return write_msg(self._head, blocks, (metadata or {}) if notes is None else with_notes(metadata, notes))
 
     def _write_last(self, finish: Finish) -> Json:
         metadata: Json = {
@@ -63,14 +63,14 @@ class AgentScopeStreamEncoder(_ReplyWriter):
         steps = self._accumulator.feed(events)
         end = steps[-1] if steps else None
         if isinstance(end, Finish):
-            return frame(self._write_last(end))
+            return write_frame(self._write_last(end))
         out = b""
         if len(steps) > isinstance(end, Failed):
-            out = frame({"msg": self._msg(), "last": False})
+            out = write_frame({"msg": self._msg(), "last": False})
         return out + self.fail(self._error(end)) if isinstance(end, Failed) else out
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return frame(error_body(error))
+        return write_frame(error_body(error))
 
 
 class AgentScopeWholeEncoder(_ReplyWriter):

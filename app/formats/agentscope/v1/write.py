@@ -30,11 +30,12 @@ def write_msg(head: Message, blocks: list[Json], metadata: Json) -> Json:
 
 def _message_length(given: Sequence[Message], at: int) -> int:
     turn = Turn(given[at])
+    turn.add(given[at].parts)
     end = at + 1
     while given[at].role == "assistant" and end < len(given):
-        if given[end].role != "assistant" or not turn.accepts(given[end]):
+        if given[end].role != "assistant" or not turn.accepts(given[end], given[end].parts):
             break
-        turn.add(given[end])
+        turn.add(given[end].parts)
         end += 1
     return end - at
 

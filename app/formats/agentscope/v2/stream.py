@@ -7,8 +7,6 @@ from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.errors import UpstreamFailed
 from app.formats.agentscope.common_stream import (
     collect_metadata,
-    encode_json,
-    frame,
     iso_time,
     read_token_count,
     reply_head,
@@ -16,10 +14,12 @@ from app.formats.agentscope.common_stream import (
     write_finish_fields,
 )
 from app.formats.agentscope.media import choose_media_type, parse_inline
-from app.formats.agentscope.notes import SIDECAR_KEY, Json, collect_notes
+from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v2.blocks import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
 from app.formats.base import ReplyInfo
+from app.formats.sidecar import with_notes
+from app.formats.sse import encode_json, write_frame
 
 _BLOCK = {
     "reasoning_content": "THINKING_BLOCK",
@@ -87,7 +87,7 @@ class AgentScope2EventEncoder:
         top = reply_head(self._info, self._created)
         pieces = [to_piece(message, top) for message in self._accumulator.messages]
         notes = collect_notes(pieces, pieces, top, SYNTAX) if pieces else None
-        return {} if notes is None else {SIDECAR_KEY: notes}
+        return {} if notes is None else with_notes(None, notes)
 
     def _step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
@@ -139,7 +139,7 @@ class AgentScope2EventEncoder:
         self._count += 1
         common = {"id": f"{self._info.response_id}-e{self._count}", "created_at": self._created}
         reply = {"metadata": metadata or {}, "type": type_, "reply_id": self._info.response_id}
-        return frame(common | reply | fields)
+        return write_frame(common | reply | fields)
 
 
 class AgentScope2WholeEncoder:
@@ -175,5 +175,5 @@ class AgentScope2WholeEncoder:
         notes = collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
         finished = iso_time(self._info.created)
         ending: Json = {"usage": usage, "finished_at": finished, "finished_reason": reason}
-        metadata = metadata if notes is None else metadata | {SIDECAR_KEY: notes}
+        metadata = metadata if notes is None else with_notes(metadata, notes)
         return {**write_msg(self._head, blocks, metadata), **ending, "structured_output": None, "error": error}

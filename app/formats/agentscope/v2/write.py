@@ -50,8 +50,9 @@ def _message_length(given: Sequence[Message], at: int) -> int:
             return place - at
         elif turn is None:
             turn, speaker = Turn(one), one
-        elif turn.accepts(one):
-            turn.add(one)
+            turn.add(one.parts)
+        elif turn.accepts(one, one.parts):
+            turn.add(one.parts)
         else:
             return place - at
     return len(given) - at

@@ -1,0 +1,23 @@
+"""The ASGI application of one gateway, with what its requests share."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import FastAPI
+
+from app import __version__
+from app.api.context import AppContext
+
+
+class ParleyApp(FastAPI):
+    def __init__(self, context: AppContext, lifespan: Callable[[Any], AbstractAsyncContextManager[None]]) -> None:
+        super().__init__(title="Parley", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+        self.context = context
+
+
+def find_context(application: Any) -> AppContext | None:
+    """The context of an application, which other ASGI applications may wrap: each holds the next one as `app`."""
+    while application is not None and not isinstance(application, ParleyApp):
+        application = getattr(application, "app", None)
+    return None if application is None else application.context

@@ -1,0 +1,9 @@
+"""Ids of calls that nobody gave: made from what they name, so that equal conversations give equal bytes."""
+
+import hashlib
+
+
+def make_call_id(*what: str | int) -> str:
+    """`call_` and 24 hex digits. Lone surrogates are no error."""
+    seed = ":".join(map(str, what))
+    return "call_" + hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]

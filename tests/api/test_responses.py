@@ -1,0 +1,84 @@
+"""The two responses: a stream of frames, and one JSON body."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
+from app.chat.events import Event, Failed, Fault, Finish, TextDelta
+from app.errors import Busy
+from app.formats.base import ReplyInfo, ReplyMode
+from app.formats.qwen import QWEN
+
+INFO = ReplyInfo("chat-1", "req-1", "m", 1)
+LIMITS = ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
+FAILED = Failed(Fault("overloaded", "full", transient=True, status=503))
+
+
+def sent_by(kind: type[EventStreamResponse] | type[JsonResponse], act: Callable[[Any], None]) -> tuple[int, bytes]:
+    """Status and body of a response to which `act` happens."""
+    messages: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        messages.append(message)
+
+    async def run() -> None:
+        mode: ReplyMode = "whole" if kind is JsonResponse else "delta"
+        act(kind(send, QWEN.reply_encoder(INFO, mode), INFO, QWEN, LIMITS, abort_connection=None))
+
+    asyncio.run(run())
+    heads = [message for message in messages if message["type"] == "http.response.start"]
+    assert len(heads) == 1
+    assert sum(not message.get("more_body", True) for message in messages) <= 1
+    return heads[0]["status"], b"".join(message.get("body", b"") for message in messages)
+
+
+def feed(*reads: list[Event]) -> Callable[[ReplyResponse], None]:
+    def act(response: ReplyResponse) -> None:
+        for events in reads:
+            response.on_events(events)
+
+    return act
+
+
+def test_a_failure_alone_is_a_status_of_either_response() -> None:
+    for kind in (EventStreamResponse, JsonResponse):
+        status, body = sent_by(kind, feed([FAILED]))
+        assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
+
+
+def test_a_failure_after_an_event_is_the_last_frame_of_a_stream_and_a_status_of_a_json_response() -> None:
+    status, body = sent_by(EventStreamResponse, feed([TextDelta("a")], [FAILED]))
+    assert status == 200 and b"event: response.failed" in body
+    status, body = sent_by(JsonResponse, feed([TextDelta("a")], [FAILED]))
+    assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
+
+
+def test_a_sign_of_life_opens_a_stream_and_sends_nothing_of_a_json_response() -> None:
+    status, body = sent_by(EventStreamResponse, feed([], [FAILED]))
+    assert status == 200 and b"event: response.failed" in body
+    status, body = sent_by(JsonResponse, feed([], [FAILED]))
+    assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
+
+
+@pytest.mark.parametrize("kind", [EventStreamResponse, JsonResponse])
+def test_after_the_end_nothing_more_is_sent(kind: type[EventStreamResponse] | type[JsonResponse]) -> None:
+    end: list[Event] = [TextDelta("a"), Finish("stop", None)]
+
+    def act(response: ReplyResponse) -> None:
+        feed(end, end)(response)
+        response.fail(Busy("late"))
+        response.tick(1e9)
+
+    assert sent_by(kind, act) == sent_by(kind, feed(end))
+
+
+def test_a_stream_is_opened_at_the_commit_deadline_and_a_json_response_is_not() -> None:
+    def act(response: ReplyResponse) -> None:
+        response.tick(asyncio.get_running_loop().time() + 6)
+        response.fail(Busy("full"))
+
+    assert sent_by(EventStreamResponse, act)[0] == 200
+    assert sent_by(JsonResponse, act)[0] == 503

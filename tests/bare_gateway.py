@@ -1,0 +1,46 @@
+"""A gateway object without an application around it: it fetches no files, caches nothing and explains no faults."""
+
+import httpx
+from app.attachments import AttachmentLoader
+from app.attachments.documents import DocumentWorkers
+from app.attachments.fetch import Fetcher
+from app.cache import Cache, CacheRules
+from app.cache.stores import open_store
+from app.chat.events import Fault
+from app.gateway import Gateway, ModelRoute
+from app.ticker import Ticker
+from app.token_counting import TokenCounters
+from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.http.client import Target, UpstreamClient
+from typing_extensions import override
+
+from tests.default_limits import attachment_limits, document_limits, fetch_limits
+
+
+class NoBaseUrlCheck(BaseUrlCheck):
+    """Asks no server for a better base_url."""
+
+    @override
+    async def explain(self, fault: Fault, target: Target) -> Fault:
+        return fault
+
+
+def make_gateway(route: ModelRoute, transport: httpx.AsyncBaseTransport | None = None) -> Gateway:
+    """A gateway that knows this route alone."""
+    client = UpstreamClient(transport)
+    fetcher = Fetcher(fetch_limits(), transport=httpx.MockTransport(_refuse))
+    return Gateway(
+        lambda _: route,
+        None,
+        client,
+        TokenCounters(()).get,
+        AttachmentLoader(fetcher, DocumentWorkers(document_limits()), attachment_limits()),
+        Cache(open_store("null:"), Ticker(1.0), CacheRules()),
+        NoBaseUrlCheck(client),
+        known=(),
+        catalog=None,
+    )
+
+
+def _refuse(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"{request.url} is not to be fetched")

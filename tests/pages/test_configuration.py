@@ -1,0 +1,22 @@
+"""Every configuration that a page shows is accepted."""
+
+import re
+from pathlib import Path
+
+import pytest
+from app.settings import load
+
+ROOT = Path(__file__).parents[2]
+SHOWN = [
+    (f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, found.start()) + 1}", found[1])
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    for text in [page.read_text("utf-8")]
+    for found in re.finditer(r"^```toml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("place", "text"), SHOWN, ids=[place for place, _ in SHOWN])
+def test_a_configuration_that_a_page_shows_is_accepted(place: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "parley.toml"
+    file.write_text(text, "utf-8")
+    load({name: "secret" for name in re.findall(r"\$\{(\w+)\}", text)}, path=file)
