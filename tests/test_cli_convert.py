@@ -57,12 +57,12 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch, caps
 def test_a_loss_is_told_beside_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--to", "openai", written(LOSING)]) == 0
     out, err = capsys.readouterr()
-    assert (json.loads(out), err) == ([USER], "parley: messages[0]: mood cannot be said\n")
+    assert (json.loads(out), err) == ([USER], "parley: messages[0]: mood cannot be written in OpenAI's format\n")
 
 
 def test_strict_refuses_a_loss_with_one_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--strict", "--to", "openai", written(LOSING)]) == 1
-    assert capsys.readouterr() == ("", "parley: messages[0]: to openai: mood cannot be said\n")
+    assert capsys.readouterr() == ("", "parley: messages[0]: to openai: mood cannot be written in OpenAI's format\n")
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def _find_lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Vi
     for part in (part for message in messages for part in message.parts if not target.keeps_marks):
         for one in part.content if isinstance(part, ToolResult) else (part,):
             if isinstance(one, Text | Media) and one.mark:
-                yield Violation(one.mark.path, "cannot be said")
+                yield Violation(one.mark.path, "cannot be written in this format")
 
 
 def _find_joiner_changes(messages: Sequence[Message], source: Format, target: Format) -> Iterator[str]:

@@ -59,7 +59,7 @@ def _normalize_content_part(part: Text | Media) -> Text | Media:
 
 
 class Turn:
-    """Decides which pieces belong to one assistant turn, by the rules of what a model is sent."""
+    """Decides which pieces belong to one assistant turn, by the rules for what is sent to a model."""
 
     def __init__(self, first: Message) -> None:
         self._name = first.name

@@ -1,4 +1,4 @@
-"""Client formats. A row of FORMATS is all that a new one needs to be offered."""
+"""The client formats. Each has one row in `FORMATS`."""
 
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2

@@ -1,4 +1,4 @@
-"""What every client format has: a schema, a way in and a way out."""
+"""The interface of a client format: a schema, a parser, a writer and a reply encoder."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,18 +14,18 @@ ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller may say about the use of a format."""
+    """The caller's options for a format."""
 
     agent: str | None = None
-    """AutoGen: the agent for whom the request is made; every other source is the user's side."""
+    """AutoGen: the agent that the model answers for; messages of all other sources are user messages."""
     agent_name: str = "assistant"
-    """The name under which the reply speaks."""
+    """The name of the sender of the reply."""
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyInfo:
-    """What a reply says of itself."""
+    """The metadata of a reply."""
 
     response_id: str
     request_id: str
@@ -34,10 +34,11 @@ class ReplyInfo:
     """Unix seconds."""
     origin: Origin = field(default_factory=Origin)
     warnings: Sequence[str] = ()
-    """What the caller must know; it may grow until the reply ends."""
+    """Warnings of the request; more may be added until the reply ends."""
     completed_bodies: bool = True
+    """Qwen-Agent: `message.completed` frames repeat the text of the message."""
     include_usage: bool = True
-    """OpenAI: a stream ends with a chunk of usage."""
+    """OpenAI: the stream ends with a usage chunk."""
     options: Options = Options()
 
     @property
@@ -45,30 +46,30 @@ class ReplyInfo:
         return self.origin.cached
 
     def warnings_with(self, finish: Finish) -> list[str]:
-        """Those of the request, then those of the reply."""
+        """Return the warnings of the request, then those of the reply."""
         return [*self.warnings, *finish.warnings]
 
     def to_dict(self) -> dict[str, Any]:
-        said = {
+        fields = {
             "response_id": self.response_id,
             "model": self.model,
             "created": self.created,
             "cached": self.cached,
         }
-        return said if self.origin.age_seconds is None else said | {"age": self.origin.age_seconds}
+        return fields if self.origin.age_seconds is None else fields | {"age": self.origin.age_seconds}
 
 
 class Encoder(Protocol):
-    """Events into the bytes that the caller reads."""
+    """Encodes the events of one reply as the body of the response."""
 
     def open(self) -> bytes:
-        """What is said before the first event."""
+        """Return the bytes before the first event."""
 
     def feed(self, events: list[Event]) -> bytes:
-        """The bytes of these events; the terminal event closes the reply."""
+        """Return the bytes of these events; the terminal event ends the body."""
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """The last bytes of a reply that fails for a reason that is no event (`error` as in `ParleyError.to_dict`)."""
+        """Return the last bytes of a reply that fails without a `Failed` event. `error`: `ParleyError.to_dict`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,11 @@ class ParsedMessages:
 
 @dataclass(frozen=True, slots=True)
 class WrittenMessages:
-    """A conversation in a client's format, and what that format could not say of it."""
+    """A conversation in a client's format, and what the format has no place for."""
 
     messages: list[Any]
     losses: Sequence[Violation] = ()
-    """Paths are those of the messages that were given."""
+    """The paths are those of the messages that were given."""
 
 
 WriteError: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
@@ -98,22 +99,22 @@ def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One row of FORMATS."""
+    """One client format, a row of `FORMATS`."""
 
     name: str
     parse: Callable[[list[Any], Options], ParsedMessages]
-    """From the request's `messages`. Reports every violation, with its JSON path."""
+    """Parses the request's `messages`, and reports every violation with its JSON path."""
     write: Callable[[Sequence[Message], Options], WrittenMessages]
-    """A history in this format; what `decode` read from it comes back equal."""
+    """Writes a history in this format. Parsing the result gives equal messages."""
     reply_encoder: Callable[[ReplyInfo, ReplyMode], Encoder]
     schema: Any
     """The pydantic type of `messages`, for the OpenAPI document."""
     error: WriteError = wrap_error
     text_joiner: str = "\n"
-    """Stands between the text items of one message where a server wants a string."""
+    """Joins the text items of one message if the server wants a string."""
     keeps_marks: bool = False
-    """Its content parts can have a `cache_control`."""
+    """Content parts of this format can have `cache_control`."""
     policy: PromptPolicy = PLAIN
-    """What the framework of this format does to a conversation before a model sees it."""
+    """The changes that the framework of this format makes to a conversation."""
     warning: Callable[[str], str] = str
-    """A warning with the places as this face names them."""
+    """Replaces the JSON paths in a warning with those of the caller's request."""

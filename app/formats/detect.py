@@ -1,4 +1,4 @@
-"""Which format is a message list in: by the signs of its items, the first that is decisive; mixed lists are refused."""
+"""Detects the format of a message list by the first message that only one format can have; mixed lists are refused."""
 
 import re
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
 _OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal", "input_text"})
 _QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
 _HINT_ORDER = ("agentscope2", "agentscope", "openai")
-"""In this order, where nothing is decisive."""
+"""The order in which hints count if no message is decisive."""
 
 
 def detect(messages: list[Any]) -> tuple[str, list[Violation]]:
-    """(the format's name, violations: items that belong to another format than those before them).
+    """Return (the format's name, a violation for each message of another format).
 
-    A list of plain roles and contents means the same in all formats and counts as `qwen`.
+    A list with only roles and text is the same in all formats, and counts as `qwen`.
     """
     name, first = "", 0
     found: list[Violation] = []
@@ -28,7 +28,7 @@ def detect(messages: list[Any]) -> tuple[str, list[Violation]]:
         if not name:
             name, first = sign, place
         elif sign and sign != name:
-            text = f"is a message in the format {sign}, but messages[{first}] is one in the format {name}"
+            text = f"has the format {sign}, but messages[{first}] has the format {name}: send one format"
             found.append(Violation(f"messages[{place}]", text))
     return name or _detect_by_hints(messages), found
 
@@ -61,7 +61,7 @@ def _blocks(item: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _detect_by_hints(messages: list[Any]) -> str:
-    """Text alone, but in the words of one format."""
+    """Return the format that the keys of messages with only text hint at."""
     hints = {hint for item in messages if isinstance(item, dict) for hint in _hints(item)}
     return next((name for name in _HINT_ORDER if name in hints), "qwen")
 

@@ -1,9 +1,8 @@
-"""What formats cannot say of a conversation and keep beside it: what the side-cars of all formats have in common.
+"""Keeps what a format has no field for: the common part of the sidecars of all formats.
 
-Notes stand under one key of a place that a client sends back unread (`extra` of Qwen-Agent, `metadata` of AutoGen and
-AgentScope). A message that was read may travel as it came, in `Message.extra` under the name of its format. Neither is
-trusted blindly: notes that are not valid count as none, and an original is written again only where reading it gives
-the present messages.
+Notes are under one key of a field that clients send back unchanged (`extra` of Qwen-Agent, `metadata` of AutoGen and
+AgentScope). A parsed message can keep its original, in `Message.extra` under the name of its format. Both come from a
+caller: invalid notes are ignored, and an original is written again only if parsing it gives the present messages.
 """
 
 import hashlib
@@ -16,18 +15,18 @@ from app.chat.messages import Message
 
 SIDECAR_KEY = "parley"
 ID_HEAD = "parley-"
-"""Ids that a message is given here; they name no message of anybody else."""
+"""The prefix of the ids that are made here for messages without one."""
 Notes = TypeVar("Notes")
 
 
 def digest(value: Any, length: int) -> str:
-    """Of any JSON, whatever the order of its keys."""
+    """Return a digest of any JSON that does not depend on the order of its keys."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def read_notes(holder: Mapping[str, Any] | None, validate: Callable[[Any], Notes]) -> Notes | None:
-    """The notes in `extra` or `metadata`; None where there are none, or none that are valid."""
+    """Return the notes in `extra` or `metadata`, or None if they are missing or invalid."""
     if not holder or SIDECAR_KEY not in holder:
         return None
     try:
@@ -45,13 +44,13 @@ def with_notes(holder: Mapping[str, Any] | None, notes: Any) -> dict[str, Any]:
 
 
 def keep_original(messages: Sequence[Message], key: str, raw: Any, **how: Any) -> list[Message]:
-    """The messages with what they were read from: the first has it, and `how` it was read; the others their place."""
+    """Keep the original, and `how` it was parsed, in the first message; the others get their position."""
     marks = [{"raw": raw, "k": 0, **how}, *({"k": place} for place in range(1, len(messages)))]
     return [replace(one, extra={**one.extra, key: mark}) for one, mark in zip(messages, marks, strict=True)]
 
 
 def find_original(message: Message, key: str) -> dict[str, Any] | None:
-    """What `keep_original` put at the first message: the original under `raw`, and how it was read."""
+    """Return what `keep_original` put into the first message: the original under `raw`, and how it was parsed."""
     kept = message.extra.get(key)
     if not isinstance(kept, dict) or kept.get("k") != 0 or not isinstance(kept.get("raw"), dict):
         return None
@@ -65,13 +64,14 @@ def count_unchanged(
     read: Callable[[dict[str, Any]], Sequence[Message] | None],
     is_same: Callable[[Message, Message], bool],
 ) -> int:
-    """How many messages from here on are still what the original kept at the first of them says; 0: none.
+    """Return how many messages from `start` on are unchanged since they were parsed from the original, or 0.
 
-    `read` checks what `find_original` found: it comes from a caller. `is_same` takes a message of it and a present one.
+    `read` validates and parses what `find_original` found, because it comes from a caller. `is_same` compares a message
+    of the original with a present one.
     """
     kept = find_original(messages[start], key)
-    said = read(kept) if kept else None
-    if not said:
+    original = read(kept) if kept else None
+    if not original:
         return 0
-    present = messages[start : start + len(said)]
-    return len(said) if len(present) == len(said) and all(map(is_same, said, present)) else 0
+    present = messages[start : start + len(original)]
+    return len(original) if len(present) == len(original) and all(map(is_same, original, present)) else 0

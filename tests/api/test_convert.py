@@ -65,7 +65,7 @@ def violations(answer: Answer) -> list[dict[str, str]]:
 
 def test_a_loss_is_named_with_its_place(gateway: Running) -> None:
     answer = asked(gateway, "openai", [USER, {"role": "assistant", "content": "Ho"}, LATE])
-    assert answer.json["warnings"] == ["messages[2]: mood cannot be said"]
+    assert answer.json["warnings"] == ["messages[2]: mood cannot be written in OpenAI's format"]
 
 
 def test_a_list_is_read_for_the_agent_that_is_named(gateway: Running) -> None:

@@ -134,7 +134,7 @@ def test_a_translation_keeps_a_mark_or_tells_of_it() -> None:
         assert convert(to, "openai", there)[0] == messages
     for to in ("qwen", "autogen"):
         _, warnings = convert("openai", to, messages)
-        assert "messages[0].content[1].cache_control: cannot be said" in warnings
+        assert "messages[0].content[1].cache_control: cannot be written in this format" in warnings
 
 
 # -- AgentScope's blocks ----------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_fields_of_a_call_go_to_a_server_that_takes_them(gateway: Gateway) -> No
 def test_fields_of_a_call_that_a_server_does_not_take_are_named(gateway: Gateway) -> None:
     body, warnings = gateway.sent("openai", SAID_AND_CALLED, tools=[LOOK])
     assert "extra_content" not in json.dumps(body) and "mood" not in json.dumps(body)
-    why = "was not sent: this model's server does not take it"
+    why = "was not sent: this model's server does not accept it"
     assert warnings == [
         f"messages[1].tool_calls[1].extra_content {why}",
         f"messages[1].tool_calls[1].mood {why}",
@@ -305,8 +305,8 @@ def test_fields_of_a_call_that_a_server_does_not_take_are_named(gateway: Gateway
 def test_fields_of_a_call_that_is_told_in_words_are_named(gateway: Gateway) -> None:
     _, warnings = gateway.sent("prompted", SAID_AND_CALLED, tools=[LOOK])
     assert warnings == [
-        "messages[1].tool_calls[1].extra_content was not sent: calls are told in words here",
-        "messages[1].tool_calls[1].mood was not sent: calls are told in words here",
+        "messages[1].tool_calls[1].extra_content was not sent: tool calls are sent as text",
+        "messages[1].tool_calls[1].mood was not sent: tool calls are sent as text",
     ]
 
 

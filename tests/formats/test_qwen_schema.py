@@ -137,7 +137,7 @@ def test_nothing_is_held_against_what_follows_a_refused_message() -> None:
 def test_openais_form_is_refused_and_the_format_to_name_is_said(message: dict[str, Any], place: str) -> None:
     (violation,) = decode(message).violations
     assert violation.path == f"messages[1].{place}"
-    assert violation.message.endswith("send the list with format: openai")
+    assert violation.message.endswith('set "format": "openai" in the request')
 
 
 def test_unknown_keys_are_warnings_that_name_them() -> None:

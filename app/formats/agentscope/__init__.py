@@ -1,1 +1,1 @@
-"""The two formats of AgentScope: `v1` (1.x) and `v2` (2.x), and what they share."""
+"""The two message formats of AgentScope, `v1` (1.x) and `v2` (2.x), and their common parts."""

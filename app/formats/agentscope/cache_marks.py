@@ -1,4 +1,4 @@
-"""Marks for the cache of a model's server (`cache_control`) on AgentScope's blocks, both ways."""
+"""Reads and writes marks for the prompt cache (`cache_control`) on AgentScope's blocks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,19 +11,19 @@ Json = dict[str, Any]
 
 
 def marked(part: Text | Media, block: Json, path: str) -> Text | Media:
-    """The part with the mark of its block, which was checked."""
+    """Return the part with the mark of its block, which must be valid."""
     return replace(part, mark=CacheMark(block[_MARK], f"{path}.{_MARK}")) if block.get(_MARK) else part
 
 
 def marked_last(parts: Sequence[Text | Media], block: Json, path: str) -> tuple[Text | Media, ...]:
-    """What a block holds, with the block's mark at its end: what stands before a mark is cached."""
+    """Put the mark of a block on the last of its parts, because a mark caches everything before it."""
     if not parts or parts[-1].mark:
         return tuple(parts)
     return (*parts[:-1], marked(parts[-1], block, path))
 
 
 def with_mark(blocks: list[Json], part: Text | Media) -> list[Json]:
-    """The blocks that say a part, with its mark on the last."""
+    """Put the mark of a part on the last of its blocks."""
     if part.mark is None or not blocks:
         return blocks
     return [*blocks[:-1], {**blocks[-1], _MARK: dict(part.mark.value)}]

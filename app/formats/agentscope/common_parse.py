@@ -1,4 +1,4 @@
-"""AgentScope's messages into the vocabulary: what both versions have in common."""
+"""Parses AgentScope's messages: what both versions have in common."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from app.validation import find_unknown_keys, to_violations
 
 @dataclass(frozen=True, slots=True)
 class ParseRules:
-    """How one version checks and reads messages."""
+    """How one version validates and parses messages."""
 
     schema: Any
     """The type of a list of messages."""
@@ -23,7 +23,7 @@ class ParseRules:
     message: TypeAdapter[Any]
     find_misplaced_blocks: Callable[[Json, str], list[Violation]]
     read_message: Callable[[Json, str], list[Message]]
-    """The pieces of a message that was checked."""
+    """Returns the pieces of a valid message."""
     find_warnings: Callable[[Json, str], list[str]]
 
     def parse(self, messages: list[Any], options: Options) -> ParsedMessages:
@@ -32,11 +32,13 @@ class ParseRules:
         except ValidationError as error:
             return ParsedMessages((), to_violations(error, messages, "messages", self.schema))
         paths = [f"messages[{number}]" for number in range(len(messages))]
-        wrong = [
-            one for item, path in zip(messages, paths, strict=True) for one in self.find_misplaced_blocks(item, path)
+        misplaced = [
+            violation
+            for item, path in zip(messages, paths, strict=True)
+            for violation in self.find_misplaced_blocks(item, path)
         ]
-        if wrong:
-            return ParsedMessages((), wrong)
+        if misplaced:
+            return ParsedMessages((), misplaced)
         found: list[Message] = []
         warnings: list[str] = []
         for item, checked, path in zip(messages, wire, paths, strict=True):
@@ -47,7 +49,7 @@ class ParseRules:
         return ParsedMessages(tuple(found), (), tuple(warnings))
 
     def validate_and_read(self, item: Any) -> Sequence[Message] | None:
-        """The pieces of a message that comes from somebody's `extra`."""
+        """Return the pieces of a message from a caller's `extra`, or None if it is not valid."""
         try:
             self.message.validate_python(item)
         except ValidationError:

@@ -1,4 +1,4 @@
-"""Replies in AgentScope's messages: what both versions have in common."""
+"""The common parts of the reply encoders of both AgentScope versions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ _USUAL = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
 
 
 def local_time(created: int) -> str:
-    """As AgentScope 1.x writes times, which say no zone; here UTC."""
+    """Write a time as AgentScope 1.x does, without a time zone; it is UTC."""
     return f"{datetime.fromtimestamp(created, UTC):%Y-%m-%d %H:%M:%S}.000"
 
 
@@ -29,20 +29,20 @@ def reply_head(info: ReplyInfo, created_at: str) -> Message:
     return make_head("assistant", info.options.agent_name, info.response_id, "", extra)
 
 
-def to_piece(segment: ReplyMessage, top: Message) -> Message:
-    """A segment as a piece of the reply."""
+def to_piece(message: ReplyMessage, top: Message) -> Message:
+    """Make a piece of the reply, with one part, from an accumulated message."""
     part: Part
-    if segment.kind == "reasoning_content":
-        part = Reasoning(segment.text)
-    elif segment.kind == "content":
-        part = Text(segment.text)
-    elif segment.media is not None:
-        part = Media(segment.media.media, (segment.media.url,))
+    if message.kind == "reasoning_content":
+        part = Reasoning(message.text)
+    elif message.kind == "content":
+        part = Text(message.text)
+    elif message.media is not None:
+        part = Media(message.media.media, (message.media.url,))
     else:
-        part = ToolCall(segment.name, segment.text, segment.id, _pick(segment.extra, "extra_content"))
-    of_call = ("arguments_valid", "extra_content") if segment.kind == "function_call" else ()
-    extra = {key: value for key, value in segment.extra.items() if key not in of_call}
-    extra |= {} if segment.media is None else segment.media.fields
+        part = ToolCall(message.name, message.text, message.id, _pick(message.extra, "extra_content"))
+    call_keys = ("arguments_valid", "extra_content") if message.kind == "function_call" else ()
+    extra = {key: value for key, value in message.extra.items() if key not in call_keys}
+    extra |= {} if message.media is None else message.media.fields
     return Message("assistant", (part,), top.name, top.turn, extra={**top.extra, **extra})
 
 
@@ -51,7 +51,7 @@ def _pick(extra: Json, key: str) -> Json:
 
 
 def usage_of(usage: dict[str, Any] | None) -> Json | None:
-    """The two numbers; `metadata` has the server's own words where they say more."""
+    """Return AgentScope's two numbers; `metadata` has the server's usage if that has more fields."""
     if usage is None:
         return None
     out: Json = {
@@ -67,21 +67,24 @@ def read_token_count(usage: dict[str, Any] | None, key: str) -> int:
 
 
 def write_finish_fields(finish: Finish) -> Json:
-    """Why the reply ended, and the server's own word where it is not the usual one."""
+    """Return the finish reason, and the server's own one if that differs."""
     native = {} if finish.native_reason is None else {"native_finish_reason": finish.native_reason}
     return {"finish_reason": finish.reason, **native}
 
 
-def collect_metadata(info: ReplyInfo, segmenter: MessageAccumulator, finish: Finish) -> Json:
-    """What neither version has a field for, where there is any."""
+def collect_metadata(info: ReplyInfo, accumulator: MessageAccumulator, finish: Finish) -> Json:
+    """Return the metadata for which neither version has a field."""
     warnings = info.warnings_with(finish)
-    said: Json = {"warnings": warnings} if warnings else {}
-    said |= {"cached": True} if info.cached else {}
-    return said | ({"extra": dict(segmenter.loose_extra)} if segmenter.loose_extra else {})
+    metadata: Json = {"warnings": warnings} if warnings else {}
+    metadata |= {"cached": True} if info.cached else {}
+    return metadata | ({"extra": dict(accumulator.loose_extra)} if accumulator.loose_extra else {})
 
 
 def merge_pieces(pieces: Sequence[Message]) -> list[Message]:
-    """One thought and one text, then media and calls, as AgentScope 1.x has them: a snapshot never takes text back."""
+    """Merge the pieces into one reasoning and one text, then media and calls, as AgentScope 1.x orders them.
+
+    So text that one snapshot has is never missing from the next.
+    """
     out: list[Message] = []
     for kind in (Reasoning, Text):
         same = [one for one in pieces if isinstance(one.parts[0], kind)]
@@ -94,7 +97,7 @@ def merge_pieces(pieces: Sequence[Message]) -> list[Message]:
 
 
 def _merge_extras(pieces: Sequence[Message]) -> Json:
-    """Lists, such as the details of several thoughts, one behind the other."""
+    """Merge extras; lists, such as the details of several reasonings, are concatenated."""
     out: Json = {}
     for one in pieces:
         for key, value in one.extra.items():

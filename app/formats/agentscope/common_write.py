@@ -1,7 +1,7 @@
-"""Conversations in AgentScope's messages: what both versions have in common.
+"""The common parts of the writers of both AgentScope versions.
 
-Pieces are put together into one `Msg` each turn. Ids that nobody gave are made from what they name, so that equal
-conversations give equal messages.
+The pieces of a turn become one `Msg`. Missing ids are derived from the content, so that equal conversations give equal
+messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,88 +22,88 @@ from app.formats.sidecar import digest, with_notes
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """How one version makes messages of pieces."""
+    """How one version writes pieces as messages."""
 
     syntax: BlockSyntax
     validate_and_read: Callable[[Any], Sequence[Message] | None]
-    """The pieces of a raw item; None where it is no valid message."""
+    """Returns the pieces of a raw item, or None if it is not a valid message."""
     order: Callable[[list[Message]], list[Message]]
     length: Callable[[Sequence[Message], int], int]
-    """How many pieces, from this place on, make one message."""
+    """Returns how many pieces, from this position on, make one message."""
     role: Callable[[Message], str]
-    """Of the message whose first piece is given."""
+    """Returns the role of the message with this first piece."""
     write_msg: Callable[[Message, list[Json], Json], Json]
-    """A message of its head, blocks and metadata."""
+    """Makes a message from its head, blocks and metadata."""
 
 
-def write_conversation(messages: Sequence[Message], options: Options, way: WriteRules) -> list[Json]:
-    given = way.order([piece for message in messages for piece in split_message(message)])
+def write_conversation(messages: Sequence[Message], options: Options, rules: WriteRules) -> list[Json]:
+    given = rules.order([piece for message in messages for piece in split_message(message)])
     out: list[Json] = []
     ids: set[str] = set()
     shown = fill_ids(given)
     at = 0
     while at < len(given):
-        raw = replay_item(given, at, way.syntax.key, way.validate_and_read)
+        raw = replay_item(given, at, rules.syntax.key, rules.validate_and_read)
         if raw is not None:
             item, length = raw
             ids.add(str(item.get("id")))
         else:
-            length = _length_before_raw(given, at, way)
-            item = _build_message(given[at : at + length], shown[at : at + length], options, way, ids)
+            length = _length_before_raw(given, at, rules)
+            item = _build_message(given[at : at + length], shown[at : at + length], options, rules, ids)
         out.append(item)
         at += length
     return out
 
 
-def _length_before_raw(given: Sequence[Message], at: int, way: WriteRules) -> int:
-    length = way.length(given, at)
+def _length_before_raw(given: Sequence[Message], at: int, rules: WriteRules) -> int:
+    length = rules.length(given, at)
     for place in range(at + 1, at + length):
         if (
-            way.syntax.key in given[place].extra
-            and replay_item(given, place, way.syntax.key, way.validate_and_read) is not None
+            rules.syntax.key in given[place].extra
+            and replay_item(given, place, rules.syntax.key, rules.validate_and_read) is not None
         ):
             return place - at
     return length
 
 
 def _build_message(
-    given: Sequence[Message], shown: Sequence[Message], options: Options, way: WriteRules, ids: set[str]
+    given: Sequence[Message], shown: Sequence[Message], options: Options, rules: WriteRules, ids: set[str]
 ) -> Json:
-    key = way.syntax.key
+    key = rules.syntax.key
     given = [replace(one, extra={name: value for name, value in one.extra.items() if name != key}) for one in given]
-    blocks = [block for piece in shown for block in way.syntax.write_blocks(piece)]
-    plain = _build_nameless_message(given, blocks, options, way, ids)
+    blocks = [block for piece in shown for block in rules.syntax.write_blocks(piece)]
+    plain = _build_nameless_message(given, blocks, options, rules, ids)
     if plain is not None:
         return plain
-    head = _build_head(given, blocks, options, way, ids)
-    bag = collect_notes(given, shown, head, way.syntax)
-    return way.write_msg(head, blocks, {} if bag is None else with_notes(None, bag))
+    head = _build_head(given, blocks, options, rules, ids)
+    notes = collect_notes(given, shown, head, rules.syntax)
+    return rules.write_msg(head, blocks, {} if notes is None else with_notes(None, notes))
 
 
 def _build_nameless_message(
-    given: Sequence[Message], blocks: list[Json], options: Options, way: WriteRules, ids: set[str]
+    given: Sequence[Message], blocks: list[Json], options: Options, rules: WriteRules, ids: set[str]
 ) -> Json | None:
-    """A message that needs no notes, since its id says that nobody gave it a name or an id; None where it would."""
+    """Write a message whose id shows that its id and name are made up, so that it needs no notes, or return None."""
     if any(one.extra or one.turn or one.name for one in given if one.role != "tool"):
         return None
-    item = way.write_msg(_build_head(given, blocks, options, way, set()), blocks, {})
+    item = rules.write_msg(_build_head(given, blocks, options, rules, set()), blocks, {})
     item["id"] = make_unique(make_id(item), used := set(ids))
-    if list(map(normalize_piece, way.validate_and_read(item) or ())) != list(map(normalize_piece, given)):
+    if list(map(normalize_piece, rules.validate_and_read(item) or ())) != list(map(normalize_piece, given)):
         return None
     ids |= used
     return item
 
 
 def _build_head(
-    given: Sequence[Message], blocks: list[Json], options: Options, way: WriteRules, ids: set[str]
+    given: Sequence[Message], blocks: list[Json], options: Options, rules: WriteRules, ids: set[str]
 ) -> Message:
     first = given[0]
-    role = way.role(first)
+    role = rules.role(first)
     speaker = next((one for one in given if one.role != "tool"), None)
     name = (speaker.name if speaker else None) or (options.agent_name if role == "assistant" else role)
     id_ = first.extra.get("message_id")
     if not isinstance(id_, str) or not id_:
-        # A turn of OpenAI's messages is only a place in one list.
+        # The turn of OpenAI's messages is only a position in one list, not an id.
         id_ = (
             first.turn
             if first.turn and not first.turn.startswith("messages[")
@@ -116,12 +116,12 @@ def _build_head(
 
 
 def make_head(role: Any, name: str, id: str, path: str, extra: Json) -> Message:
-    """A message without its parts. Only an assistant's has turns."""
+    """Make a message without parts. Only an assistant message has a turn."""
     return Message(role, (), name, id if role == "assistant" else None, path, extra)
 
 
 def fill_ids(given: Sequence[Message]) -> list[Message]:
-    """The pieces with an id on every call, and the id and name of its call on every result."""
+    """Return the pieces with an id on every call, and the id and name of its call on every result."""
     calls: list[ToolCall] = []
     shown: list[Message] = []
     open_: list[ToolCall] = []
@@ -149,13 +149,13 @@ def _find_call(result: ToolResult, calls: Sequence[ToolCall], open_: Sequence[To
     return named[0] if named else None
 
 
-def find_placeholder_losses(messages: Sequence[Message], said: Callable[[Media], bool]) -> list[Violation]:
-    """Media that are said as text alone."""
+def find_placeholder_losses(messages: Sequence[Message], has_block: Callable[[Media], bool]) -> list[Violation]:
+    """Find media for which there is no block, so that only a text remains."""
     found = []
     for message in messages:
         for part in message.parts:
             for media in part.content if isinstance(part, ToolResult) else (part,):
-                if isinstance(media, Media) and not said(media):
-                    where = media.path or message.path
-                    found.append(Violation(where, f"is said as the text {placeholder(media)!r}"))
+                if isinstance(media, Media) and not has_block(media):
+                    path = media.path or message.path
+                    found.append(Violation(path, f"is written as the text {placeholder(media)!r}"))
     return found

@@ -1,4 +1,4 @@
-"""Media of AgentScope's blocks: sources into URLs, URLs into sources, and the kinds of media types."""
+"""Converts the media of AgentScope's blocks: sources to URLs, URLs to sources, and media types to kinds."""
 
 import re
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _TYPES = {
     "html": "text/html",
     "md": "text/markdown",
 }
-"""By the last part of a path. Our own table: the standard library's is the machine's."""
+"""Media types by file extension. The standard library's table depends on the machine."""
 _DEFAULTS: dict[MediaKind, str] = {
     "image": "image/png",
     "audio": "audio/wav",
@@ -50,12 +50,16 @@ _DEFAULTS: dict[MediaKind, str] = {
 
 
 def url_problem(url: str) -> str | None:
-    # No lower-casing of the whole: a data URI may be megabytes long.
+    # Only the start is lower-cased: a data URI may be megabytes long.
     return None if url[:8].lower().startswith(("http://", "https://", "data:")) else LOCAL
 
 
 def check_url(url: str) -> str:
-    """For pydantic. Raises ValueError."""
+    """Validate a URL for pydantic.
+
+    Raises:
+        ValueError: it is neither an HTTP(S) URL nor a data URI.
+    """
     if problem := url_problem(url):
         raise ValueError(problem)
     return url
@@ -68,14 +72,14 @@ def check_media_type(text: str) -> str:
 
 
 def check_base64(text: str) -> str:
-    """Base64, or a data URI, which AgentScope's documents speak of. Only its beginning is looked at: it may be long."""
+    """Accept base64, or a data URI as in AgentScope's documentation. Only the start is checked: it may be long."""
     if text[:5].lower() != "data:" and not datauri.may_be_base64(text):
         raise ValueError("must be base64")
     return text
 
 
 def source_url(source: dict[str, Any]) -> str:
-    """Of a source that was checked."""
+    """Return the URL of a valid source."""
     if source["type"] == "url":
         return str(source["url"])
     data: str = source["data"]
@@ -89,13 +93,13 @@ class InlineData:
 
 
 def parse_inline(url: str) -> InlineData | None:
-    """The parts of a data URI in base64."""
+    """Return the media type and data of a data URI in base64, or None for other URLs."""
     match = _DATA_URI.match(url)
     return InlineData(match.group(1), url[match.end() :]) if match and match.end() < len(url) else None
 
 
 def to_url(part: Media, url: str) -> str:
-    """Bare base64, which Qwen-Agent allows for sound, as a data URI."""
+    """Return the URL; base64, which Qwen-Agent allows for audio, becomes a data URI."""
     return f"data:audio/{part.format or 'wav'};base64,{url}" if url_problem(url) else url
 
 
@@ -105,7 +109,7 @@ def kind_of(media_type: str) -> MediaKind:
 
 
 def guess_type(url: str) -> str | None:
-    """By the URL's path alone."""
+    """Guess the media type from the data URI or the extension of the path."""
     if found := parse_inline(url):
         return found.media_type
     try:
@@ -116,13 +120,13 @@ def guess_type(url: str) -> str | None:
 
 
 def choose_media_type(kind: MediaKind, url: str) -> str:
-    """A type of this kind of media, whatever the URL looks like."""
+    """Return the guessed media type if it is of this kind, else the default of the kind."""
     guessed = guess_type(url)
     return guessed if guessed and kind_of(guessed) == kind else _DEFAULTS[kind]
 
 
 def placeholder(part: Media) -> str:
-    """Stands where a format has no block for this media."""
+    """Return the text that replaces media for which a format has no block."""
     remote = part.urls[0][:8].lower().startswith(("http://", "https://"))
-    what = part.name or (part.urls[0] if remote else None)
-    return f"[{part.media}: {what}]" if what else f"[{part.media}]"
+    name = part.name or (part.urls[0] if remote else None)
+    return f"[{part.media}: {name}]" if name else f"[{part.media}]"

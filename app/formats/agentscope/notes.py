@@ -1,8 +1,7 @@
-"""What AgentScope cannot say of a conversation, and how it comes back: notes in `Msg.metadata`.
+"""Keeps what AgentScope's messages have no field for, as notes in `Msg.metadata`.
 
-A `Msg` that was made from other messages carries, under `metadata.parley`, what reading it again would get wrong. It is
-not believed blindly: notes count only where the `Msg` still says what it was made to say; words that somebody edited
-win.
+A `Msg` that was made from another format has, under `metadata.parley`, everything that parsing it again would get
+wrong. The notes are applied only if the content of the `Msg` is unchanged; edited content takes precedence.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,39 +18,39 @@ ContentParts = tuple[Text | Media, ...]
 
 @dataclass(frozen=True, slots=True)
 class BlockSyntax:
-    """One version of AgentScope: how a piece is said in blocks, and how blocks are read."""
+    """How one version of AgentScope writes pieces as blocks, and reads blocks."""
 
     key: str
     write_blocks: Callable[[Message], list[Json]]
-    """Of a piece whose calls and results have ids and names."""
+    """Writes a piece, whose calls and results must have ids and names."""
     write_part: Callable[[Text | Media, Role], list[Json]]
     read_blocks: Callable[[Sequence[Json], Message], list[Message]]
-    """Pieces of the blocks of a message; its head is given, without parts."""
+    """Returns the pieces of a message's blocks; the head is the message without parts."""
     time_key: str
     """The key of a message's time."""
 
 
 def collect_notes(
-    given: Sequence[Message], shown: Sequence[Message], head: Message, tongue: BlockSyntax
+    given: Sequence[Message], shown: Sequence[Message], head: Message, syntax: BlockSyntax
 ) -> Json | None:
-    """What to put under `metadata.parley`; None where reading the blocks gives the pieces as they are.
+    """Return the notes for `metadata.parley`, or None if reading the blocks gives the pieces unchanged.
 
-    `shown` are the pieces as they are said, with the ids and names that had to be made up.
+    `given` are the pieces, `shown` the pieces as they are written, with derived ids and names.
     """
-    blocks = [tongue.write_blocks(piece) for piece in shown]
-    read = tongue.read_blocks([block for own in blocks for block in own], head) or [head]
+    blocks = [syntax.write_blocks(piece) for piece in shown]
+    read = syntax.read_blocks([block for own in blocks for block in own], head) or [head]
     if [normalize_piece(piece) for piece in read] == [normalize_piece(piece) for piece in given]:
         return None
     pairs = zip(given, blocks, strict=True)
     return {
         "id": head.extra["message_id"],
         "name": head.name,
-        "pieces": [_make_note(piece, own, head, tongue) for piece, own in pairs],
+        "pieces": [_make_note(piece, own, head, syntax) for piece, own in pairs],
     }
 
 
-def _make_note(given: Message, blocks: list[Json], head: Message, tongue: BlockSyntax) -> Json:
-    (read,) = tongue.read_blocks(blocks, head) or [head]
+def _make_note(given: Message, blocks: list[Json], head: Message, syntax: BlockSyntax) -> Json:
+    (read,) = syntax.read_blocks(blocks, head) or [head]
     was, now = normalize_piece(given), normalize_piece(read)
     note: Json = {"blocks": len(blocks)}
     note |= {name: getattr(was, name) for name in ("name", "turn", "extra") if getattr(was, name) != getattr(now, name)}
@@ -63,24 +62,24 @@ def _make_note(given: Message, blocks: list[Json], head: Message, tongue: BlockS
         note |= {} if part.id == found.id else {"id": part.id}
         note |= {} if part.name == found.name else {"tool": part.name}
         note |= {} if part.is_error == found.is_error else {"is_error": part.is_error}
-    if media := _make_media_notes(given, tongue, head):
+    if media := _make_media_notes(given, syntax, head):
         note["media"] = media
     return note
 
 
 def _content_parts(piece: Message) -> ContentParts:
-    """The text and media of a piece, also of a result."""
+    """Return the text and media of a piece or of the result in it."""
     if piece.parts and isinstance(piece.parts[0], ToolResult):
         return piece.parts[0].content
     return tuple(part for part in piece.parts if isinstance(part, Text | Media))
 
 
-def _make_media_notes(given: Message, tongue: BlockSyntax, head: Message) -> list[Json]:
+def _make_media_notes(given: Message, syntax: BlockSyntax, head: Message) -> list[Json]:
     found: list[Json] = []
     at = 0
     for part in _content_parts(given):
-        blocks = tongue.write_part(part, given.role)
-        read = _parts_of(tongue.read_blocks(blocks, replace(head, role="user")))
+        blocks = syntax.write_part(part, given.role)
+        read = _parts_of(syntax.read_blocks(blocks, replace(head, role="user")))
         if isinstance(part, Media) and read != (replace(part, path="", mark=None),):
             found.append({"at": at, "blocks": len(blocks), **_make_media_note(part, read)})
         at += len(blocks)
@@ -102,34 +101,34 @@ def _make_media_note(part: Media, read: tuple[Part, ...]) -> Json:
 
 
 def apply_notes(
-    known: AgentScopeSidecar, blocks: Sequence[Json], head: Message, tongue: BlockSyntax
+    known: AgentScopeSidecar, blocks: Sequence[Json], head: Message, syntax: BlockSyntax
 ) -> list[Message] | None:
-    """The pieces as the notes have them; None where the notes are not about these blocks.
+    """Return the pieces with the notes applied, or None if the notes do not match the blocks.
 
-    Results may stand behind what the notes are about: 2.x puts them into the message that calls.
+    Results may follow the blocks of the notes, because 2.x adds them to the message with their calls.
     """
     end = sum(note.blocks for note in known.pieces)
     behind = blocks[end:]
     if known.name != head.name or end > len(blocks) or (behind and behind[0]["type"] != "tool_result"):
         return None
-    pieces = _apply_sidecar(known, blocks[:end], head, tongue)
-    rest = len(tongue.read_blocks(behind, head))
-    return pieces and [*pieces, *tongue.read_blocks(blocks, head)[-rest:]] if rest else pieces
+    pieces = _apply_sidecar(known, blocks[:end], head, syntax)
+    rest = len(syntax.read_blocks(behind, head))
+    return pieces and [*pieces, *syntax.read_blocks(blocks, head)[-rest:]] if rest else pieces
 
 
 def _apply_sidecar(
-    known: AgentScopeSidecar, blocks: Sequence[Json], head: Message, tongue: BlockSyntax
+    known: AgentScopeSidecar, blocks: Sequence[Json], head: Message, syntax: BlockSyntax
 ) -> list[Message] | None:
     shown: list[Message] = []
     at = 0
     for note in known.pieces:
-        read = tongue.read_blocks(blocks[at : at + note.blocks], head) or [head]
+        read = syntax.read_blocks(blocks[at : at + note.blocks], head) or [head]
         at += note.blocks
         if len(read) != 1:
             return None
         shown.append(_apply_note(read[0], note))
-    again = tongue.read_blocks([block for piece in shown for block in tongue.write_blocks(piece)], head)
-    if list(map(to_model_view, again)) != list(map(to_model_view, tongue.read_blocks(blocks, head))):
+    again = syntax.read_blocks([block for piece in shown for block in syntax.write_blocks(piece)], head)
+    if list(map(to_model_view, again)) != list(map(to_model_view, syntax.read_blocks(blocks, head))):
         return None
     return [_restore_ids(piece, note) for piece, note in zip(shown, known.pieces, strict=True)]
 
@@ -147,25 +146,25 @@ def _apply_note(read: Message, note: PieceNote) -> Message:
     return replace(read, **fields)
 
 
-def _apply_media_notes(said: ContentParts, media: Sequence[MediaNote]) -> ContentParts:
+def _apply_media_notes(content: ContentParts, media: Sequence[MediaNote]) -> ContentParts:
     parts: list[Text | Media] = []
     at = 0
     for note in media:
-        under = said[note.at : note.at + note.blocks]
+        under = content[note.at : note.at + note.blocks]
         urls = tuple(note.urls or (url for one in under if isinstance(one, Media) for url in one.urls))
         if note.at < at or not urls:
             continue
         path = next((one.path for one in under if isinstance(one, Media)), "")
         mark = next((one.mark for one in reversed(under) if one.mark), None)
-        parts += said[at : note.at]
+        parts += content[at : note.at]
         one = Media(note.media, urls, note.frames, note.format, detail=note.detail, path=path, name=note.name)
         parts.append(replace(one, mark=mark))
         at = note.at + note.blocks
-    return (*parts, *said[at:])
+    return (*parts, *content[at:])
 
 
 def _restore_ids(piece: Message, note: PieceNote) -> Message:
-    """Without the ids and names that were made up."""
+    """Remove derived ids and names."""
     part = (piece.parts or (None,))[0]
     if isinstance(part, ToolCall) and "id" in note.model_fields_set:
         return replace(piece, parts=(replace(part, id=note.id),))

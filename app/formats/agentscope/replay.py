@@ -1,11 +1,11 @@
-"""AgentScope's messages that were read: each travels as `extra.<format>.raw` beside what it says.
+"""Keeps original AgentScope messages, and recognises those that the gateway wrote.
 
-It is written again as it was where reading it again gives the present messages: words that somebody edited win.
+An original message is kept in `extra.<format>.raw`. It is written again unchanged if parsing it gives the present
+messages; edited content takes precedence.
 
-AgentScope's messages that were made of nameless ones: their id says so, and they need no notes.
-
-Qwen-Agent's and OpenAI's messages have no id, no time and often no sender, AgentScope's always do. An id made here is a
-digest of what its message says, so that a message that somebody edited is one like any other.
+Messages of Qwen-Agent and OpenAI have no id, no time and often no name, which AgentScope's messages always have. If the
+gateway had to make up all of them, the id is a digest of the content, and the message needs no notes. An edited message
+no longer matches its id, and is parsed like any other.
 """
 
 import re
@@ -28,8 +28,8 @@ def make_id(item: Json) -> str:
     return ID_HEAD + digest([item["role"], item["name"], item["content"]], ID_DIGITS)
 
 
-def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, tongue: BlockSyntax) -> list[Message] | None:
-    """The pieces without what AgentScope demands of every message; None where its id is not of its making."""
+def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, syntax: BlockSyntax) -> list[Message] | None:
+    """Return the pieces without made-up fields, or None if the id is not the digest of the content."""
     id_: Any = item.get("id")
     if not isinstance(id_, str) or not id_.startswith(ID_HEAD) or _REPEATED.sub("", id_) != make_id(item):
         return None
@@ -37,51 +37,54 @@ def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, tongue: 
     nobody = replace(head, name=None, turn=None, extra=extra)
     return [
         replace(one, parts=tuple(map(_drop_success, one.parts)))
-        for one in tongue.read_blocks(blocks, nobody) or [nobody]
+        for one in syntax.read_blocks(blocks, nobody) or [nobody]
     ]
 
 
 def is_untouched(item: Json) -> bool:
-    """Nobody added anything to a message that was made here."""
+    """Return whether nothing was added to a message that the gateway wrote."""
     return item.keys() <= _KEYS and not item.get("metadata")
 
 
 def _drop_success(part: Part) -> Part:
-    """Who says nothing of errors, says success in 2.x."""
+    """Replace `is_error=False` with None, because 2.x writes an unknown state as success."""
     return replace(part, is_error=part.is_error or None) if isinstance(part, ToolResult) else part
 
 
-def read_item(item: Json, blocks: Sequence[Json], head: Message, tongue: BlockSyntax) -> list[Message]:
-    """The pieces of a message that was checked, with the message itself where they do not say all of it."""
+def read_item(item: Json, blocks: Sequence[Json], head: Message, syntax: BlockSyntax) -> list[Message]:
+    """Return the pieces of a valid message, with the original message if they do not have all of its content."""
     metadata = item.get("metadata") or {}
-    pieces = read_made_pieces(item, blocks, head, tongue)
+    pieces = read_made_pieces(item, blocks, head, syntax)
     if pieces is not None and is_untouched(item):
         return pieces
     if pieces is None:
         known = read_notes(metadata, AgentScopeSidecar.model_validate)
-        pieces = apply_notes(known, blocks, head, tongue) if known else None
-        if pieces is not None and _is_reproducible(item, metadata, pieces[0], tongue):
+        pieces = apply_notes(known, blocks, head, syntax) if known else None
+        if pieces is not None and _is_reproducible(item, metadata, pieces[0], syntax):
             return pieces
-    pieces = pieces or list(tongue.read_blocks(blocks, head)) or [head]
-    return keep_original(pieces, tongue.key, item)
+    pieces = pieces or list(syntax.read_blocks(blocks, head)) or [head]
+    return keep_original(pieces, syntax.key, item)
 
 
-def _is_reproducible(item: Json, metadata: Json, first: Message, tongue: BlockSyntax) -> bool:
-    """Whether all of a message is made again from its pieces."""
+def _is_reproducible(item: Json, metadata: Json, first: Message, syntax: BlockSyntax) -> bool:
+    """Return whether writing the pieces gives the same message."""
     if metadata.keys() != {SIDECAR_KEY} or metadata[SIDECAR_KEY]["id"] != item.get("id"):
         return False
-    if item.get(tongue.time_key) != first.extra.get("created_at"):
+    if item.get(syntax.time_key) != first.extra.get("created_at"):
         return False
-    return item.keys() <= {"id", "name", "role", "content", "metadata", tongue.time_key}
+    return item.keys() <= {"id", "name", "role", "content", "metadata", syntax.time_key}
 
 
 def replay_item(
     given: Sequence[Message], at: int, key: str, read: Callable[[Any], Sequence[Message] | None]
 ) -> tuple[Json, int] | None:
-    """(raw item, how many pieces from `at` it says), where reading it again gives them. `read` checks the item."""
+    """Return (original item, number of its pieces) if parsing the item gives the pieces from `at` on, else None.
+
+    `read` validates and parses the item.
+    """
     length = count_unchanged(given, at, key, lambda kept: read(kept["raw"]), _is_same)
     return (given[at].extra[key]["raw"], length) if length else None
 
 
-def _is_same(said: Message, present: Message) -> bool:
-    return to_model_view(said) == to_model_view(present)
+def _is_same(original: Message, present: Message) -> bool:
+    return to_model_view(original) == to_model_view(present)

@@ -1,4 +1,4 @@
-"""AutoGen's messages and events (AgentChat 0.4 to 0.7.5, and its core's model messages), both ways."""
+"""The messages and events of AutoGen (AgentChat 0.4 to 0.7.5, and the model messages of its core)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
 
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
-    """Snapshots are not AutoGen's: asked for, they are told as deltas."""
+    """Return the encoder; AutoGen's format has no snapshots, so that mode gives deltas."""
     stream = _STREAMS[info.options.autogen_stream](info)
     return AutogenWholeEncoder(stream) if mode == "whole" else stream
 

@@ -1,4 +1,4 @@
-"""The messages of AutoGen's core, which model clients take: in a list beside AgentChat's, or as a handoff's context."""
+"""Schema of the messages of AutoGen's core: in a list with AgentChat's, or in the context of a handoff."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -8,12 +8,12 @@ from app.formats.autogen.value_types import AssistantContent, FunctionExecutionR
 
 
 class BaseItem(BaseModel):
-    """Keys that are not here are kept apart and named in a warning."""
+    """Unknown keys are ignored with a warning."""
 
     model_config = ConfigDict(extra="allow")
 
     metadata: dict[str, str] | None = None
-    """Not of the core's own messages: there it carries what they cannot say, and AutoGen ignores it."""
+    """The core's messages have no metadata. Here they carry the sidecar, which AutoGen ignores."""
 
 
 class SystemMessage(BaseItem):
@@ -41,11 +41,11 @@ class FunctionExecutionResultMessage(BaseItem):
 
 def _refuse(value: Any) -> Any:
     shown = repr(value) if isinstance(value, str) and len(value) < 80 else "this"
-    raise ValueError(f"{shown} is no type of AutoGen message that may stand here")
+    raise ValueError(f"{shown} is not a type of AutoGen message that is allowed here")
 
 
 class UnknownItem(BaseModel):
-    """Never accepted: it names the place of a wrong `type`."""
+    """Refuses every value, with an error at the path of its `type`."""
 
     type: Annotated[Any, AfterValidator(_refuse)]
 

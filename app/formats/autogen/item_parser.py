@@ -1,7 +1,7 @@
-"""One item of AutoGen as messages of the vocabulary, once it is judged what the item is to the agent.
+"""Parses one AutoGen item, given its role for the agent.
 
-The judgement needs the whole list (`decode`); what follows from it needs the item alone. That is what lets a history
-say whether an item that was kept still says what its messages say.
+Finding the role needs the whole list (`parse`); parsing needs only the item. So the writer can check whether an
+original item still has the content of its messages (`replay`).
 """
 
 import base64
@@ -36,20 +36,20 @@ ITEM_ROLE_KINDS = frozenset(get_args(ItemRoleKind))
 
 @dataclass(frozen=True, slots=True)
 class ItemRole:
-    """What an item is to the agent for whom the list is read. `kept`: its metadata hold the messages themselves."""
+    """What an item is for the agent that the model answers for. `kept`: its metadata have the messages themselves."""
 
     kind: ItemRoleKind
     calls: tuple[int, ...] = ()
     results: tuple[int, ...] = ()
-    """`rebuilt`: which of a summary's calls and results no event has told."""
+    """For `rebuilt`: the positions of the calls and results of a summary that no event has."""
 
 
 ASIDE = ItemRole("aside")
 
 
-def parse_item(item: AutogenItem, verdict: ItemRole, path: str = "") -> list[Message]:
-    """One payload a message; nothing where the verdict does not fit the item."""
-    match item, verdict.kind:
+def parse_item(item: AutogenItem, item_role: ItemRole, path: str = "") -> list[Message]:
+    """Return messages with one payload each, or none if the role does not fit the item."""
+    match item, item_role.kind:
         case (_, "core"):
             return _core(item, path)
         case (ToolCallExecutionEvent(), "results"):
@@ -61,14 +61,18 @@ def parse_item(item: AutogenItem, verdict: ItemRole, path: str = "") -> list[Mes
         case (ThoughtEvent(), "content"):
             return [Message("assistant", (Text(item.content),), item.source or None, path=path)]
         case (ToolCallSummaryMessage(), "rebuilt"):
-            return _rebuild_summary(item, verdict, path)
+            return _rebuild_summary(item, item_role, path)
         case (HandoffMessage(), "handoff"):
-            told = [one for place, core in enumerate(item.context) for one in _core(core, f"{path}.context[{place}]")]
-            return [*told, Message("user", _text(item.content), item.source or None, path=path)]
+            context = [
+                message
+                for place, core in enumerate(item.context)
+                for message in _core(core, f"{path}.context[{place}]")
+            ]
+            return [*context, Message("user", _text(item.content), item.source or None, path=path)]
         case (CodeExecutionEvent(), "user"):
             return [Message("user", _text(item.result.output), item.source or None, path=path)]
         case (_, "user" | "own"):
-            return _parse_content_item(item, "user" if verdict.kind == "user" else "assistant", path)
+            return _parse_content_item(item, "user" if item_role.kind == "user" else "assistant", path)
     return []
 
 
@@ -85,7 +89,7 @@ def _core(item: Any, path: str) -> list[Message]:
 
 
 def _parse_assistant(item: AssistantMessage, path: str) -> list[Message]:
-    """Beside calls a thought is the text before them; beside text it is reasoning."""
+    """Parse an assistant message. Its thought is the text before its calls, or the reasoning before its text."""
     if isinstance(item.content, str):
         thought = [_assistant(item, Reasoning(item.thought), path)] if item.thought else []
         return [*thought, Message("assistant", _text(item.content), item.source or None, path=path)]
@@ -107,9 +111,9 @@ def _parse_content_item(item: AutogenItem, role: Role, path: str) -> list[Messag
     return []
 
 
-def _rebuild_summary(item: ToolCallSummaryMessage, verdict: ItemRole, path: str) -> list[Message]:
-    calls = [_call(one, item.source, path) for place, one in enumerate(item.tool_calls) if place in verdict.calls]
-    return calls + [_result(one, path) for place, one in enumerate(item.results) if place in verdict.results]
+def _rebuild_summary(item: ToolCallSummaryMessage, item_role: ItemRole, path: str) -> list[Message]:
+    calls = [_call(one, item.source, path) for place, one in enumerate(item.tool_calls) if place in item_role.calls]
+    return calls + [_result(one, path) for place, one in enumerate(item.results) if place in item_role.results]
 
 
 def _call(call: AutogenFunctionCall, source: str, path: str) -> Message:
@@ -139,7 +143,7 @@ _IMAGES = ("image/jpeg", "image/gif", "image/webp")
 
 
 def data_uri(data: str) -> str:
-    """The image with the MIME type that its first bytes show; AutoGen itself names none."""
+    """Return a data URI with the media type that the image's first bytes show, because AutoGen's images have none."""
     try:
         head = base64.b64decode("".join(data[:64].split())[:32])
     except ValueError:

@@ -24,10 +24,10 @@ class ItemWriter:
         self._agent_name = agent or agent_name
         self._caller = self._agent_name
         self._open_calls: list[tuple[str, str]] = []
-        """(id, name) of the calls that nothing has answered yet."""
+        """(id, name) of the calls without a result."""
 
     def write_kept(self, run: Sequence[Message]) -> None:
-        """The item that these messages were read from."""
+        """Write the original item of these messages."""
         raw = run[0].extra["autogen"]["raw"]
         self._write_asides(run, "autogen_before")
         self.items.append(raw)
@@ -35,13 +35,13 @@ class ItemWriter:
         self._track_calls(raw)
 
     def write(self, run: Sequence[Message], *, calls_follow: bool) -> None:
-        """One item for one message, or for adjacent calls or results."""
+        """Write one item for one message, or for adjacent calls or results."""
         self._write_asides(run, "autogen_before")
         self.items.append(self._finish_item(self._item(run, calls_follow), run))
         self._write_asides(run, "autogen_after")
 
     def _track_calls(self, raw: Mapping[str, Any]) -> None:
-        """Calls and results of an item that was kept."""
+        """Record the calls and results of an original item."""
         summary = raw if raw["type"] == "ToolCallSummaryMessage" else {}
         calls = raw["content"] if raw["type"] in _CALL_TYPES else summary.get("tool_calls")
         results = raw["content"] if raw["type"] in _RESULT_TYPES else summary.get("results")
@@ -57,7 +57,7 @@ class ItemWriter:
             self.items += read_asides(message, key)
 
     def _finish_item(self, raw: dict[str, Any], run: Sequence[Message]) -> dict[str, Any]:
-        """The item with its id, and with what it cannot say of its messages."""
+        """Return the item with its id, and a sidecar if parsing the item would not give equal messages."""
         if "source" in raw:
             raw = _add_common_fields(raw, run) | {"id": _id(raw, run, len(self.items))}
         item = validate_item(raw)
@@ -97,30 +97,28 @@ class ItemWriter:
         return "\n".join(one.text if isinstance(one, Text) else self._write_placeholder(one, path) for one in parts)
 
     def _pieces(self, message: Message) -> list[Any]:
-        said = [one for one in message.parts if isinstance(one, Text | Media)]
-        return [one.text if isinstance(one, Text) else self._piece(one, message.path) for one in said]
+        parts = [part for part in message.parts if isinstance(part, Text | Media)]
+        return [part.text if isinstance(part, Text) else self._piece(part, message.path) for part in parts]
 
     def _piece(self, media: Media, path: str) -> Any:
         data = _image(media)
         return {"data": data} if data else self._write_placeholder(media, path)
 
     def _write_placeholder(self, media: Media, path: str) -> str:
-        """Media that AutoGen cannot carry leave a word in the text."""
+        """Return a text for media that AutoGen's messages cannot contain, and record the loss."""
         urls = ", ".join(url for url in media.urls if url[:8].lower().startswith(("http://", "https://")))
-        what = media.name or urls
-        shown = f"[{media.media}: {what}]" if what else f"[{media.media}]"
-        text = (
-            f"is said as the text {shown!r}, and rides in metadata: AutoGen shows only images in base64, and no results"
-        )
+        name = media.name or urls
+        placeholder = f"[{media.media}: {name}]" if name else f"[{media.media}]"
+        text = f"is written as the text {placeholder!r} and kept in metadata: AutoGen shows only images in base64"
         self.losses.append(Violation(media.path or path, text))
-        return shown
+        return placeholder
 
     def _call(self, message: Message, place: int) -> dict[str, Any]:
         part = message.parts[0]
         assert isinstance(part, ToolCall)
         id_ = part.id or make_call_id(len(self.items), place, part.name, part.arguments)
         self._open_calls.append((id_, part.name))
-        # AutoGen parses arguments, and nothing is no JSON.
+        # AutoGen parses arguments as JSON, which an empty string is not.
         return {"id": id_, "arguments": part.arguments if part.arguments.strip() else "{}", "name": part.name}
 
     def _result(self, message: Message) -> dict[str, Any]:
@@ -131,7 +129,7 @@ class ItemWriter:
         return {"content": content, "name": name, "call_id": id_, "is_error": part.is_error}
 
     def _find_call(self, part: ToolResult) -> tuple[str, str]:
-        """(id, name) of the call that a result answers: the one it names, else the first open one of its name."""
+        """Return (id, name) of a result's call: the call with its id, or the first open one with its name."""
         if part.id:
             chosen = [one for one in self._open_calls if one[0] == part.id]
         else:
@@ -143,10 +141,10 @@ class ItemWriter:
 
 
 def _add_common_fields(raw: dict[str, Any], run: Sequence[Message]) -> dict[str, Any]:
-    """The item with what AutoGen knows of every message: cost, metadata and time."""
+    """Add the common fields of AutoGen's messages: usage, metadata and time."""
     extra = run[0].extra
-    said = extra.get("metadata")
-    known = without_notes(said) if isinstance(said, dict) else {}
+    given = extra.get("metadata")
+    known = without_notes(given) if isinstance(given, dict) else {}
     metadata = {key: value for key, value in known.items() if isinstance(value, str)}
     body = {"id": None, "source": raw["source"], "models_usage": models_usage(run[-1].extra.get("usage"))}
     body["metadata"] = metadata | raw.get("metadata", {})
@@ -157,7 +155,7 @@ def _add_common_fields(raw: dict[str, Any], run: Sequence[Message]) -> dict[str,
 
 
 def models_usage(usage: Any) -> dict[str, int] | None:
-    """AutoGen's two numbers; None where one of them is not known."""
+    """Return AutoGen's two numbers, or None if one of them is unknown."""
     if not isinstance(usage, dict):
         return None
     numbers = {key: usage.get(key) for key in ("prompt_tokens", "completion_tokens")}
@@ -171,7 +169,7 @@ def _id(raw: dict[str, Any], run: Sequence[Message], number: int) -> str:
 
 
 def _image(media: Media) -> str | None:
-    """The base64 of an image that AutoGen can carry."""
+    """Return the base64 of an image, or None for media that AutoGen's messages cannot contain."""
     url = media.urls[0] if media.media == "image" and media.urls else ""
     head, comma, data = url.partition(";base64,")
     return data if comma and head.startswith("data:image/") and is_base64(data) else None

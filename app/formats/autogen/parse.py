@@ -1,8 +1,8 @@
-"""AutoGen's items into the vocabulary: who speaks on whose side, and what of it a model is told.
+"""Parses AutoGen's items: decides the role of each item, and which items a model sees.
 
-AgentChat makes a user's message of whatever an agent receives; what an agent said itself only the agent knows. So the
-caller says for whom the list is (`Options.agent`); without that, whoever is not a user speaks as the assistant.
-Items that say nothing to a model are kept beside the message that follows them.
+AgentChat makes a user message of everything that an agent receives, and only the agent knows its own messages. So the
+caller names the agent that the model answers for (`Options.agent`); without it, every source that is not a user is the
+assistant. Items that a model does not see are kept in `extra` of the next message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,20 +44,22 @@ _MODEL_EVENTS = (
 def parse_items(
     items: Sequence[AutogenItem], raws: Sequence[Mapping[str, Any]], agent: str | None
 ) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
-    """(messages, violations, warnings)."""
-    run = _ItemListParser(items, raws, agent)
+    """Return (messages, violations, warnings). `raws` are the items as the caller wrote them."""
+    parser = _ItemListParser(items, raws, agent)
     for number in range(len(items)):
-        run.add(number)
-    messages = run.finish()
-    wrong = [] if messages else [Violation("messages", "nothing in this list is said to the model or by it")]
-    return tuple(messages), wrong, run.warnings
+        parser.add(number)
+    messages = parser.finish()
+    text = "no item has content for the model: add a message with text"
+    violations = [] if messages else [Violation("messages", text)]
+    return tuple(messages), violations, parser.warnings
 
 
 def find_user_sources(items: Sequence[AutogenItem]) -> frozenset[str]:
-    """The sources that are users where no agent is named: "user", and who was asked for input and is no model."""
-    asked = {one.source for one in items if isinstance(one, UserInputRequestedEvent)}
-    models = {one.source for one in items if isinstance(one, _MODEL_EVENTS)}
-    return frozenset({"user"} | (asked - models))
+    """Return the sources that are users if the caller names no agent: "user", and sources that were asked for input
+    and wrote no item that only a model writes."""
+    input_sources = {item.source for item in items if isinstance(item, UserInputRequestedEvent)}
+    models = {item.source for item in items if isinstance(item, _MODEL_EVENTS)}
+    return frozenset({"user"} | (input_sources - models))
 
 
 class _ItemListParser:
@@ -78,17 +80,17 @@ class _ItemListParser:
             self.warnings.append(f"{path}.{key} is not a field of AutoGen's {item.type} and was ignored")
         for name in type(item).model_fields:
             unread = find_unknown_keys(getattr(item, name), f"{path}.{name}") if name != "models_usage" else ()
-            self.warnings += (f"{place} is not a field that AutoGen knows there and was ignored" for place in unread)
+            self.warnings += (f"{place} is not a field that AutoGen has there and was ignored" for place in unread)
         messages = restore(item, raw, path)
-        verdict = ItemRole("kept") if messages else self._find_role(number, item)
+        item_role = ItemRole("kept") if messages else self._find_role(number, item)
         if not messages:
-            messages = [self._fill_result_name(one) for one in read_item(item, raw, verdict, path)]
+            messages = [self._fill_result_name(one) for one in read_item(item, raw, item_role, path)]
         self._track_calls(messages)
         if not messages:
             self._pending_asides.append(raw)
             return
         if not _is_written_here(item, raw, number):
-            messages = keep_original(messages, "autogen", raw, **_describe_role(verdict))
+            messages = keep_original(messages, "autogen", raw, **_describe_role(item_role))
         if self._pending_asides:
             messages[0] = _add_extra(messages[0], autogen_before=self._pending_asides)
             self._pending_asides = []
@@ -100,7 +102,7 @@ class _ItemListParser:
         return self._messages
 
     def _fill_result_name(self, message: Message) -> Message:
-        """A result of an old version gets the name of its call."""
+        """Fill in the name of the call in a result of an AutoGen version before 0.4.8."""
         for part in message.parts:
             if isinstance(part, ToolResult) and part.name is None:
                 name = self._names.get(part.id or "", "tool")
@@ -132,19 +134,19 @@ class _ItemListParser:
         if isinstance(item, ThoughtEvent):
             return self._find_thought_role(number, item) if own else ASIDE
         if isinstance(item, ToolCallRequestEvent | ToolCallExecutionEvent):
-            how: Any = "calls" if isinstance(item, ToolCallRequestEvent) else "results"
-            return ItemRole(how) if own else ASIDE
+            kind: Any = "calls" if isinstance(item, ToolCallRequestEvent) else "results"
+            return ItemRole(kind) if own else ASIDE
         return ItemRole("own" if own else "user")
 
     def _is_after_result(self) -> bool:
         return bool(self._messages) and self._messages[-1].role == "tool"
 
     def _find_handoff_role(self) -> ItemRole:
-        """The result of the call that hands over says the same already."""
+        """A handoff after a result is an aside, because the result of the handoff call has the same text."""
         return ASIDE if self._is_after_result() else ItemRole("own")
 
     def _find_summary_role(self, item: ToolCallSummaryMessage) -> ItemRole:
-        """A summary is no part of its agent's context, but it may be all that a list holds of calls and results."""
+        """A summary is not part of its agent's context, unless the list has its calls and results nowhere else."""
         if not item.tool_calls:
             return ASIDE if self._is_after_result() else ItemRole("own")
         calls = tuple(place for place, one in enumerate(item.tool_calls) if one.id not in self._names)
@@ -153,7 +155,7 @@ class _ItemListParser:
         return ItemRole("rebuilt", calls, results) if calls or results else ASIDE
 
     def _find_thought_role(self, number: int, item: ThoughtEvent) -> ItemRole:
-        """Without its kind, a thought is text where calls of the same agent are the next that is said."""
+        """A thought without a kind is text if calls of the same agent are the next item that a model sees."""
         kind = (item.metadata or {}).get("kind")
         if kind == "content" or kind == "reasoning":
             return ItemRole("content" if kind == "content" else "reasoning")
@@ -170,7 +172,7 @@ class _ItemListParser:
 
 
 def _is_written_here(item: AutogenItem, raw: Mapping[str, Any], number: int) -> bool:
-    """A history of ours, unchanged: writing its messages again gives the same item."""
+    """Return whether the gateway wrote this item and nobody changed it, so that its messages give the same item."""
     metadata = raw.get("metadata")
     if isinstance(item, SystemMessage):
         return set(raw) <= {"content", "type", "metadata"} and (metadata is None or set(metadata) == {SIDECAR_KEY})
@@ -182,10 +184,12 @@ def _is_written_here(item: AutogenItem, raw: Mapping[str, Any], number: int) -> 
     return set(raw) == known and raw["models_usage"] is None and set(metadata or {}) <= {"kind", SIDECAR_KEY}
 
 
-def _describe_role(verdict: ItemRole) -> dict[str, Any]:
-    """How an item was read, so that it can be read again in this way."""
-    how: dict[str, Any] = {"as": verdict.kind}
-    return how | ({"calls": list(verdict.calls), "results": list(verdict.results)} if verdict.kind == "rebuilt" else {})
+def _describe_role(item_role: ItemRole) -> dict[str, Any]:
+    """Return how an item was read, so that it can be read again in the same way."""
+    how: dict[str, Any] = {"as": item_role.kind}
+    if item_role.kind == "rebuilt":
+        how |= {"calls": list(item_role.calls), "results": list(item_role.results)}
+    return how
 
 
 def _add_extra(message: Message, **fields: Any) -> Message:

@@ -1,4 +1,4 @@
-"""AutoGen's items that were kept beside the messages read from them: whether they still say what the messages say."""
+"""Decides whether an original AutoGen item, kept in `extra`, still has the content of the messages parsed from it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,34 +24,34 @@ def validate_item(raw: Any) -> AutogenItem | None:
 
 
 def count_unchanged(messages: Sequence[Message], start: int) -> int:
-    """How many messages from here on are still what the item kept at the first of them says; 0: none."""
+    """Return how many messages from `start` on are unchanged since they were parsed from the item kept there, or 0."""
     return sidecar.count_unchanged(messages, start, "autogen", _read_again, _is_same)
 
 
 def _read_again(kept: dict[str, Any]) -> list[Message] | None:
     item = validate_item(kept["raw"])
-    verdict = _parse_role(kept)
-    return None if item is None or verdict is None else read_item(item, kept["raw"], verdict)
+    item_role = _parse_role(kept)
+    return None if item is None or item_role is None else read_item(item, kept["raw"], item_role)
 
 
 def _parse_role(kept: dict[str, Any]) -> ItemRole | None:
-    how = kept.get("as")
-    if not isinstance(how, str) or how not in ITEM_ROLE_KINDS:
+    kind = kept.get("as")
+    if not isinstance(kind, str) or kind not in ITEM_ROLE_KINDS:
         return None
-    return ItemRole(how, _parse_places(kept.get("calls")), _parse_places(kept.get("results")))  # type: ignore[arg-type]  # one of HOWS
+    return ItemRole(kind, _parse_places(kept.get("calls")), _parse_places(kept.get("results")))  # type: ignore[arg-type]  # one of ITEM_ROLE_KINDS
 
 
 def _parse_places(value: Any) -> tuple[int, ...]:
     return tuple(one for one in value if isinstance(one, int)) if isinstance(value, list) else ()
 
 
-def _is_same(said: Message, present: Message) -> bool:
-    """Other formats write an empty text as none, and results have the name of their call."""
-    return _normalize(said, present) == _normalize(present, present)
+def _is_same(original: Message, present: Message) -> bool:
+    """Compare two messages. Empty texts and missing names of results do not count: other formats differ in them."""
+    return _normalize(original, present) == _normalize(present, present)
 
 
 def _normalize(message: Message, named: Message) -> Message:
-    """Without what another format may have added; a name that an old version left out is the present one."""
+    """Remove what another format may have added, and take a missing name of a result from `named`."""
     name = None if message.role == "tool" else message.name
     parts = tuple(_result(one, named) for one in message.parts if one not in _EMPTY)
     return replace(normalize_message(replace(message, parts=parts)), extra={}, name=name)
@@ -66,6 +66,6 @@ def _result(part: Part, named: Message) -> Part:
 
 
 def read_asides(message: Message, key: str) -> list[Any]:
-    """The items without a message of their own that were kept here."""
+    """Return the items kept here that have no message."""
     value = message.extra.get(key)
     return [one for one in value if validate_item(one) is not None] if isinstance(value, list) else []

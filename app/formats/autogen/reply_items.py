@@ -1,4 +1,4 @@
-"""A reply's items and frames as AutoGen writes them: ids, times, metadata, the last frame, errors."""
+"""Writes the items of a reply as AutoGen does: ids, times, metadata, chunks, the last frame and errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,22 +15,22 @@ from app.formats.base import ReplyInfo
 from app.formats.sse import MAX_TEXT_CHARS, encode_json, escape_line_separators, split_text
 
 _TOTALS = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
-_OF_CALLS = frozenset({"extra_content"})
-"""What must go back to the model on the call itself."""
+_CALL_FIELDS = frozenset({"extra_content"})
+"""Fields that the client must send back with the call."""
 
 
 def error_item(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error as AutoGen's own servers send it, and beside it what the gateway says of every error."""
+    """Make an error as AutoGen's servers send it, with the gateway's other fields of the error added to it."""
     rest = {key: value for key, value in error.items() if key != "message"}
     return {"type": "error", "content": error["message"], "source": "system", **rest}
 
 
 class PartialItem:
-    """A message of the reply while its chunks go out; `around` is what all its chunks have in common."""
+    """A message of the reply while its chunks are sent. `wrapper` is the common JSON before and after each text."""
 
-    def __init__(self, id_: str, around: tuple[bytes, bytes]) -> None:
+    def __init__(self, id_: str, wrapper: tuple[bytes, bytes]) -> None:
         self.id = id_
-        self.wrapper = around
+        self.wrapper = wrapper
         self.extra: dict[str, Any] = {}
         self.texts: list[str] = []
 
@@ -40,7 +40,7 @@ class PartialItem:
 
 
 class ItemFactory:
-    """Writes the items of one reply. Ids count from 1 in the order in which they are given."""
+    """Writes the items of one reply. Their ids are numbered from 1."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -48,14 +48,14 @@ class ItemFactory:
         self._id_head = escape_line_separators(encode_json(info.response_id))[:-1]
         self._count = 0
         self.messages: list[dict[str, Any]] = []
-        """Every whole message so far."""
+        """Every complete message so far."""
 
     def new_id(self) -> str:
         self._count += 1
         return f"{self._info.response_id}-{self._count}"
 
     def begin(self, kind: str | None = None) -> PartialItem:
-        """A message to be told in chunks."""
+        """Start a message that is sent in chunks."""
         id_ = self.new_id()
         common = {
             "source": self._info.options.agent_name,
@@ -68,18 +68,18 @@ class ItemFactory:
             id_, (escape_line_separators(encode_json(common))[1:-1], escape_line_separators(encode_json(after))[1:])
         )
 
-    def write_chunk(self, growing: PartialItem, text: str) -> bytes:
+    def write_chunk(self, item: PartialItem, text: str) -> bytes:
         if len(text) > MAX_TEXT_CHARS:
-            return b"".join([self.write_chunk(growing, piece) for piece in split_text(text)])
+            return b"".join([self.write_chunk(item, piece) for piece in split_text(text)])
         self._count += 1
-        before, after = growing.wrapper
-        said = escape_line_separators(encode_json(text))
-        return b'data: {%b-%d",%b,"content":%b,%b\n\n' % (b'"id":' + self._id_head, self._count, before, said, after)
+        before, after = item.wrapper
+        content = escape_line_separators(encode_json(text))
+        return b'data: {%b-%d",%b,"content":%b,%b\n\n' % (b'"id":' + self._id_head, self._count, before, content, after)
 
     def add_message(
         self, type_: str, id_: str, content: Any, metadata: Mapping[str, str], *extras: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """A whole message; `extras` are the opaque fields of each message that it stands for."""
+        """Add a complete message; `extras` are the opaque fields of each reply message in it."""
         raw = {
             "id": id_,
             "source": self._info.options.agent_name,
@@ -94,7 +94,7 @@ class ItemFactory:
         return raw
 
     def add_usage(self, usage: Mapping[str, Any] | None) -> None:
-        """What the reply cost stands on its last message."""
+        """Add the usage of the reply to its last message."""
         last = self.messages[-1]
         last["models_usage"] = models_usage(usage)
         if usage and any(value is not None for key, value in usage.items() if key not in _TOTALS):
@@ -108,12 +108,12 @@ class ItemFactory:
 
 
 def opaque(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """`arguments_valid` is left out: AutoGen parses arguments itself."""
+    """Return the extra without `arguments_valid`, because AutoGen parses arguments itself."""
     return {key: value for key, value in extra.items() if key != "arguments_valid"}
 
 
 def _add_opaque_fields(raw: dict[str, Any], extras: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The item with opaque fields that AutoGen has no place for, so that they come back with the history."""
+    """Add a sidecar with opaque fields that AutoGen does not have, so that the history has them again."""
     item = validate_item(raw) if any(extras) else None
     if item is None:
         return raw
@@ -123,7 +123,7 @@ def _add_opaque_fields(raw: dict[str, Any], extras: Sequence[Mapping[str, Any]])
 
 def _add_message_fields(message: Message, extra: Mapping[str, Any]) -> Message:
     calls = any(isinstance(part, ToolCall) for part in message.parts)
-    of_call = {key: value for key, value in extra.items() if calls and key in _OF_CALLS}
+    of_call = {key: value for key, value in extra.items() if calls and key in _CALL_FIELDS}
     rest = {key: value for key, value in extra.items() if key not in of_call}
     parts = tuple(replace(part, extra=of_call) if isinstance(part, ToolCall) else part for part in message.parts)
     return replace(message, extra={**message.extra, **rest}, parts=parts)

@@ -1,4 +1,4 @@
-"""AutoGen's messages and events as they come over the wire: the union of what AgentChat 0.4 to 0.7.5 writes."""
+"""Schema of AutoGen's messages and events: the union of what AgentChat 0.4 to 0.7.5 writes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
@@ -38,7 +38,7 @@ Time = Annotated[
 
 
 class AgentItem(BaseItem):
-    """What every message and event of AgentChat has; older versions write only some of it."""
+    """The common fields of AgentChat's messages and events. Older versions write only some of them."""
 
     id: str | None = None
     source: str
@@ -140,7 +140,7 @@ TextItem: TypeAlias = TextMessage | StopMessage | MultiModalMessage | Structured
 AsideItem: TypeAlias = (
     ModelClientStreamingChunkEvent | UserInputRequestedEvent | MemoryQueryEvent | SelectSpeakerEvent | SelectorEvent
 )
-"""What nobody says to a model."""
+"""Items that a model does not see."""
 ActionItem: TypeAlias = ToolCallRequestEvent | ToolCallExecutionEvent | ToolCallSummaryMessage | HandoffMessage
 AutogenItem: TypeAlias = CoreMessage | TextItem | AsideItem | ActionItem | ThoughtEvent | CodeExecutionEvent
 
@@ -176,7 +176,7 @@ def _tag(value: Any) -> str:
 
 
 def _union() -> Any:
-    """One branch for each class, so that an error is told of the class that an item names."""
+    """Make a union with a branch for each class, so that an error refers to the class that the item names."""
     union: Any = UnknownTag
     for one in _CLASSES:
         union = union | Annotated[one, Tag(f"<{one.__name__}>")]

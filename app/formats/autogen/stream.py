@@ -1,8 +1,8 @@
-"""A reply in AutoGen's messages: a stream of chunks and whole messages, or the whole at once.
+"""Encodes a reply in AutoGen's format: as a stream of chunks and messages, or as one JSON body.
 
-`interleaved`, the recommended form: every chunk carries the id of the message that it builds, a thought follows its own
-chunks, and the chunks of an id add up to that message. A text is M whether it ends as TextMessage or, since calls
-follow, as ThoughtEvent. Arguments are not streamed. The other two forms: `compat`.
+In the default stream, `interleaved`, every chunk has the id of its message, a message follows its chunks, and the
+chunks of an id add up to the text of that message, which is a TextMessage, or a ThoughtEvent if calls follow. Arguments
+are not streamed. `stream_compat` has the other two kinds of stream.
 """
 
 from abc import ABC, abstractmethod
@@ -19,21 +19,21 @@ from app.formats.base import ReplyInfo
 from app.formats.sse import encode_json, write_frame
 
 
-def calls_of(segments: list[ReplyMessage]) -> list[dict[str, Any]]:
-    """AutoGen parses arguments, and nothing is no JSON."""
-    calls = [one for one in segments if one.kind == "function_call"]
+def calls_of(messages: list[ReplyMessage]) -> list[dict[str, Any]]:
+    """Write the calls. Blank arguments become `{}`, because AutoGen parses them as JSON."""
+    calls = [one for one in messages if one.kind == "function_call"]
     return [{"id": one.id, "arguments": one.text if one.text.strip() else "{}", "name": one.name} for one in calls]
 
 
-def write_media(segments: list[ReplyMessage]) -> dict[str, Any]:
-    """Sound and pictures, for which AutoGen's messages of an assistant have no place: fields of the text's message."""
-    shown = [(one.media, one.extra) for one in segments if one.media]
-    media = [{"type": made.media, "url": made.url, **made.fields, **extra} for made, extra in shown]
+def write_media(messages: list[ReplyMessage]) -> dict[str, Any]:
+    """Write audio and images as fields of the text message, because AutoGen's assistant messages have no media."""
+    outputs = [(one.media, one.extra) for one in messages if one.media]
+    media = [{"type": output.media, "url": output.url, **output.fields, **extra} for output, extra in outputs]
     return {"media": media} if media else {}
 
 
 def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Opaque fields of several messages as those of one: lists one behind the other, of anything else the last."""
+    """Merge the extras of several messages: lists are concatenated, for other values the last one counts."""
     out: dict[str, Any] = {}
     for extra in extras:
         for key, value in extra.items():
@@ -43,7 +43,7 @@ def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class AgentEventEncoder(ABC):
-    """What the three forms share: events become steps, and a failure is the last frame."""
+    """The common part of the three kinds of stream. A failure is the last frame."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -72,32 +72,32 @@ class AgentEventEncoder(ABC):
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 
     @abstractmethod
-    def _on_started(self, segment: ReplyMessage) -> bytes: ...
+    def _on_started(self, message: ReplyMessage) -> bytes: ...
 
     @abstractmethod
-    def _on_delta(self, segment: ReplyMessage, text: str) -> bytes: ...
+    def _on_delta(self, message: ReplyMessage, text: str) -> bytes: ...
 
     @abstractmethod
-    def _on_completed(self, segment: ReplyMessage) -> bytes: ...
+    def _on_completed(self, message: ReplyMessage) -> bytes: ...
 
     @abstractmethod
     def _on_finish(self, finish: Finish) -> bytes: ...
 
     def body(self, finish: Finish) -> dict[str, Any]:
-        """The reply as one object, once it is finished."""
+        """Return the finished reply as one object."""
         return self._factory.result(finish)
 
     @property
     def complete_items(self) -> list[dict[str, Any]]:
-        """The messages that will not change."""
+        """The messages that are complete."""
         return self._factory.messages
 
     def _extra(self, *kinds: str) -> dict[str, Any]:
-        """The opaque fields of all messages of these kinds."""
+        """Return the merged extras of all messages of these kinds."""
         return joined(one.extra for one in self._accumulator.messages if one.kind in kinds and not one.media)
 
     def _beside(self) -> dict[str, Any]:
-        """What belongs to no message that AutoGen has."""
+        """Return the extras and media for which AutoGen has no message."""
         return joined((self._accumulator.loose_extra, write_media(self._accumulator.messages)))
 
     def _join_text(self, kind: str) -> str:
@@ -111,58 +111,58 @@ class InterleavedEncoder(AgentEventEncoder):
         self._text: PartialItem | None = None
 
     @override
-    def _on_started(self, segment: ReplyMessage) -> bytes:
-        if segment.kind == "reasoning_content":
+    def _on_started(self, message: ReplyMessage) -> bytes:
+        if message.kind == "reasoning_content":
             self._thought = self._factory.begin("reasoning")
-        elif segment.kind == "content":
+        elif message.kind == "content":
             self._text = self._text or self._factory.begin("content")
         elif self._text is not None:
             return write_frame(self._preamble(self._text))
         return b""
 
     @override
-    def _on_delta(self, segment: ReplyMessage, text: str) -> bytes:
-        growing = self._thought if segment.kind == "reasoning_content" else self._text
-        assert growing is not None
-        growing.texts.append(text)
-        return self._factory.write_chunk(growing, text)
+    def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
+        item = self._thought if message.kind == "reasoning_content" else self._text
+        assert item is not None
+        item.texts.append(text)
+        return self._factory.write_chunk(item, text)
 
     @override
-    def _on_completed(self, segment: ReplyMessage) -> bytes:
-        if segment.kind == "reasoning_content" and self._thought is not None:
+    def _on_completed(self, message: ReplyMessage) -> bytes:
+        if message.kind == "reasoning_content" and self._thought is not None:
             thought, self._thought = self._thought, None
             kind = {"kind": "reasoning"}
-            return write_frame(self._factory.add_message("ThoughtEvent", thought.id, thought.text, kind, segment.extra))
-        if segment.kind == "content" and self._text is not None:
-            self._text.extra |= segment.extra
+            return write_frame(self._factory.add_message("ThoughtEvent", thought.id, thought.text, kind, message.extra))
+        if message.kind == "content" and self._text is not None:
+            self._text.extra |= message.extra
         return b""
 
     def _preamble(self, text: PartialItem) -> dict[str, Any]:
-        """Text beside calls."""
+        """Complete the text before calls as a ThoughtEvent."""
         self._text = None
         return self._factory.add_message("ThoughtEvent", text.id, text.text, {"kind": "content"}, text.extra)
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:
-        author, segments, loose = self._factory, self._accumulator.messages, self._accumulator.loose_extra
-        loose = loose | write_media(segments)
-        calls = calls_of(segments)
+        factory, messages, loose = self._factory, self._accumulator.messages, self._accumulator.loose_extra
+        loose = loose | write_media(messages)
+        calls = calls_of(messages)
         out = b""
         if calls:
             if self._text is not None:
                 out = write_frame(self._preamble(self._text))
-            extras = [one.extra for one in segments if one.kind == "function_call"]
+            extras = [one.extra for one in messages if one.kind == "function_call"]
             extras[-1] = extras[-1] | loose
-            author.add_message("ToolCallRequestEvent", author.new_id(), calls, {}, *extras)
+            factory.add_message("ToolCallRequestEvent", factory.new_id(), calls, {}, *extras)
         else:
-            text = self._text or author.begin()
-            author.add_message("TextMessage", text.id, text.text, {}, text.extra | loose)
-        author.add_usage(finish.usage)
-        return out + write_frame(author.messages[-1]) + write_frame({"type": "TaskResult", **author.result(finish)})
+            text = self._text or factory.begin()
+            factory.add_message("TextMessage", text.id, text.text, {}, text.extra | loose)
+        factory.add_usage(finish.usage)
+        return out + write_frame(factory.messages[-1]) + write_frame({"type": "TaskResult", **factory.result(finish)})
 
 
 class AutogenWholeEncoder:
-    """`stream: false`: the same machine, and one object at its end."""
+    """`stream: false`: one JSON body, from the encoder of the stream."""
 
     def __init__(self, stream: AgentEventEncoder) -> None:
         self._stream = stream
@@ -176,6 +176,6 @@ class AutogenWholeEncoder:
         return encode_json(self._stream.body(last)) if isinstance(last, Finish) else b""
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """The error, and beside it what was complete until then."""
+        """Return the error, and the messages that are complete."""
         body = error_item(error)
         return encode_json(body | {"messages": self._stream.complete_items} if self._stream.complete_items else body)

@@ -1,4 +1,4 @@
-"""A reply as AutoGen 0.7.5 itself would tell it: by its agent (`compat`), or by its model client (`model`)."""
+"""Encodes a reply as AutoGen 0.7.5 itself streams it: from its agent (`compat`), or from its model client (`model`)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from app.formats.sse import split_text, write_frame
 
 
 class CompatEncoder(AgentEventEncoder):
-    """Thinking between tags in chunks that all name one message, then its thought, then the answer."""
+    """Streams reasoning between tags and text in chunks with one message id, then the thought, then the message."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
@@ -22,62 +22,62 @@ class CompatEncoder(AgentEventEncoder):
         self._tag = ""
 
     @override
-    def _on_started(self, segment: ReplyMessage) -> bytes:
-        self._tag = "<think>" if segment.kind == "reasoning_content" else ""
+    def _on_started(self, message: ReplyMessage) -> bytes:
+        self._tag = "<think>" if message.kind == "reasoning_content" else ""
         return b""
 
     @override
-    def _on_delta(self, segment: ReplyMessage, text: str) -> bytes:
+    def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
         tag, self._tag = self._tag, ""
         return self._factory.write_chunk(self._item, tag + text)
 
     @override
-    def _on_completed(self, segment: ReplyMessage) -> bytes:
-        return self._factory.write_chunk(self._item, "</think>") if segment.kind == "reasoning_content" else b""
+    def _on_completed(self, message: ReplyMessage) -> bytes:
+        return self._factory.write_chunk(self._item, "</think>") if message.kind == "reasoning_content" else b""
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:
-        author, calls, text = self._factory, calls_of(self._accumulator.messages), self._join_text("content")
+        factory, calls, text = self._factory, calls_of(self._accumulator.messages), self._join_text("content")
         thought = text if calls else self._join_text("reasoning_content")
         if thought:
             own = self._extra("content" if calls else "reasoning_content")
-            author.add_message("ThoughtEvent", self._item.id, thought, {}, own)
+            factory.add_message("ThoughtEvent", self._item.id, thought, {}, own)
         beside = self._beside()
-        if not thought or calls:  # the fields of thinking that is told in chunks alone
+        if not thought or calls:  # reasoning that only chunks have has no item for its extras
             beside = joined((self._extra("reasoning_content"), beside))
         if calls:
             extras = [one.extra for one in self._accumulator.messages if one.kind == "function_call"]
-            unsaid = {} if thought else self._extra("content")
-            extras[-1] = joined((extras[-1], unsaid, beside))
-            author.add_message("ToolCallRequestEvent", author.new_id(), calls, {}, *extras)
+            content_extra = {} if thought else self._extra("content")
+            extras[-1] = joined((extras[-1], content_extra, beside))
+            factory.add_message("ToolCallRequestEvent", factory.new_id(), calls, {}, *extras)
         else:
             own = joined((self._extra("content"), beside))
-            author.add_message("TextMessage", author.new_id() if thought else self._item.id, text, {}, own)
-        author.add_usage(finish.usage)
-        told = b"".join([write_frame(one) for one in author.messages])
-        return told + write_frame({"type": "TaskResult", **author.result(finish)})
+            factory.add_message("TextMessage", factory.new_id() if thought else self._item.id, text, {}, own)
+        factory.add_usage(finish.usage)
+        frames = b"".join([write_frame(item) for item in factory.messages])
+        return frames + write_frame({"type": "TaskResult", **factory.result(finish)})
 
 
 class ModelViewEncoder(AgentEventEncoder):
-    """What a model client's `create_stream` yields."""
+    """Streams what a model client's `create_stream` yields: texts, then a `CreateResult`."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
         self._tag = ""
 
     @override
-    def _on_started(self, segment: ReplyMessage) -> bytes:
-        self._tag = "<think>" if segment.kind == "reasoning_content" else ""
+    def _on_started(self, message: ReplyMessage) -> bytes:
+        self._tag = "<think>" if message.kind == "reasoning_content" else ""
         return b""
 
     @override
-    def _on_delta(self, segment: ReplyMessage, text: str) -> bytes:
+    def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
         tag, self._tag = self._tag, ""
         return b"".join([write_frame(piece) for piece in split_text(tag + text)])
 
     @override
-    def _on_completed(self, segment: ReplyMessage) -> bytes:
-        return write_frame("</think>") if segment.kind == "reasoning_content" else b""
+    def _on_completed(self, message: ReplyMessage) -> bytes:
+        return write_frame("</think>") if message.kind == "reasoning_content" else b""
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:
@@ -88,22 +88,22 @@ class ModelViewEncoder(AgentEventEncoder):
         calls, text = calls_of(self._accumulator.messages), self._join_text("content")
         thought = text if calls else self._join_text("reasoning_content")
         extra = joined((self._extra("reasoning_content", "content"), self._beside()))
-        own = {
-            one.id: told
-            for one in self._accumulator.messages
-            if one.kind == "function_call"
-            if (told := opaque(one.extra))
+        call_extras = {
+            message.id: fields
+            for message in self._accumulator.messages
+            if message.kind == "function_call"
+            if (fields := opaque(message.extra))
         }
-        extra |= {"calls": own} if own else {}
+        extra |= {"calls": call_extras} if call_extras else {}
         warnings = self._info.warnings_with(finish)
         beside = {**({"extra": extra} if extra else {}), **({"warnings": warnings} if warnings else {})}
         return {
             "finish_reason": "function_calls" if finish.reason == "tool_calls" else finish.reason,
             "content": calls or text,
-            # AutoGen's own type has no word for unknown.
+            # AutoGen's type has no value for unknown usage.
             "usage": models_usage(finish.usage) or {"prompt_tokens": 0, "completion_tokens": 0},
             "cached": self._info.cached,
             "logprobs": None,
             "thought": thought or None,
-            **beside,  # its client ignores keys that it does not know
+            **beside,  # AutoGen's client ignores unknown keys
         }

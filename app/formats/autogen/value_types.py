@@ -1,4 +1,4 @@
-"""What AutoGen's messages are made of: images, calls, results, usage, and the texts and lists around them."""
+"""Schema of the values in AutoGen's messages: images, calls, results, usage and content."""
 
 import json
 import re
@@ -21,19 +21,19 @@ def is_base64(text: str) -> bool:
 
 def _base64(value: str) -> str:
     if value[:5].lower() == "data:":
-        raise ValueError("must be bare base64, without the head of a data URI")
+        raise ValueError("must be base64 without the head of a data URI")
     if not is_base64(value):
         raise ValueError("must be an image in base64")
     return value
 
 
 def _dump_arguments(value: Any) -> Any:
-    """Arguments that a caller wrote as an object instead of as text."""
+    """Encode arguments that the caller wrote as an object instead of a string."""
     return dump_json(value) if isinstance(value, dict) else value
 
 
 class ValueModel(BaseModel):
-    """AutoGen ignores keys that it does not know, and so do we, with a warning; what came is kept as it came."""
+    """Unknown keys are ignored with a warning, as in AutoGen; the original item is kept unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -56,7 +56,7 @@ class AutogenFunctionCall(ValueModel):
 class FunctionExecutionResult(ValueModel):
     content: str
     name: str | None = None
-    """Versions before 0.4.8 wrote none."""
+    """AutoGen versions before 0.4.8 write no name."""
     call_id: str
     is_error: bool | None = None
 

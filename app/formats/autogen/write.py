@@ -1,8 +1,9 @@
-"""A conversation of the vocabulary as AutoGen's items.
+"""Writes a conversation as AutoGen's items.
 
-One turn of an agent: its reasoning as ThoughtEvent, its text as ThoughtEvent where calls follow, else as TextMessage,
-adjacent calls as one ToolCallRequestEvent, adjacent results as one ToolCallExecutionEvent. What AutoGen has no words
-for rides in the item's metadata (`bag`); items that were kept stand for their messages as long as they fit them.
+In an agent's turn, reasoning becomes a ThoughtEvent, text becomes a ThoughtEvent if calls follow and else a
+TextMessage, adjacent calls become one ToolCallRequestEvent, and adjacent results one ToolCallExecutionEvent. Fields
+that AutoGen does not have are kept in the item's metadata (`sidecar`). An original item in `extra` is written again if
+its messages are unchanged.
 """
 
 from collections.abc import Sequence
@@ -20,25 +21,25 @@ from app.formats.autogen.sidecar import OWN_KEYS
 def write_items(
     messages: Sequence[Message], agent: str | None, agent_name: str
 ) -> tuple[list[dict[str, Any]], list[Violation]]:
-    """(items, losses). The losses are media that AutoGen has no words for; they ride in metadata all the same."""
+    """Return (items, losses). The losses are media that AutoGen cannot show; they are kept in metadata."""
     singles = [one for message in messages for one in split(message)]
     turns = _turns(singles)
     last_call = {turn: place for place, turn in enumerate(turns) if _starts_with(singles[place], ToolCall)}
-    pen = ItemWriter(agent, agent_name)
+    writer = ItemWriter(agent, agent_name)
     start = 0
     while start < len(singles):
         if count := count_unchanged(singles, start):
             end = start + count
-            pen.write_kept(singles[start:end])
+            writer.write_kept(singles[start:end])
         else:
             end = _find_run_end(singles, turns, start)
-            pen.write(singles[start:end], calls_follow=last_call.get(turns[start], -1) > start)
+            writer.write(singles[start:end], calls_follow=last_call.get(turns[start], -1) > start)
         start = end
-    return pen.items, pen.losses
+    return writer.items, writer.losses
 
 
 def split(message: Message) -> list[Message]:
-    """Messages of one payload each: a reasoning, a call, a result, or adjacent text and media."""
+    """Split a message into one for each reasoning, call, result, and run of text and media."""
     first, *rest = split_message(message)
     extra = {key: value for key, value in message.extra.items() if key not in OWN_KEYS}
     return [first, *(replace(one, extra=extra) for one in rest)]
@@ -65,7 +66,7 @@ def _turns(messages: Sequence[Message]) -> list[int]:
 
 
 def _find_run_end(messages: Sequence[Message], turns: Sequence[int], start: int) -> int:
-    """Where the messages end that go into one item: adjacent calls of a turn, or adjacent results."""
+    """Return the end of the messages that make one item: adjacent calls of a turn, or adjacent results."""
     end = start + 1
     for kind in (ToolCall, ToolResult):
         if not _starts_with(messages[start], kind):

@@ -1,4 +1,4 @@
-"""OpenAI's chat messages, both ways."""
+"""The message format of OpenAI's chat completions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
 
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
-    """Chunks are what is new by nature: a snapshot is asked for in vain."""
+    """Return the encoder; OpenAI's format has no snapshots, so that mode gives deltas."""
     return CompletionEncoder(info) if mode == "whole" else ChunkEncoder(info)
 
 

@@ -1,4 +1,4 @@
-"""What OpenAI's form cannot say of a conversation."""
+"""Finds what OpenAI's format has no place for in a conversation."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,31 +6,33 @@ from typing import Any
 from app.chat.messages import Media, Message, ToolCall, ToolResult
 from app.errors import Violation
 
-_LOST_KEYS = {"message_id": "its id", "created_at": "its time", "usage": "what it cost"}
 _WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid", "developer", "refusal"})
 _ITEM_KEYS = ("agentscope", "agentscope2", "autogen")
-"""Of `extra`: the item of another format that a message was read from."""
+"""Keys of `extra` with the item of another format from which a message was parsed."""
 _ASIDE_KEYS = ("autogen_before", "autogen_after")
 _READ = frozenset({"id", "name", "source", "role", "content", "type", "timestamp", "created_at", "models_usage"})
-"""Keys of such an item that are a field of the message, or stand in `extra` by themselves."""
+"""Keys of such an item that are a field of the message, or a key of `extra`."""
+
+
+_NO_FIELD = "cannot be written in OpenAI's format"
 
 
 def find_losses(messages: Sequence[Message]) -> list[Violation]:
-    """Each with the place of the message that it is of."""
+    """Return one violation for each loss, with the path of its message."""
     return [*(loss for message in messages for loss in _find_message_losses(message)), *_find_moved_results(messages)]
 
 
 def _find_moved_results(messages: Sequence[Message]) -> Iterator[Violation]:
-    """Results stand directly behind their calls."""
-    spoken = False
+    """Find results that move, because in OpenAI's format they directly follow their calls."""
+    separated = False
     for message in messages:
         if message.role == "tool":
-            if spoken:
-                yield Violation(message.path, "is moved to the call that it answers, before what was said between them")
+            if separated:
+                yield Violation(message.path, "is moved directly after the call that it answers")
         elif message.role != "assistant":
-            spoken = True
+            separated = True
         elif any(isinstance(part, ToolCall) for part in message.parts):
-            spoken = False
+            separated = False
 
 
 def _find_message_losses(message: Message) -> list[Violation]:
@@ -38,27 +40,25 @@ def _find_message_losses(message: Message) -> list[Violation]:
     for part in message.parts:
         if isinstance(part, ToolResult):
             if part.is_error:
-                found.append(Violation(message.path, "that the result is an error cannot be said"))
+                found.append(Violation(message.path, f"is_error {_NO_FIELD}"))
             if any(isinstance(item, Media) for item in part.content):
                 found.append(Violation(message.path, "media in a tool result moved into a user message after it"))
-    unsaid = [
-        _LOST_KEYS.get(key, key) for key in sorted(set(message.extra) - _WRITTEN_KEYS - {*_ITEM_KEYS, *_ASIDE_KEYS})
-    ]
-    unsaid += [key for kept in _ITEM_KEYS for key in _unread_keys(message.extra.get(kept)) if key not in unsaid]
-    if unsaid:
-        found.append(Violation(message.path, f"{', '.join(unsaid)} cannot be said"))
+    lost = sorted(set(message.extra) - _WRITTEN_KEYS - {*_ITEM_KEYS, *_ASIDE_KEYS})
+    lost += [key for name in _ITEM_KEYS for key in _unread_keys(message.extra.get(name)) if key not in lost]
+    if lost:
+        found.append(Violation(message.path, f"{', '.join(lost)} {_NO_FIELD}"))
     count = sum(len(items) for key in _ASIDE_KEYS if isinstance(items := message.extra.get(key), list))
     if count:
-        found.append(Violation(message.path, f"{count} of the items beside it are no messages and cannot be said"))
+        found.append(Violation(message.path, f"{count} items next to it are not messages, and {_NO_FIELD}"))
     return found
 
 
 def _unread_keys(kept: Any) -> list[str]:
-    """The keys of a kept item that say something nobody read."""
+    """Return the keys of an original item that have a value and were not read."""
     raw = kept.get("raw") if isinstance(kept, dict) else None
     if not isinstance(raw, dict):
         return []
     metadata = raw.get("metadata")
     own = isinstance(metadata, dict) and metadata.keys() <= {"kind", "parley"}
-    said = _READ | ({"metadata"} if own else set())
-    return sorted(key for key, value in raw.items() if key not in said and value not in (None, "", [], {}))
+    read = _READ | ({"metadata"} if own else set())
+    return sorted(key for key, value in raw.items() if key not in read and value not in (None, "", [], {}))

@@ -1,4 +1,4 @@
-"""OpenAI messages into the vocabulary."""
+"""Parses OpenAI messages."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,18 +14,18 @@ _KNOWN_CALL_KEYS = {"index"}
 
 
 def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
-    """(messages, violations, warnings)."""
-    run = _OpenAIParser()
-    decoded = tuple(
-        run.parse(number, item, turn=_has_neighbour(messages, number)) for number, item in enumerate(messages)
+    """Return (messages, violations, warnings)."""
+    parser = _OpenAIParser()
+    parsed = tuple(
+        parser.parse(number, item, turn=_has_neighbour(messages, number)) for number, item in enumerate(messages)
     )
-    return decoded, run.violations, run.warnings
+    return parsed, parser.violations, parser.warnings
 
 
 def _has_neighbour(messages: Sequence[wire.OpenAIMessage], number: int) -> bool:
-    """Only beside another message of an assistant could what it says be taken for a part of that one."""
-    beside = messages[max(number - 1, 0) : number + 2]
-    return [one.role for one in beside].count("assistant") > 1
+    """Return whether another assistant message is adjacent, which grouping could take for the same turn."""
+    adjacent = messages[max(number - 1, 0) : number + 2]
+    return [message.role for message in adjacent].count("assistant") > 1
 
 
 class _OpenAIParser:
@@ -45,16 +45,16 @@ class _OpenAIParser:
         for place, call in enumerate(item.tool_calls or ()):
             self._warn_unknown_keys(call.function, f"{path}.tool_calls[{place}].function", "a function call")
         self._warn_unknown_keys(item.function_call, f"{path}.function_call", "a function call")
-        role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the rest are their own names
-        said = _parse_content(item, path)
+        role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the others keep their names
+        content = _parse_content(item, path)
         self._misplaced(item, path)
         if role == "tool":
-            return Message("tool", (ToolResult(said, item.name, item.tool_call_id),), path=path)
+            return Message("tool", (ToolResult(content, item.name, item.tool_call_id),), path=path)
         parts: list[Part] = []
         reasoning = item.reasoning_content or item.reasoning
         if reasoning and role == "assistant":
             parts.append(Reasoning(reasoning))
-        parts += said
+        parts += content
         parts += self._calls(item, path)
         extra: dict[str, Any] = {"reasoning_details": item.reasoning_details} if item.reasoning_details else {}
         if item.extra_content and role == "assistant":
@@ -63,20 +63,20 @@ class _OpenAIParser:
             extra["developer"] = True
         if _is_refusal(item):
             extra["refusal"] = True
-        own = path if turn and role == "assistant" else None
-        return Message(role, tuple(parts), item.name, own, path, extra)
+        turn_id = path if turn and role == "assistant" else None
+        return Message(role, tuple(parts), item.name, turn_id, path, extra)
 
     def _misplaced(self, item: wire.OpenAIMessage, path: str) -> None:
-        """Fields that a message of another role can have."""
+        """Warn of fields that only a message of another role can have."""
         for key in ("reasoning_content", "reasoning", "reasoning_details", "extra_content"):
             if item.role != "assistant" and getattr(item, key):
                 self.warnings.append(f"{path}.{key} was not sent: only an assistant message can have it")
         if item.role not in ("tool", "function") and item.tool_call_id:
             self.warnings.append(f"{path}.tool_call_id was not sent: only a message of role tool can have it")
 
-    def _warn_unknown_keys(self, value: Any, path: str, what: str) -> None:
+    def _warn_unknown_keys(self, value: Any, path: str, owner: str) -> None:
         self.warnings += (
-            f"{place} is not a field of {what} and was ignored" for place in find_unknown_keys(value, path)
+            f"{place} is not a field of {owner} and was ignored" for place in find_unknown_keys(value, path)
         )
 
     def _calls(self, item: wire.OpenAIMessage, path: str) -> list[ToolCall]:
@@ -101,17 +101,17 @@ def _is_refusal(item: wire.OpenAIMessage) -> bool:
 
 
 def _opaque_fields(call: wire.ToolCallWire) -> dict[str, Any]:
-    """What a provider hung on the call and wants back (Gemini's `extra_content`)."""
+    """Return the fields of a call that its provider wants back (Gemini's `extra_content`)."""
     return {key: value for key, value in (call.model_extra or {}).items() if key not in _KNOWN_CALL_KEYS}
 
 
 def _parse_content(item: wire.OpenAIMessage, path: str) -> tuple[Text | Media, ...]:
     content = item.content
     if isinstance(content, str):
-        said: tuple[Text | Media, ...] = (Text(content),) if content else ()
+        parts: tuple[Text | Media, ...] = (Text(content),) if content else ()
     else:
-        said = tuple(_parse_part(part, f"{path}.content[{place}]") for place, part in enumerate(content or ()))
-    return (*said, Text(item.refusal)) if item.refusal else said
+        parts = tuple(_parse_part(part, f"{path}.content[{place}]") for place, part in enumerate(content or ()))
+    return (*parts, Text(item.refusal)) if item.refusal else parts
 
 
 def _parse_part(part: Any, path: str) -> Text | Media:

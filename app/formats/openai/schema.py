@@ -1,4 +1,4 @@
-"""OpenAI's chat messages as they come over the wire: lenient where clients differ, strict where content is at stake."""
+"""Schema of OpenAI's chat messages: lenient where clients differ, strict where content could be lost."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -22,14 +22,14 @@ Url = Annotated[str, AfterValidator(_url)]
 
 
 class _Wire(BaseModel):
-    """Keys that are not here are named in a warning."""
+    """Unknown keys are ignored with a warning."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
 
 class _Part(_Wire):
     cache_control: dict[str, Any] | None = None
-    """A mark for the cache of the model's server."""
+    """A mark for the server's prompt cache."""
 
 
 class TextPart(_Part):
@@ -69,7 +69,7 @@ class VideoPart(_Part):
 
 
 class AudioUrlPart(_Part):
-    """vLLM's way of naming sound."""
+    """vLLM's part for audio."""
 
     type: Literal["audio_url"]
     audio_url: Remote
@@ -104,7 +104,7 @@ class FileBody(_Wire):
     @model_validator(mode="after")
     def _check_file_data(self) -> "FileBody":
         if self.file_data is None:
-            raise ValueError("must have its content in file_data: files stored at a provider are not known here")
+            raise ValueError("must have its content in file_data: the gateway cannot read files stored at a provider")
         return self
 
 
@@ -196,31 +196,31 @@ class OpenAIMessage(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _use_id_as_call_id(cls, value: Any) -> Any:
-        """Qwen-Agent 0.0.34 (`use_raw_api`) says in `id` which call a result is of."""
+        """Rename `id` of a result: Qwen-Agent 0.0.34 (`use_raw_api`) writes the call id there."""
         if not isinstance(value, dict) or value.get("role") != "tool" or value.get("tool_call_id"):
             return value
-        named = value.get("id")
-        return {**value, "id": None, "tool_call_id": named} if isinstance(named, str) and named else value
+        call_id = value.get("id")
+        return {**value, "id": None, "tool_call_id": call_id} if isinstance(call_id, str) and call_id else value
 
     @model_validator(mode="after")
     def _check_role_fields(self) -> "OpenAIMessage":
-        wrong: list[InitErrorDetails] = []
+        errors: list[InitErrorDetails] = []
         if self.role != "assistant":
             calls = [field for field in ("tool_calls", "function_call") if getattr(self, field)]
-            wrong += (_field_error(field, "only an assistant message can have it") for field in calls)
+            errors += (_field_error(field, "only an assistant message can have it") for field in calls)
         if self.role == "tool" and not self.tool_call_id:
-            wrong.append(_field_error("tool_call_id"))
+            errors.append(_field_error("tool_call_id"))
         if self.role == "function" and not self.name:
-            wrong.append(_field_error("name"))
+            errors.append(_field_error("name"))
         if self.role in ("system", "developer", "user") and self.content is None:
-            wrong.append(_field_error("content"))
-        if wrong:
-            raise ValidationError.from_exception_data("message", wrong)
+            errors.append(_field_error("content"))
+        if errors:
+            raise ValidationError.from_exception_data("message", errors)
         return self
 
 
 def _field_error(field: str, text: str | None = None) -> InitErrorDetails:
-    """Without a text, the field is missing."""
+    """Make the error of a field; without a text, the error is that the field is missing."""
     kind = PydanticCustomError("not_of_role", "{text}", {"text": text}) if text else "missing"
     return InitErrorDetails(type=kind, loc=(field,), input=None)
 

@@ -1,8 +1,8 @@
-"""A reply as OpenAI's `chat.completion.chunk`s or as one `chat.completion`.
+"""Encodes a reply as OpenAI's `chat.completion.chunk` objects, or as one `chat.completion`.
 
-Reasoning is `delta.reasoning_content`, calls are proper deltas with an index of their own, the usage chunk comes where
-the caller asked for it, `[DONE]` closes, and an error is a data event with an `error` object, as the SDKs expect.
-What the caller must know stands in `warnings` beside the choices of the last chunk that has any.
+Reasoning is in `delta.reasoning_content`, each tool call has an index, the usage chunk is sent if the caller asked for
+it, `[DONE]` is the last frame, and an error is a frame with an `error` object, as the SDKs expect. Warnings are in
+`warnings`, next to `choices`, in the last chunk with choices.
 """
 
 from typing import Any
@@ -23,11 +23,11 @@ _TYPES = {
     "permission": "permission_error",
 }
 _CODES = {"unknown_model": "model_not_found"}
-"""Clients know a missing model by OpenAI's name for it (LiteLLM takes any other for a bad request)."""
+"""OpenAI's code for an unknown model: LiteLLM reads any other code as a bad request."""
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
-    """OpenAI's error object; what the gateway knows beyond it stands beside its fields."""
+    """Make OpenAI's error object, with the gateway's other fields of the error added to it."""
     kind = _TYPES.get(error["code"]) or ("invalid_request_error" if error["status"] < 500 else "server_error")
     return {"error": {**error, "code": _CODES.get(error["code"], error["code"]), "type": kind}}
 
@@ -38,7 +38,7 @@ class ChunkEncoder:
         self._accumulator = MessageAccumulator()
         self._calls: dict[int, int] = {}
         self._calls_with_extra: set[int] = set()
-        """Calls whose opaque fields were told."""
+        """Calls whose opaque fields were sent."""
         self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":[' % (
             _json(info.response_id),
             info.created,
@@ -64,56 +64,56 @@ class ChunkEncoder:
                 out.append(self._write_completed(step.message))
         return b"".join(out)
 
-    def _delta(self, delta: bytes, finish: bytes = b"null", beside: bytes = b"") -> bytes:
-        return b'%b{"index":0,"delta":%b,"finish_reason":%b}]%b}\n\n' % (self._head, delta, finish, beside)
+    def _delta(self, delta: bytes, finish: bytes = b"null", suffix: bytes = b"") -> bytes:
+        return b'%b{"index":0,"delta":%b,"finish_reason":%b}]%b}\n\n' % (self._head, delta, finish, suffix)
 
-    def _write_started(self, segment: ReplyMessage) -> bytes:
-        if segment.kind != "function_call":
+    def _write_started(self, message: ReplyMessage) -> bytes:
+        if message.kind != "function_call":
             return b""
-        place = self._calls[segment.index] = len(self._calls)
+        place = self._calls[message.index] = len(self._calls)
         call = {
             "index": place,
-            "id": segment.id,
+            "id": message.id,
             "type": "function",
-            "function": {"name": segment.name, "arguments": ""},
-            **_call_extra(segment.extra),
+            "function": {"name": message.name, "arguments": ""},
+            **_call_extra(message.extra),
         }
         if "extra_content" in call:
-            self._calls_with_extra.add(segment.index)
+            self._calls_with_extra.add(message.index)
         return self._delta(escape_line_separators(_json({"tool_calls": [call]})))
 
-    def _write_text(self, segment: ReplyMessage, text: str) -> bytes:
-        if segment.kind == "function_call":
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        if message.kind == "function_call":
             call = b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
-            return self._delta(call % (self._calls[segment.index], escape_line_separators(_json(text))))
-        if segment.refusal:
+            return self._delta(call % (self._calls[message.index], escape_line_separators(_json(text))))
+        if message.refusal:
             return self._delta(b'{"refusal":%b}' % escape_line_separators(_json(text)))
-        return self._delta(_FIELD[segment.kind] % escape_line_separators(_json(text)))
+        return self._delta(_FIELD[message.kind] % escape_line_separators(_json(text)))
 
-    def _write_completed(self, segment: ReplyMessage) -> bytes:
-        """What must go back to the model is whole only now."""
-        if segment.media is not None:
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        """Write the opaque fields of a message, which are complete only at its end."""
+        if message.media is not None:
             return self._delta(
-                escape_line_separators(_json(_write_media([segment.media]) | _merge_extras([segment.extra])))
+                escape_line_separators(_json(_write_media([message.media]) | _merge_extras([message.extra])))
             )
-        if segment.kind != "function_call":
-            return self._details(segment.extra)
-        out = self._details({key: value for key, value in segment.extra.items() if key != "extra_content"})
-        late = _call_extra(segment.extra) if segment.index not in self._calls_with_extra else {}
+        if message.kind != "function_call":
+            return self._details(message.extra)
+        out = self._details({key: value for key, value in message.extra.items() if key != "extra_content"})
+        late = _call_extra(message.extra) if message.index not in self._calls_with_extra else {}
         if late:
             out += self._delta(
-                escape_line_separators(_json({"tool_calls": [{"index": self._calls[segment.index], **late}]}))
+                escape_line_separators(_json({"tool_calls": [{"index": self._calls[message.index], **late}]}))
             )
         return out
 
     def _details(self, extra: dict[str, Any]) -> bytes:
-        beside = _merge_extras([extra])
-        return self._delta(escape_line_separators(_json(beside))) if beside else b""
+        fields = _merge_extras([extra])
+        return self._delta(escape_line_separators(_json(fields))) if fields else b""
 
     def _finish(self, finish: Finish) -> bytes:
         warnings = self._info.warnings_with(finish)
-        beside = b',"warnings":%b' % escape_line_separators(_json(warnings)) if warnings else b""
-        out = self._details(self._accumulator.loose_extra) + self._delta(b"{}", _json(finish.reason), beside)
+        suffix = b',"warnings":%b' % escape_line_separators(_json(warnings)) if warnings else b""
+        out = self._details(self._accumulator.loose_extra) + self._delta(b"{}", _json(finish.reason), suffix)
         if self._info.include_usage:
             out += b'%b],"usage":%b}\n\n' % (self._head, _json(finish.usage))
         return out + b"data: [DONE]\n\n"
@@ -123,7 +123,7 @@ class ChunkEncoder:
 
 
 class CompletionEncoder:
-    """`stream: false`."""
+    """`stream: false`: one JSON body."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -157,43 +157,43 @@ class CompletionEncoder:
         }
 
     def _message(self) -> dict[str, Any]:
-        segments = self._accumulator.messages
-        said = [one.text for one in segments if one.kind == "content" and not one.refusal]
-        refused = [one.text for one in segments if one.refusal]
+        messages = self._accumulator.messages
+        content = [one.text for one in messages if one.kind == "content" and not one.refusal]
+        refusal = [one.text for one in messages if one.refusal]
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": "".join(said) if said else None,
-            "refusal": "".join(refused) if refused else None,
+            "content": "".join(content) if content else None,
+            "refusal": "".join(refusal) if refusal else None,
         }
-        reasoning = "".join(one.text for one in segments if one.kind == "reasoning_content")
+        reasoning = "".join(one.text for one in messages if one.kind == "reasoning_content")
         if reasoning:
             message["reasoning_content"] = reasoning
-        of_calls = [one.extra for one in segments if one.kind == "function_call"]
-        extras = [one.extra for one in segments if one.kind != "function_call"]
-        without = [{key: value for key, value in extra.items() if key != "extra_content"} for extra in of_calls]
-        message |= _merge_extras([*extras, *without, self._accumulator.loose_extra])
-        message |= _write_media([one.media for one in segments if one.media is not None])
-        calls = [_call(one) for one in segments if one.kind == "function_call"]
+        call_extras = [one.extra for one in messages if one.kind == "function_call"]
+        extras = [one.extra for one in messages if one.kind != "function_call"]
+        call_fields = [{key: value for key, value in extra.items() if key != "extra_content"} for extra in call_extras]
+        message |= _merge_extras([*extras, *call_fields, self._accumulator.loose_extra])
+        message |= _write_media([one.media for one in messages if one.media is not None])
+        calls = [_call(one) for one in messages if one.kind == "function_call"]
         if calls:
             message["tool_calls"] = calls
         return message
 
 
-def _call(segment: ReplyMessage) -> dict[str, Any]:
+def _call(message: ReplyMessage) -> dict[str, Any]:
     call: dict[str, Any] = {
-        "id": segment.id,
+        "id": message.id,
         "type": "function",
-        "function": {"name": segment.name, "arguments": segment.text},
+        "function": {"name": message.name, "arguments": message.text},
     }
-    return call | _call_extra(segment.extra)
+    return call | _call_extra(message.extra)
 
 
 _MESSAGE_EXTRAS = ("reasoning_details", "annotations", "extra_content", "citations", "search_results")
-"""Of `extra`: what stands in OpenAI's message itself."""
+"""Keys of `extra` that are fields of the message."""
 
 
 def _merge_extras(extras: list[dict[str, Any]]) -> dict[str, Any]:
-    """Lists of several messages stand one behind the other, of anything else the last one counts."""
+    """Merge the extras of several messages: lists are concatenated, for other values the last one counts."""
     out: dict[str, Any] = {}
     for extra in extras:
         for key in _MESSAGE_EXTRAS:
@@ -205,7 +205,7 @@ def _merge_extras(extras: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _write_media(media: list[MediaOutput]) -> dict[str, Any]:
-    """Sound as OpenAI has it, pictures as OpenRouter has them."""
+    """Write audio as OpenAI does, and images as OpenRouter does."""
     out: dict[str, Any] = {}
     for one in media:
         if one.media == "audio":
@@ -216,5 +216,5 @@ def _write_media(media: list[MediaOutput]) -> dict[str, Any]:
 
 
 def _call_extra(extra: dict[str, Any]) -> dict[str, Any]:
-    """What goes back to the model on the call itself."""
+    """Return the fields that the client must send back with the call."""
     return {key: value for key, value in extra.items() if key == "extra_content"}

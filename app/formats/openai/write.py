@@ -1,4 +1,4 @@
-"""A conversation of the vocabulary as OpenAI messages, and what OpenAI's form cannot say of it."""
+"""Writes a conversation as OpenAI messages."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,48 +12,49 @@ from app.openai_messages.grouping import MessageGroup, group_messages
 
 
 def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
-    """(messages, losses)."""
-    grouped, losses = group_messages(messages)
+    """Return (messages, losses)."""
+    groups, losses = group_messages(messages)
     losses = [*losses, *find_losses(messages)]
-    return [item for one in grouped for item in _write_group(one)], list(dict.fromkeys(losses))
+    return [item for group in groups for item in _write_group(group)], list(dict.fromkeys(losses))
 
 
-def _write_group(one: MessageGroup) -> list[dict[str, Any]]:
-    message: dict[str, Any] = {"role": "developer" if "developer" in one.marks and one.role == "system" else one.role}
-    if one.name:
-        message["name"] = one.name
-    said = [part for parts in one.texts for part in parts]
-    refusal = said.pop() if "refusal" in one.marks and said and isinstance(said[-1], Text) else None
-    content = _content(said)
-    if one.role == "assistant" and (one.calls or refusal) and not content:
+def _write_group(group: MessageGroup) -> list[dict[str, Any]]:
+    is_developer = group.role == "system" and "developer" in group.marks
+    message: dict[str, Any] = {"role": "developer" if is_developer else group.role}
+    if group.name:
+        message["name"] = group.name
+    parts = [part for run in group.texts for part in run]
+    refusal = parts.pop() if "refusal" in group.marks and parts and isinstance(parts[-1], Text) else None
+    content = _content(parts)
+    if group.role == "assistant" and (group.calls or refusal) and not content:
         content = None
     message["content"] = content
     if isinstance(refusal, Text):
         message["refusal"] = refusal.text
-    if one.reasonings:
-        message["reasoning_content"] = "\n".join(one.reasonings)
-    if one.details:
-        message["reasoning_details"] = one.details
-    if one.extra_content is not None:
-        message["extra_content"] = one.extra_content
-    if one.calls:
+    if group.reasonings:
+        message["reasoning_content"] = "\n".join(group.reasonings)
+    if group.details:
+        message["reasoning_details"] = group.details
+    if group.extra_content is not None:
+        message["extra_content"] = group.extra_content
+    if group.calls:
         message["tool_calls"] = [
             {
-                "id": issued.id,
+                "id": grouped.id,
                 "type": "function",
-                "function": {"name": issued.call.name, "arguments": issued.call.arguments},
-                **issued.call.extra,
+                "function": {"name": grouped.call.name, "arguments": grouped.call.arguments},
+                **grouped.call.extra,
             }
-            for issued in one.calls
+            for grouped in group.calls
         ]
-    return [message, *_results(one)]
+    return [message, *_results(group)]
 
 
-def _results(one: MessageGroup) -> list[dict[str, Any]]:
-    """Tool messages hold text; their media follow all of them in one message of the user, as a model is sent them."""
+def _results(group: MessageGroup) -> list[dict[str, Any]]:
+    """Write the tool messages, which have only text, and a user message with their media after them."""
     out: list[dict[str, Any]] = []
     labelled: list[Text | Media] = []
-    for id_, result in one.results:
+    for id_, result in group.results:
         lines: list[Text] = []
         for part in result.content:
             if isinstance(part, Text):
@@ -99,7 +100,7 @@ def _write_part_without_mark(part: Text | Media) -> dict[str, Any]:
 
 
 def _write_audio(part: Media) -> dict[str, Any]:
-    """Bare base64 and its format, as OpenAI wants it; a URL stays one."""
+    """Write base64 and its format, as OpenAI requires; a URL stays a URL."""
     url = part.urls[0]
     try:
         head = datauri.parse(url)

@@ -1,4 +1,4 @@
-"""Qwen-Agent's message format, both ways."""
+"""The message format of Qwen-Agent."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,5 +47,5 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
 
 
 QWEN_AGENT = PromptPolicy(name_media="with_tools", localized=True, folds_last=True, separates_users=True)
-"""Of Qwen-Agent's model layer (docs/evidence/qwen-agent-parity.md)."""
+"""The changes that Qwen-Agent's model layer makes (docs/evidence/qwen-agent-parity.md)."""
 QWEN = Format("qwen", _parse, _write, _reply_encoder, QwenMessages, text_joiner="", policy=QWEN_AGENT)

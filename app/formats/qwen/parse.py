@@ -1,4 +1,4 @@
-"""Qwen-Agent messages into the vocabulary, with the checks that need the whole list."""
+"""Parses Qwen-Agent messages, with the checks that need the whole list."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,19 +14,19 @@ _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "ass
 
 
 def parse_messages(wire: Sequence[QwenMessage | None]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
-    """(messages, violations, warnings). The messages are usable only where there are no violations.
+    """Return (messages, violations, warnings). With violations the messages must not be used.
 
-    None stands for a message that was refused already: nothing is said that may be wrong only because of it.
+    None in `wire` is a message that was refused already; violations that it may have caused are not reported.
     """
-    run = _MessageParser()
+    parser = _MessageParser()
     messages: list[Message] = []
     for number, item in enumerate(wire):
         if item is None:
-            run.skipped = True
+            parser.skipped = True
         else:
-            messages.append(run.parse(number, item))
-    run.check_order(wire)
-    return tuple(messages), run.violations, run.warnings
+            messages.append(parser.parse(number, item))
+    parser.check_order(wire)
+    return tuple(messages), parser.violations, parser.warnings
 
 
 class _MessageParser:
@@ -35,11 +35,11 @@ class _MessageParser:
         self.warnings: list[str] = []
         self._names: dict[str, str] = {}
         self.skipped = False
-        """Some message before had been refused."""
+        """Whether an earlier message was refused."""
 
     def parse(self, number: int, item: QwenMessage) -> Message:
         path = f"messages[{number}]"
-        bag, extra = read_sidecar(item.extra or {})
+        sidecar, extra = read_sidecar(item.extra or {})
         id_ = self._function_id(extra, path)
         for key, value in (item.model_extra or {}).items():
             if key == "tool_calls" and value:
@@ -50,13 +50,14 @@ class _MessageParser:
         reasoning = self._reasoning(item, path)
         if reasoning:
             parts.append(Reasoning(reasoning))
-        said = apply_notes(_parse_content(item.content, path), bag)
+        content = apply_notes(_parse_content(item.content, path), sidecar)
         if item.role == "function":
-            parts.append(ToolResult(said, self._find_result_name(item, id_, path), id_, _flag(extra.get("is_error"))))
+            name = self._find_result_name(item, id_, path)
+            parts.append(ToolResult(content, name, id_, _flag(extra.get("is_error"))))
         else:
-            parts += said
+            parts += content
         if item.function_call is not None:
-            parts.append(self._call(item, id_, path, bag))
+            parts.append(self._call(item, id_, path, sidecar))
         turn = extra.get("turn")
         turn = turn if isinstance(turn, str) and turn else None
         return Message(_ROLES[item.role], tuple(parts), item.name, turn, path, _unread_extra(extra, item, id_, turn))
@@ -87,11 +88,11 @@ class _MessageParser:
     def _find_result_name(self, item: QwenMessage, id_: str | None, path: str) -> str | None:
         name = item.name or (self._names.get(id_) if id_ else None)
         if not name and not (id_ and self.skipped):
-            text = "is required: no call before it has this message's extra.function_id"
+            text = "is required: set it to the function's name, or extra.function_id to the id of an earlier call"
             self.violations.append(Violation(f"{path}.name", text))
         return name
 
-    def _call(self, item: QwenMessage, id_: str | None, path: str, bag: QwenSidecar) -> ToolCall:
+    def _call(self, item: QwenMessage, id_: str | None, path: str, sidecar: QwenSidecar) -> ToolCall:
         call = item.function_call
         assert call is not None
         if item.role != "assistant":
@@ -101,22 +102,22 @@ class _MessageParser:
         if call.arguments.strip() and not is_json(call.arguments):
             self.warnings.append(f"{path}.function_call.arguments is not valid JSON")
         extra = item.extra or {}
-        opaque = bag.call | ({OF_CALL: extra[OF_CALL]} if OF_CALL in extra else {})
+        opaque = sidecar.call | ({OF_CALL: extra[OF_CALL]} if OF_CALL in extra else {})
         return ToolCall(call.name, call.arguments, id_, opaque)
 
     def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
-        """Qwen-Agent's own rules: one system message at most, and after it a user speaks first."""
+        """Check Qwen-Agent's rules: at most one system message, and a user message directly after it."""
         systems = [number for number, item in enumerate(wire) if item and item.role == "system"]
         for number in systems[1:]:
             self.violations.append(Violation(f"messages[{number}].role", "there can be only one system message"))
         first, item = next(((at, one) for at, one in enumerate(wire) if not one or one.role != "system"), (0, None))
         if item is not None and item.role != "user":
-            text = "the first message that is not system must be a user's"
+            text = "the first message after the system message must be a user message"
             self.violations.append(Violation(f"messages[{first}].role", text))
 
 
 def _unread_extra(extra: dict[str, Any], item: QwenMessage, id_: str | None, turn: str | None) -> dict[str, Any]:
-    """`extra` without what the message or its part has in a field."""
+    """Return `extra` without the keys that the message or its part has as a field."""
     read = {"turn"} if turn else set()
     if item.role == "function" or item.function_call is not None:
         read |= {"function_id"} if id_ else set()

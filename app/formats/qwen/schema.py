@@ -1,4 +1,4 @@
-"""Qwen-Agent's messages as they come over the wire (docs/reference/formats/qwen.md)."""
+"""Schema of Qwen-Agent's messages. docs/reference/formats/qwen.md lists where its package and docs differ."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,13 +18,13 @@ from app.chat.datauri import may_be_base64
 
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 _SHORTEST_BASE64 = 16
-_AS_OPENAI = "send the list with format: openai"
-OPENAI_PART = f"is a part in OpenAI's form; {_AS_OPENAI}"
-OPENAI_CALLS = f"is a key of OpenAI's form; {_AS_OPENAI}"
+_AS_OPENAI = 'set "format": "openai" in the request'
+OPENAI_PART = f"is a content part of OpenAI's format: {_AS_OPENAI}"
+OPENAI_CALLS = f"is a key of OpenAI's format: {_AS_OPENAI}"
 
 
 def _is_remote(value: str) -> bool:
-    # No lower-casing of the whole: a data URI may be megabytes long.
+    # Only the start is lower-cased: a data URI may be megabytes long.
     return value[:8].lower().startswith(("http://", "https://", "data:"))
 
 
@@ -39,15 +39,15 @@ def _url(value: str | None) -> str | None:
 
 
 def _audio(value: Any) -> Any:
-    """A URL, or `{data, format}` with the sound itself in base64."""
+    """Check a URL, or `{data, format}` with the audio in base64."""
     if value is None or isinstance(value, str):
         return _url(value)
     if not isinstance(value, dict):
         raise ValueError("must be a string or an object with the key data")
     if not isinstance(value.get("data"), str) or not value["data"]:
-        raise ValueError("must have the sound in its key data, as a string")
+        raise ValueError("must have the audio in the key data, as a string")
     if not isinstance(value.get("format"), str | None):
-        raise ValueError("must have a string for its key format")
+        raise ValueError("must have a string in the key format")
     if unknown := sorted(set(value) - {"data", "format"}):
         raise ValueError(f"has unknown keys: {', '.join(map(str, unknown))}")
     if not _is_remote(value["data"]) and not (len(value["data"]) >= _SHORTEST_BASE64 and may_be_base64(value["data"])):
@@ -61,7 +61,7 @@ Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema(_AUDIO)]
 
 
 def _content_tag(value: Any) -> str | None:
-    """Which branch of a union: text, a list, or nothing."""
+    """Return the branch of a union: text, a list, or null."""
     if isinstance(value, str):
         return "<text>"
     if isinstance(value, list | tuple):
@@ -126,12 +126,12 @@ Content = Annotated[
 
 def _role(value: Any) -> Any:
     if value in ("tool", "developer"):
-        raise ValueError(f"{value} is a role of OpenAI's form; {_AS_OPENAI}")
+        raise ValueError(f"{value} is a role of OpenAI's format: {_AS_OPENAI}")
     return value
 
 
 class QwenMessage(BaseModel):
-    """Keys that are not here are kept apart and named in a warning."""
+    """Unknown keys are ignored with a warning."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 

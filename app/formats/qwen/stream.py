@@ -1,7 +1,7 @@
-"""A reply in Qwen-Agent messages: frames of a stream, snapshots of a stream, or the whole.
+"""Encodes a reply in Qwen-Agent's format: as a stream of deltas, as a stream of snapshots, or as one JSON body.
 
-Frames are rendered by hand, since one is made for every token: `id`, `event` and one line of `data` that repeats both.
-Nothing that was sent is taken back.
+Frames are formatted without a JSON encoder for the whole, because there is one for every token. A frame has `id`,
+`event` and one line of `data`, which repeats both. Text that was sent is never taken back.
 """
 
 from typing import Any
@@ -20,20 +20,20 @@ _FIELD = {
 }
 
 
-def write_message(segment: ReplyMessage, *, text: bool = True) -> dict[str, Any]:
-    """The whole message; `text` False leaves out what the deltas said."""
-    if segment.media is not None:
-        made = segment.media
-        item: dict[str, Any] = {"role": "assistant", "content": [{made.media: made.url}]}
-        extra = {**made.fields, **segment.extra}
+def write_message(message: ReplyMessage, *, text: bool = True) -> dict[str, Any]:
+    """Write a complete message. With `text=False`, the text that the deltas had is left out."""
+    if message.media is not None:
+        media = message.media
+        item: dict[str, Any] = {"role": "assistant", "content": [{media.media: media.url}]}
+        extra = {**media.fields, **message.extra}
         return item | {"extra": extra} if extra else item
-    said = segment.text if text else ""
-    body: dict[str, Any] = {"role": "assistant", "content": said if segment.kind == "content" else ""}
-    if segment.kind == "reasoning_content":
-        body["reasoning_content"] = said
-    elif segment.kind == "function_call":
-        body["function_call"] = {"name": segment.name, "arguments": said}
-    extra = {"function_id": segment.id, **segment.extra} if segment.kind == "function_call" else dict(segment.extra)
+    written = message.text if text else ""
+    body: dict[str, Any] = {"role": "assistant", "content": written if message.kind == "content" else ""}
+    if message.kind == "reasoning_content":
+        body["reasoning_content"] = written
+    elif message.kind == "function_call":
+        body["function_call"] = {"name": message.name, "arguments": written}
+    extra = {"function_id": message.id, **message.extra} if message.kind == "function_call" else dict(message.extra)
     if extra:
         body["extra"] = extra
     return body
@@ -53,17 +53,17 @@ class _FrameWriter:
     def write_started(self, info: ReplyInfo) -> bytes:
         return self.render("response.started", info.to_dict())
 
-    def write_completed(self, finish: Finish, segmenter: MessageAccumulator, info: ReplyInfo) -> bytes:
-        return self.render("response.completed", write_finish(finish, segmenter, info))
+    def write_completed(self, finish: Finish, accumulator: MessageAccumulator, info: ReplyInfo) -> bytes:
+        return self.render("response.completed", write_finish(finish, accumulator, info))
 
     def write_failed(self, error: dict[str, Any]) -> bytes:
         return self.render("response.failed", {"error": error})
 
 
-def write_finish(finish: Finish, segmenter: MessageAccumulator, info: ReplyInfo) -> dict[str, Any]:
+def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInfo) -> dict[str, Any]:
     body: dict[str, Any] = {"finish_reason": finish.reason, "usage": finish.usage, "cached": info.cached}
     body["warnings"] = info.warnings_with(finish)
-    extra = dict(segmenter.loose_extra)
+    extra = dict(accumulator.loose_extra)
     if finish.native_reason is not None:
         extra["native_finish_reason"] = finish.native_reason
     if extra:
@@ -72,7 +72,7 @@ def write_finish(finish: Finish, segmenter: MessageAccumulator, info: ReplyInfo)
 
 
 class QwenDeltaEncoder:
-    """`stream_mode: delta`: every event is what is new."""
+    """`stream_mode: delta`: every frame has only new text."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -103,31 +103,31 @@ class QwenDeltaEncoder:
         assert isinstance(step, Failed)
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 
-    def _delta(self, segment: ReplyMessage, text: str) -> bytes:
+    def _delta(self, message: ReplyMessage, text: str) -> bytes:
         frames = self._frames
         seq = frames.seq = frames.seq + 1
         return b'id: %d\nevent: message.delta\ndata: {"type":"message.delta","seq":%d,"index":%d,"delta":%b}\n\n' % (
             seq,
             seq,
-            segment.index,
-            _FIELD[segment.kind] % escape_line_separators(_json(text)),
+            message.index,
+            _FIELD[message.kind] % escape_line_separators(_json(text)),
         )
 
     def _long_delta(self, step: MessageDelta) -> bytes:
         return b"".join(self._delta(step.message, piece) for piece in split_text(step.text))
 
-    def _write_message_started(self, segment: ReplyMessage) -> bytes:
+    def _write_message_started(self, message: ReplyMessage) -> bytes:
         head: dict[str, Any] = {"role": "assistant"}
-        if segment.kind == "function_call":
-            head["function_call"] = {"name": segment.name, "arguments": ""}
-            head["extra"] = {"function_id": segment.id}
-        kind = "content" if segment.kind == "media" else segment.kind
-        fields = {"index": segment.index, "kind": kind, "message": head}
+        if message.kind == "function_call":
+            head["function_call"] = {"name": message.name, "arguments": ""}
+            head["extra"] = {"function_id": message.id}
+        kind = "content" if message.kind == "media" else message.kind
+        fields = {"index": message.index, "kind": kind, "message": head}
         return self._frames.render("message.started", fields)
 
 
 class QwenSnapshotEncoder:
-    """`stream_mode: snapshot`: every event is the whole list so far, as Qwen-Agent yields it; one for each read."""
+    """`stream_mode: snapshot`: one frame for each read, with all messages so far, as Qwen-Agent yields them."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -157,7 +157,7 @@ class QwenSnapshotEncoder:
 
 
 class QwenWholeEncoder:
-    """`stream: false`: the events of a stream assembled into one JSON body."""
+    """`stream: false`: one JSON body."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -173,7 +173,7 @@ class QwenWholeEncoder:
         return b""
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """The error, and beside it what the model had said until then."""
+        """Return the error, and the messages so far."""
         body: dict[str, Any] = {"error": error}
         messages = self._messages()
         if messages:
@@ -181,7 +181,7 @@ class QwenWholeEncoder:
         return _json(body)
 
     def _messages(self) -> list[dict[str, Any]]:
-        return [write_message(segment) for segment in self._accumulator.messages]
+        return [write_message(message) for message in self._accumulator.messages]
 
     def _write_reply(self, finish: Finish) -> bytes:
         info = self._info.to_dict() | {"messages": self._messages()}

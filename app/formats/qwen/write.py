@@ -1,4 +1,4 @@
-"""A conversation of the vocabulary as Qwen-Agent messages: one payload a message."""
+"""Writes a conversation as Qwen-Agent messages, with one payload each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,10 @@ _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": 
 
 
 def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
-    """(messages, losses). What has no key of its own rides in `extra`; only the order has rules that may be broken."""
+    """Return (messages, losses).
+
+    Fields without a key are kept in `extra`; the losses are messages that Qwen-Agent would refuse.
+    """
     names: dict[str | None, str] = {}
     out: list[dict[str, Any]] = []
     for message in messages:
@@ -21,12 +24,12 @@ def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], l
 
 
 def _find_order_losses(messages: Sequence[Message]) -> list[Violation]:
-    """What Qwen-Agent refuses of a list: a second system message, and an assistant before a user."""
-    systems = [one for one in messages if one.role == "system"]
-    found = [Violation(one.path, "Qwen-Agent takes only one system message") for one in systems[1:]]
-    first = next((one for one in messages if one.role != "system"), None)
+    """Find what Qwen-Agent refuses: a second system message, and an assistant message before any user message."""
+    systems = [message for message in messages if message.role == "system"]
+    found = [Violation(message.path, "Qwen-Agent accepts only one system message") for message in systems[1:]]
+    first = next((message for message in messages if message.role != "system"), None)
     if first is not None and first.role != "user":
-        found.append(Violation(first.path, "Qwen-Agent takes no list in which the user does not speak first"))
+        found.append(Violation(first.path, "Qwen-Agent requires a user message before all other messages"))
     return found
 
 
@@ -34,36 +37,36 @@ def _find_unnamed_results(messages: Sequence[Message], names: Mapping[str | None
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolResult) and not (part.name or names.get(part.id)):
-                yield Violation(message.path, "Qwen-Agent takes no result of a function without a name")
+                yield Violation(message.path, "Qwen-Agent requires a function name on a result")
 
 
 def _split(message: Message, names: Mapping[str | None, str]) -> list[dict[str, Any]]:
-    """Reasoning, content, calls, each in a message of its own. A result has the name of its call: `names`, by id."""
+    """Split a message into one for each payload. `names` has the function's name by call id, for the results."""
     out: list[dict[str, Any]] = []
-    said: list[Text | Media] = []
+    content: list[Text | Media] = []
     for part in message.parts:
         if isinstance(part, Text | Media):
-            said.append(part)
+            content.append(part)
         elif isinstance(part, Reasoning):
             out.append(_message(message, "", reasoning_content=part.text))
         elif isinstance(part, ToolCall):
-            if said:
-                out.append(_message(message, _content(said), extra=collect_notes(said)))
-                said = []
+            if content:
+                out.append(_message(message, _content(content), extra=collect_notes(content)))
+                content = []
             out.append(_call(message, part))
         else:
             out.append(_result(message, part, names))
-    if said or not out:
-        out.append(_message(message, _content(said), extra=collect_notes(said)))
+    if content or not out:
+        out.append(_message(message, _content(content), extra=collect_notes(content)))
     return out
 
 
 def _message(message: Message, content: Any, **fields: Any) -> dict[str, Any]:
-    own = fields.pop("extra", {})
+    notes = fields.pop("extra", {})
     body: dict[str, Any] = {"role": _ROLES[message.role], "content": content, **fields}
     if message.name and "name" not in body:
         body["name"] = message.name
-    extra = dict(message.extra) | ({"turn": message.turn} if message.turn else {}) | own
+    extra = dict(message.extra) | ({"turn": message.turn} if message.turn else {}) | notes
     return body | ({"extra": extra} if extra else {})
 
 
@@ -82,12 +85,12 @@ def _result(message: Message, part: ToolResult, names: Mapping[str | None, str])
     return body if name else {key: value for key, value in body.items() if key != "name"}
 
 
-def _content(said: Sequence[Text | Media]) -> str | list[dict[str, Any]]:
-    if not said:
+def _content(parts: Sequence[Text | Media]) -> str | list[dict[str, Any]]:
+    if not parts:
         return ""
-    if len(said) == 1 and isinstance(said[0], Text):
-        return said[0].text
-    return [_item(part) for part in said]
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return [_item(part) for part in parts]
 
 
 def _item(part: Text | Media) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def test_only_an_assistant_calls_and_thinks() -> None:
     thought = [{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "t"}]
     assert parts(AGENTSCOPE, msg(thought, "user")) == [[Text("t")]]
     assert warned(AGENTSCOPE, msg(thought, "user")) == [
-        "messages[0].content[0] was not sent: only an assistant's message can think"
+        "messages[0].content[0] was not sent: only an assistant message can have thinking"
     ]
 
 

@@ -135,7 +135,7 @@ def test_sound_that_openai_cannot_say_is_written_as_it_is(url: str) -> None:
 def test_losses_are_named_in_the_callers_words() -> None:
     extra = {"message_id": "m", "created_at": "then", "usage": {"prompt_tokens": 1}, "k": 1}
     assert lost(Message("user", (Text("x"),), path="messages[0]", extra=extra)) == [
-        "messages[0]: its time, k, its id, what it cost cannot be said"
+        "messages[0]: created_at, k, message_id, usage cannot be written in OpenAI's format"
     ]
 
 
@@ -149,7 +149,7 @@ def test_the_gateways_own_notes_are_no_loss() -> None:
 def test_what_only_a_kept_item_says_is_a_loss() -> None:
     raw = {"name": "u", "role": "user", "content": "x", "metadata": {"mood": "good"}, "invocation_id": "i", "url": None}
     assert lost(Message("user", (Text("x"),), path="messages[0]", extra={"agentscope": {"raw": raw, "k": 0}})) == [
-        "messages[0]: invocation_id, metadata cannot be said"
+        "messages[0]: invocation_id, metadata cannot be written in OpenAI's format"
     ]
 
 

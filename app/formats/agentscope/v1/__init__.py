@@ -1,4 +1,4 @@
-"""AgentScope's message format as 1.x has it, both ways."""
+"""The message format of AgentScope 1.x."""
 
 from app.formats.agentscope.v1.parse import parse_messages
 from app.formats.agentscope.v1.schema import Messages
@@ -8,7 +8,7 @@ from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
 
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
-    """Every stream is one of snapshots."""
+    """Return the encoder; AgentScope 1.x streams only snapshots."""
     return AgentScopeWholeEncoder(info) if mode == "whole" else AgentScopeStreamEncoder(info)
 
 

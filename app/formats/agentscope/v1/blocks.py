@@ -1,4 +1,4 @@
-"""AgentScope 1.x: pieces into blocks, and blocks into pieces."""
+"""Converts pieces to the blocks of AgentScope 1.x, and blocks to pieces."""
 
 import json
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from app.formats.agentscope.notes import BlockSyntax, Json
 
 
 def input_of(raw: str) -> Json:
-    """The object that arguments are; empty while, or if, they are none.
+    """Return the arguments as an object, which is empty while, or if, they are not valid JSON.
 
-    Broken arguments are not repaired: a call cut off in its middle would look like another, complete one.
+    Invalid arguments are not repaired, because a call that was cut off would look complete.
     """
     if not raw.endswith(("}", " ", "\n", "\r", "\t")):
         return {}
@@ -43,7 +43,7 @@ def write_blocks(piece: Message) -> list[Json]:
 
 
 def write_part(part: Text | Media, role: Role) -> list[Json]:
-    """A video's frames are images, a file is only named."""
+    """Write text or media. Frames of a video become images; a file becomes a text with its name."""
     return with_mark(_unmarked(part), part)
 
 
@@ -71,7 +71,7 @@ def _output(result: ToolResult) -> str | list[Json]:
 
 
 def read_blocks(given: Sequence[Json], head: Message) -> list[Message]:
-    """Blocks that were checked. Only an assistant thinks: elsewhere thinking is left out."""
+    """Convert valid blocks to pieces. Thinking is dropped from messages that are not the assistant's."""
     pieces: list[Message] = []
     run: list[Part] = []
     for place, block in enumerate(given):
@@ -87,7 +87,7 @@ def read_blocks(given: Sequence[Json], head: Message) -> list[Message]:
 
 
 def _read_block(block: Json, head: Message, path: str) -> list[Message]:
-    """A block that is a piece by itself."""
+    """Convert a block that is a piece by itself."""
     if block["type"] == "tool_use":
         return [replace(head, parts=(ToolCall(block["name"], _arguments(block), block.get("id") or None, path=path),))]
     if block["type"] == "tool_result":
@@ -98,7 +98,7 @@ def _read_block(block: Json, head: Message, path: str) -> list[Message]:
 
 
 def _arguments(block: Json) -> str:
-    """The raw text where it gives the input that stands beside it, else the input, which somebody edited."""
+    """Return `raw_input` if it is equal to `input`, else `input`, which was edited."""
     given: Json = block.get("input") or {}
     raw = block.get("raw_input")
     if isinstance(raw, str) and _is_same_json(input_of(raw), given):
@@ -106,13 +106,13 @@ def _arguments(block: Json) -> str:
     return json.dumps(given, ensure_ascii=False)
 
 
-def _is_same_json(one: Json, other: Json) -> bool:
-    """As JSON: true is not 1."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def _is_same_json(first: Json, second: Json) -> bool:
+    """Compare as JSON, in which `true` and `1` differ."""
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
 def read_output(given: Any, path: str) -> tuple[Text | Media, ...]:
-    """What a tool returned. Paths are those of its items."""
+    """Convert the output of a tool; `path` is its JSON path."""
     if not given:
         return ()
     if isinstance(given, str):
@@ -134,7 +134,7 @@ def _data_key(source: Json) -> str:
 
 
 def read_link(url: str, path: str) -> Media:
-    """A URL of 0.1's `Msg.url`, which does not say what it is of."""
+    """Make media from a URL of `Msg.url` in AgentScope 0.1, which does not tell the kind."""
     guessed = guess_type(url)
     return Media(kind_of(guessed) if guessed else "image", (url,), path=path)
 

@@ -1,4 +1,4 @@
-"""AgentScope 1.x messages into the vocabulary."""
+"""Parses AgentScope 1.x messages."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,11 +15,11 @@ from app.formats.agentscope.v1.blocks import SYNTAX, read_link
 from app.formats.agentscope.v1.schema import AgentScopeMsg, Messages
 
 _KNOWN = frozenset({*AgentScopeMsg.model_fields, "__module__", "__name__"})
-"""0.1 wrote the last two for itself."""
+"""AgentScope 0.1 wrote the last two for its own use."""
 
 
 def read_message(item: Json, path: str) -> list[Message]:
-    """The pieces of a message that was checked."""
+    """Return the pieces of a valid message."""
     created = item.get("timestamp")
     extra: Json = {"message_id": item["id"]} if item.get("id") else {}
     extra |= {"created_at": created} if created else {}
@@ -39,30 +39,30 @@ def _blocks(content: Any) -> list[Json]:
 
 
 def _append_media(last: Message, media: tuple[Any, ...], top: Message) -> list[Message]:
-    """0.1's links stand behind the text of their message."""
+    """Append the media of 0.1's `url` after the text of their message."""
     if all(part.kind in ("text", "media") for part in last.parts):
         return [replace(last, parts=(*last.parts, *media))]
     return [last, replace(top, parts=media)]
 
 
 def _find_misplaced_blocks(item: Json, path: str) -> list[Violation]:
-    """Only an assistant can call: another's call would be lost."""
+    """Find calls in messages that are not the assistant's, where they would be lost."""
     if item["role"] == "assistant":
         return []
     return [
-        Violation(f"{path}.content[{place}]", "only an assistant's message can have a tool_use")
+        Violation(f"{path}.content[{place}]", "only an assistant message can have a tool_use")
         for place, block in enumerate(_blocks(item["content"]))
         if block["type"] == "tool_use"
     ]
 
 
 def _warnings(item: Json, path: str) -> list[str]:
-    said = [f"{path}.{key} is not a field of an AgentScope message and was ignored" for key in item.keys() - _KNOWN]
+    warnings = [f"{path}.{key} is not a field of an AgentScope message and was ignored" for key in item.keys() - _KNOWN]
     if item["role"] != "assistant":
         for place, block in enumerate(_blocks(item["content"])):
             if block["type"] == "thinking":
-                said.append(f"{path}.content[{place}] was not sent: only an assistant's message can think")
-    return sorted(said)
+                warnings.append(f"{path}.content[{place}] was not sent: only an assistant message can have thinking")
+    return sorted(warnings)
 
 
 _RULES = ParseRules(

@@ -1,7 +1,7 @@
-"""AgentScope's messages as they come over the wire: 1.x, and the forms of 0.1 that differ from it.
+"""Schema of AgentScope's messages: those of 1.x, and those of 0.1 where they differ.
 
-The packages check no blocks at all; here a block is checked as far as something could be lost. A key that is not
-known is kept, but not read.
+AgentScope validates no blocks; the gateway validates them where something could be lost. Unknown keys are kept, but not
+read.
 """
 
 from typing import Annotated, Any, Literal
@@ -31,7 +31,7 @@ class AgentScopeUrlSource(_V1Model):
 
 
 def _tag(value: Any) -> str | None:
-    """The type in brackets, so that it is no step of an error's path."""
+    """Return the type in brackets, so that it does not become a step of an error's path."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return f"<{kind}>" if isinstance(kind, str) else None
 
@@ -44,7 +44,7 @@ Source = Annotated[
 
 class _Marked(_V1Model):
     cache_control: dict[str, Any] | None = None
-    """A mark for the cache of a model's server; AgentScope itself has none."""
+    """A mark for the server's prompt cache; AgentScope itself has no such field."""
 
 
 class AgentScopeTextBlock(_Marked):
@@ -58,7 +58,7 @@ class AgentScopeThinkingBlock(_V1Model):
 
 
 class _MediaBlock(_Marked):
-    """0.1 had `url` where 1.x has `source`."""
+    """A block with `source`, or with `url` as in 0.1."""
 
     source: Source | None = None
     url: Url | None = None
@@ -83,7 +83,7 @@ class AgentScopeVideoBlock(_MediaBlock):
 
 
 class AgentScopeFileBlock(_MediaBlock):
-    """Of 0.1 alone."""
+    """A block that only 0.1 has."""
 
     type: Literal["file"]
 
@@ -153,7 +153,7 @@ Links = Annotated[
 
 
 class AgentScopeMsg(_V1Model):
-    """`content` may be null, as 1.0.0 wrote it; `url` is 0.1's."""
+    """`content` can be null, as 1.0.0 writes it; only 0.1 has `url`."""
 
     id: str | None = None
     name: str

@@ -1,4 +1,4 @@
-"""A reply in AgentScope 1.x: the whole message so far in every frame, under one id, as an agent there prints it."""
+"""Encodes a reply in AgentScope 1.x: every frame has the whole message so far, with one id, as an agent prints it."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ from app.formats.sse import encode_json, write_frame
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
-    """The body of an HTTP error and the last frame of a stream."""
+    """Make the body of an HTTP error, which is also the last frame of a failed stream."""
     return {"error": {"type": error["code"], **error}, "last": True}
 
 
 class _ReplyWriter:
-    """The message while it grows."""
+    """Accumulates the message of the reply."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -36,10 +36,10 @@ class _ReplyWriter:
         self._accumulator = MessageAccumulator()
 
     def _msg(self, metadata: Json | None = None) -> Json:
-        pieces = merge_pieces([to_piece(segment, self._head) for segment in self._accumulator.messages])
+        pieces = merge_pieces([to_piece(message, self._head) for message in self._accumulator.messages])
         blocks = [block for one in pieces for block in SYNTAX.write_blocks(one)]
-        bag = None if metadata is None else collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
-        return write_msg(self._head, blocks, (metadata or {}) if bag is None else with_notes(metadata, bag))
+        notes = None if metadata is None else collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
+        return write_msg(self._head, blocks, (metadata or {}) if notes is None else with_notes(metadata, notes))
 
     def _write_last(self, finish: Finish) -> Json:
         metadata: Json = {
@@ -54,7 +54,7 @@ class _ReplyWriter:
 
 
 class AgentScopeStreamEncoder(_ReplyWriter):
-    """One frame for each read, and the last with what is known at the end."""
+    """Writes one frame for each read, and a last one with the finish reason, usage and warnings."""
 
     def open(self) -> bytes:
         return b""
@@ -74,7 +74,7 @@ class AgentScopeStreamEncoder(_ReplyWriter):
 
 
 class AgentScopeWholeEncoder(_ReplyWriter):
-    """`stream: false`: the last frame alone."""
+    """`stream: false`: one JSON body, equal to the last frame of a stream."""
 
     def open(self) -> bytes:
         return b""
@@ -86,6 +86,6 @@ class AgentScopeWholeEncoder(_ReplyWriter):
         return b""
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """The error, and beside it what the model had said until then."""
-        said: Json = {"msg": self._msg()} if self._accumulator.messages else {}
-        return encode_json(error_body(error) | said)
+        """Return the error, and the message so far."""
+        partial: Json = {"msg": self._msg()} if self._accumulator.messages else {}
+        return encode_json(error_body(error) | partial)

@@ -1,4 +1,4 @@
-"""A conversation as AgentScope 1.x messages: a `Msg` for each turn of an assistant, and one for each result."""
+"""Writes a conversation as AgentScope 1.x messages: one `Msg` for each assistant turn, and one for each result."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def write_messages(messages: Sequence[Message], options: Options) -> WrittenMess
 
 
 def write_msg(head: Message, blocks: list[Json], metadata: Json) -> Json:
-    """In the order of keys of `Msg.to_dict`. The time is left out where none is known: there is no clock here."""
+    """Write a message with the keys in the order of `Msg.to_dict`. An unknown time is left out."""
     content: str | list[Json] = blocks
     if head.role != "assistant" and all(block["type"] == "text" for block in blocks) and len(blocks) < 2:
         text = blocks[0]["text"] if blocks else ""
@@ -41,7 +41,7 @@ def _message_length(given: Sequence[Message], at: int) -> int:
 
 
 def _role(first: Message) -> str:
-    """A result is brought by the system."""
+    """Return the role; results are in system messages."""
     return "system" if first.role == "tool" else first.role
 
 

@@ -1,4 +1,4 @@
-"""AgentScope's message format as 2.x has it, both ways."""
+"""The message format of AgentScope 2.x."""
 
 from app.formats.agentscope.v2.parse import parse_messages
 from app.formats.agentscope.v2.schema import Messages
@@ -8,7 +8,7 @@ from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
 
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
-    """Every stream is one of events: 2.x has no snapshots."""
+    """Return the encoder; AgentScope 2.x streams only events."""
     return AgentScope2WholeEncoder(info) if mode == "whole" else AgentScope2EventEncoder(info)
 
 

@@ -1,4 +1,4 @@
-"""AgentScope 2.x: pieces into blocks, and blocks into pieces."""
+"""Converts pieces to the blocks of AgentScope 2.x, and blocks to pieces."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ def write_blocks(piece: Message) -> list[Json]:
 
 
 def write_part(part: Text | Media, role: Role) -> list[Json]:
-    """A video's frames are images; what the system says can only be text."""
+    """Write text or media. Frames of a video become images; system messages can only have text."""
     return with_mark(_unmarked(part, role), part)
 
 
@@ -55,7 +55,7 @@ def _output(result: ToolResult) -> str | list[Json]:
 
 
 def finish_answered_calls(given: Sequence[Json]) -> list[Json]:
-    """The blocks of one message, in which a call that has a result is finished."""
+    """Set the state of the calls that have a result in the same message to `finished`."""
     results = {block["id"] for block in given if block["type"] == "tool_result"}
     return [
         {**block, "state": "finished"} if block["type"] == "tool_call" and block["id"] in results else block
@@ -64,7 +64,7 @@ def finish_answered_calls(given: Sequence[Json]) -> list[Json]:
 
 
 def read_blocks(given: Sequence[Json], head: Message) -> list[Message]:
-    """Blocks that were checked."""
+    """Convert valid blocks to pieces."""
     pieces: list[Message] = []
     run: list[Part] = []
     for place, block in enumerate(given):
@@ -80,7 +80,7 @@ def read_blocks(given: Sequence[Json], head: Message) -> list[Message]:
 
 
 def _read_block(block: Json, head: Message, path: str) -> Message:
-    """A block that is a piece by itself."""
+    """Convert a block that is a piece by itself."""
     if block["type"] == "thinking":
         return replace(head, parts=(Reasoning(block["thinking"]),))
     if block["type"] == "tool_call":

@@ -1,4 +1,4 @@
-"""AgentScope 2.x messages into the vocabulary."""
+"""Parses AgentScope 2.x messages."""
 
 from pydantic import TypeAdapter
 
@@ -16,7 +16,7 @@ _BLOCKS = {"user": ("text", "data"), "system": ("text",)}
 
 
 def read_message(item: Json, path: str) -> list[Message]:
-    """The pieces of a message that was checked."""
+    """Return the pieces of a valid message."""
     created = item.get("created_at")
     extra: Json = {"message_id": item["id"]} if item.get("id") else {}
     extra |= {"created_at": created} if created else {}
@@ -25,10 +25,10 @@ def read_message(item: Json, path: str) -> list[Message]:
 
 
 def _find_misplaced_blocks(item: Json, path: str) -> list[Violation]:
-    """The rules of 2.x's own class: who may say what."""
+    """Find blocks that 2.x's own class refuses in a message of this role."""
     role = item["role"]
     return [
-        Violation(f"{path}.content[{place}]", f"a {role}'s message cannot have a block of type {block['type']}")
+        Violation(f"{path}.content[{place}]", f"a {role} message cannot have a block of type {block['type']}")
         for place, block in enumerate(item["content"])
         if block["type"] not in _BLOCKS.get(role, (block["type"],))
     ]
@@ -36,11 +36,11 @@ def _find_misplaced_blocks(item: Json, path: str) -> list[Violation]:
 
 def _warnings(item: Json, path: str) -> list[str]:
     unknown = sorted(item.keys() - AgentScope2Msg.model_fields.keys())
-    said = [f"{path}.{key} is not a field of an AgentScope message and was ignored" for key in unknown]
+    warnings = [f"{path}.{key} is not a field of an AgentScope message and was ignored" for key in unknown]
     for place, block in enumerate(item["content"]):
         if block["type"] == "tool_call" and block["input"].strip() and not is_json(block["input"]):
-            said.append(f"{path}.content[{place}].input is not valid JSON")
-    return said
+            warnings.append(f"{path}.content[{place}].input is not valid JSON")
+    return warnings
 
 
 _RULES = ParseRules(

@@ -1,4 +1,4 @@
-"""AgentScope's messages as they come over the wire: 2.x, as strict as its own classes. Keys not known are not read."""
+"""Schema of AgentScope 2.x's messages, as strict as its own classes. Unknown keys are not read."""
 
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ class AgentScope2UrlSource(_V2Model):
 
 
 def _tag(value: Any) -> str | None:
-    """The type in brackets, so that it is no step of an error's path."""
+    """Return the type in brackets, so that it does not become a step of an error's path."""
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return f"<{kind}>" if isinstance(kind, str) else None
 
@@ -40,7 +40,7 @@ Source = Annotated[
 
 
 class _Block(_V2Model):
-    """What every block has, and nobody reads."""
+    """The common fields of all blocks, which are not read."""
 
     id: str | None = None
     created_at: Any = None
@@ -49,7 +49,7 @@ class _Block(_V2Model):
 
 class _Marked(_Block):
     cache_control: dict[str, Any] | None = None
-    """A mark for the cache of a model's server; AgentScope itself has none."""
+    """A mark for the server's prompt cache; AgentScope itself has no such field."""
 
 
 class AgentScope2TextBlock(_Marked):

@@ -1,4 +1,4 @@
-"""A reply in AgentScope 2.x: the events of one model call, from which `Msg.append_event` makes the message."""
+"""Encodes a reply in AgentScope 2.x: the events of one model call, from which `Msg.append_event` builds the message."""
 
 from typing import Any
 
@@ -39,14 +39,14 @@ _ERROR_TYPES_BY_STATUS = {401: "authentication", 403: "permission", 429: "rate_l
 
 
 def choose_error_type(error: dict[str, Any]) -> str:
-    """One of the types of error that 2.x knows."""
+    """Return one of the error types of 2.x."""
     status = error["status"]
     known = _ERROR_TYPES.get(error["code"]) or _ERROR_TYPES_BY_STATUS.get(status)
     return known or ("invalid_request" if status < 500 else "upstream")
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
-    """The body of an HTTP error."""
+    """Make the body of an HTTP error."""
     return {"error": {"type": choose_error_type(error), **error}}
 
 
@@ -61,7 +61,7 @@ def _usage(finish: Finish) -> Json:
 
 
 class AgentScope2EventEncoder:
-    """Ids count the events and the blocks of the reply, so that the same reply has the same."""
+    """Writes events. Their ids number the events and blocks of the reply, so that equal replies have equal ids."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -78,16 +78,16 @@ class AgentScope2EventEncoder:
         return b"".join([self._step(step) for step in self._accumulator.feed(events)])
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """What is open is closed, and the reply ends; the model call does not."""
-        ended = b"".join([self._end(segment) for segment in self._open])
+        """End the open blocks and the reply. There is no MODEL_CALL_END."""
+        ended = b"".join([self._end(message) for message in self._open])
         return ended + self._last("error", {"type": choose_error_type(error), "message": error["message"]}, {})
 
     def _write_sidecar(self) -> Json:
-        """What blocks have no field for; a client that keeps it in its message's metadata loses nothing."""
+        """Return the notes for fields that blocks do not have; a client keeps them in the metadata of its message."""
         top = reply_head(self._info, self._created)
-        pieces = [to_piece(segment, top) for segment in self._accumulator.messages]
-        bag = collect_notes(pieces, pieces, top, SYNTAX) if pieces else None
-        return {} if bag is None else with_notes(None, bag)
+        pieces = [to_piece(message, top) for message in self._accumulator.messages]
+        notes = collect_notes(pieces, pieces, top, SYNTAX) if pieces else None
+        return {} if notes is None else with_notes(None, notes)
 
     def _step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
@@ -107,29 +107,29 @@ class AgentScope2EventEncoder:
         assert isinstance(step, Failed)
         return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
 
-    def _start(self, segment: ReplyMessage) -> bytes:
-        if segment.media is not None:
-            return self._data(segment, segment.media)
-        name = {"tool_call_name": segment.name} if segment.kind == "function_call" else {}
-        return self._event(_BLOCK[segment.kind] + "_START", {**self._block(segment), **name})
+    def _start(self, message: ReplyMessage) -> bytes:
+        if message.media is not None:
+            return self._data(message, message.media)
+        name = {"tool_call_name": message.name} if message.kind == "function_call" else {}
+        return self._event(_BLOCK[message.kind] + "_START", {**self._block(message), **name})
 
-    def _data(self, segment: ReplyMessage, made: MediaOutput) -> bytes:
-        """The beginning of a block of data, and all of it."""
-        found = parse_inline(made.url)
+    def _data(self, message: ReplyMessage, media: MediaOutput) -> bytes:
+        """Write the start of a data block, and its data in one delta."""
+        found = parse_inline(media.url)
         head = {
-            **self._block(segment),
-            "media_type": found.media_type if found else choose_media_type(made.media, made.url),
+            **self._block(message),
+            "media_type": found.media_type if found else choose_media_type(media.media, media.url),
         }
-        data = {"data": found.data} if found else {"url": made.url}
+        data = {"data": found.data} if found else {"url": media.url}
         return self._event("DATA_BLOCK_START", head) + self._event("DATA_BLOCK_DELTA", {**head, **data})
 
-    def _end(self, segment: ReplyMessage) -> bytes:
-        return self._event(_BLOCK[segment.kind] + "_END", self._block(segment))
+    def _end(self, message: ReplyMessage) -> bytes:
+        return self._event(_BLOCK[message.kind] + "_END", self._block(message))
 
-    def _block(self, segment: ReplyMessage) -> Json:
-        if segment.kind == "function_call":
-            return {"tool_call_id": segment.id}
-        return {"block_id": f"{self._info.response_id}-b{segment.index + 1}"}
+    def _block(self, message: ReplyMessage) -> Json:
+        if message.kind == "function_call":
+            return {"tool_call_id": message.id}
+        return {"block_id": f"{self._info.response_id}-b{message.index + 1}"}
 
     def _last(self, reason: str, error: Json | None, metadata: Json) -> bytes:
         fields = {"session_id": self._info.request_id, "finished_reason": reason, "error": error}
@@ -143,7 +143,7 @@ class AgentScope2EventEncoder:
 
 
 class AgentScope2WholeEncoder:
-    """`stream: false`: the message that the events make."""
+    """`stream: false`: one JSON body with the message that the events build."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
@@ -162,7 +162,7 @@ class AgentScope2WholeEncoder:
         return b""
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """The error, and beside it what the model had said until then."""
+        """Return the error, and the message so far."""
         body = error_body(error)
         if self._accumulator.messages:
             failure = {"type": choose_error_type(error), "message": error["message"]}
@@ -170,10 +170,10 @@ class AgentScope2WholeEncoder:
         return encode_json(body)
 
     def _msg(self, reason: str, metadata: Json, usage: Json | None, error: Json | None) -> Json:
-        pieces = [to_piece(segment, self._head) for segment in self._accumulator.messages]
+        pieces = [to_piece(message, self._head) for message in self._accumulator.messages]
         blocks = [block for one in pieces for block in SYNTAX.write_blocks(one)]
-        bag = collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
+        notes = collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
         finished = iso_time(self._info.created)
         ending: Json = {"usage": usage, "finished_at": finished, "finished_reason": reason}
-        metadata = metadata if bag is None else with_notes(metadata, bag)
+        metadata = metadata if notes is None else with_notes(metadata, notes)
         return {**write_msg(self._head, blocks, metadata), **ending, "structured_output": None, "error": error}

@@ -1,4 +1,4 @@
-"""A conversation as AgentScope 2.x messages: one `Msg` for all that an assistant does until somebody else speaks."""
+"""Writes a conversation as AgentScope 2.x messages: one `Msg` for everything that an assistant does in a row."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def write_messages(messages: Sequence[Message], options: Options) -> WrittenMess
 
 
 def write_msg(head: Message, blocks: list[Json], metadata: Json) -> Json:
-    """The time is left out where none is known: there is no clock here."""
+    """Write a message. An unknown time is left out."""
     item = {
         "name": head.name,
         "content": finish_answered_calls(blocks),
@@ -37,7 +37,7 @@ def write_msg(head: Message, blocks: list[Json], metadata: Json) -> Json:
 
 
 def _message_length(given: Sequence[Message], at: int) -> int:
-    """Results stand in the message of their calls, and the next turn of the same name behind them."""
+    """Count the pieces of one message: results, and the assistant's next turn, follow the calls in their message."""
     if given[at].role not in _ASSISTANTS:
         return 1
     turn = None
@@ -59,7 +59,7 @@ def _message_length(given: Sequence[Message], at: int) -> int:
 
 
 def _move_results(given: list[Message]) -> list[Message]:
-    """Results behind their calls, also where somebody spoke between."""
+    """Move results behind their calls, if another message is between them."""
     out: list[Message] = []
     for piece in given:
         place = _find_result_place(piece, out)
@@ -68,7 +68,7 @@ def _move_results(given: list[Message]) -> list[Message]:
 
 
 def _find_result_place(piece: Message, before: Sequence[Message]) -> int | None:
-    """Where a result has to stand; None where it stands right."""
+    """Return the position to which a result must move, or None if it need not move."""
     if piece.role != "tool" or not before or before[-1].role in _ASSISTANTS:
         return None
     ends = [
@@ -84,16 +84,16 @@ def _find_result_place(piece: Message, before: Sequence[Message]) -> int | None:
 
 
 def _is_result_of(result: Message, call: Message) -> bool:
-    part, asked = (result.parts or (None,))[0], (call.parts or (None,))[0]
-    if not isinstance(part, ToolResult) or not isinstance(asked, ToolCall):
+    answer, tool_call = (result.parts or (None,))[0], (call.parts or (None,))[0]
+    if not isinstance(answer, ToolResult) or not isinstance(tool_call, ToolCall):
         return False
-    return part.id == asked.id if part.id else part.name in (None, asked.name)
+    return answer.id == tool_call.id if answer.id else answer.name in (None, tool_call.name)
 
 
 def _find_moved_results(messages: Sequence[Message]) -> list[Violation]:
     given = [piece for message in messages for piece in split_message(message)]
     return [
-        Violation(piece.path, "is moved to the call that it answers, before what was said between them")
+        Violation(piece.path, "is moved directly after the call that it answers")
         for at, piece in enumerate(given)
         if piece.role == "tool" and _find_result_place(piece, given[:at]) is not None
     ]
