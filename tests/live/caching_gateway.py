@@ -86,12 +86,12 @@ class Asker:
 
     async def stored(self) -> None:
         """Nothing is held in memory any more of a reply that has ended."""
-        cache = self.gateway.desk.cache
+        cache = self.gateway.context.cache
         await eventually(lambda: not cache._storing and not cache._calls)
 
     async def entries(self) -> int:
-        await eventually(lambda: not self.gateway.desk.cache._storing)
-        return (await self.gateway.desk.cache.stats()).entries
+        await eventually(lambda: not self.gateway.context.cache._storing)
+        return (await self.gateway.context.cache.stats()).entries
 
 
 def cached_settings(url: str, cache: Json, models: Json) -> Settings:

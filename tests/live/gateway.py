@@ -36,7 +36,7 @@ def end(reason: str = "stop") -> bytes:
 class Gateway:
     def __init__(self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int) -> None:
         self._server = server
-        self.desk: AppContext = app.context
+        self.context: AppContext = app.context
         self.transport = transport
         self.address = ("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{port}"
@@ -48,11 +48,11 @@ class Gateway:
 
     def quiet(self) -> bool:
         """Nothing is left of any request but connections that are kept for the next one."""
-        desk = self.desk
+        context = self.context
         return (
-            not desk.active
-            and not len(desk.ticker)
-            and not desk.in_progress
+            not context.active
+            and not len(context.ticker)
+            and not context.in_progress
             and self.transport.idle_connections == self.transport.open_connections
         )
 

@@ -64,9 +64,9 @@ def reply_id(caller: Caller) -> str:
 
 async def known(gateway: Gateway, id_: str) -> None:
     """Gateways tell each other of a reply while its first words go out."""
-    if gateway.desk.cache.is_shared:
+    if gateway.context.cache.is_shared:
         async with asyncio.timeout(5):
-            while await gateway.desk.cache.get_record(id_) is None:
+            while await gateway.context.cache.get_record(id_) is None:
                 await asyncio.sleep(0.002)
 
 

@@ -105,20 +105,20 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "LINGER_AFTER_STORE_SECONDS", 0.2)
         async with serving_with(what.model_copy(update={"cache": kept})) as gateway:
-            gateway.desk.resumable.sweep_seconds = 0.05
+            gateway.context.resumable.sweep_seconds = 0.05
             yield gateway
             await eventually(lambda: forgotten(gateway), 10)
 
 
 def forgotten(gateway: Gateway) -> bool:
     """Of no reply anything is left but what the store has."""
-    cache = gateway.desk.cache
-    return not (cache._running or cache._storing or cache._calls or len(gateway.desk.resumable))
+    cache = gateway.context.cache
+    return not (cache._running or cache._storing or cache._calls or len(gateway.context.resumable))
 
 
 def listening(gateway: Gateway) -> int:
     """Callers who wait for, or are told, a reply that is under way."""
-    return sum(len(call.log.readers) for call in gateway.desk.cache._running)
+    return sum(len(call.log.readers) for call in gateway.context.cache._running)
 
 
 class Heard:

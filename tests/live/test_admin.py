@@ -40,7 +40,7 @@ async def replied(gateway: Gateway, model: str, seed: int = 0, **more: Any) -> s
     """What the reply says of the cache; it can be found there when this returns."""
     async with calling(gateway.address) as caller:
         await caller.reply(QUESTION, model=model, generate_cfg={"seed": seed}, **more)
-    cache: Any = gateway.desk.cache
+    cache: Any = gateway.context.cache
     await eventually(lambda: not cache._storing and not cache._calls)
     await eventually(lambda: cache._coordinator is None or not cache._coordinator._writer._leases)
     return caller.headers["x-parley-cache"]
@@ -106,7 +106,7 @@ async def test_what_was_stored_a_moment_ago_is_purged_too(monkeypatch: pytest.Mo
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
         async with calling(gateway.address) as caller:
             await caller.reply(QUESTION)
-            await eventually(lambda: not gateway.desk.cache._storing)
+            await eventually(lambda: not gateway.context.cache._storing)
             assert (await admin(gateway, "DELETE", **KEY))[0] == 200
             await caller.reply(QUESTION)
             assert caller.headers["x-parley-cache"] == "miss"

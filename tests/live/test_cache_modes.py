@@ -78,7 +78,7 @@ async def test_a_kept_reply_expires_when_its_request_said(monkeypatch: pytest.Mo
     monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     async with ScriptedServer(OLD, NEW, OLD) as upstream:
         async with caching(upstream, model={"cache_ttl_seconds": 50}) as gateway:
-            store = gateway.gateway.desk.cache._store
+            store = gateway.gateway.context.cache._store
             assert isinstance(store, MemoryStore)
             await told(gateway, cache={"ttl_seconds": 1000})
             await gateway.stored()

@@ -120,9 +120,9 @@ async def test_a_reply_that_goes_on_without_its_caller_is_one() -> None:
             await caller.ask(cancel_on_disconnect=False)
             await caller.head()
             await caller.write()
-        await eventually(lambda: not gateway.gateway.desk.active)
+        await eventually(lambda: not gateway.gateway.context.active)
         gate.set()
-        await eventually(lambda: not gateway.gateway.desk.cache._running)
+        await eventually(lambda: not gateway.gateway.context.cache._running)
         assert await gateway.entries() == 1
         assert (await gateway.ask()).label == "hit"
 
@@ -141,7 +141,7 @@ async def test_a_damaged_entry_is_a_miss_and_is_replaced(monkeypatch: pytest.Mon
     async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream) as gateway:
         await gateway.ask()
         await gateway.stored()
-        store = gateway.gateway.desk.cache._store
+        store = gateway.gateway.context.cache._store
         assert isinstance(store, MemoryStore)
         ((key, row),) = store._rows.items()
         store._rows[key] = row._replace(value=row.value[:-1] + bytes([row.value[-1] ^ 1]))

@@ -31,10 +31,10 @@ pytestmark = pytest.mark.anyio
 
 async def ended(one: Gateway, other: Gateway, id_: str) -> None:
     """The other knows that the reply has come to its end."""
-    kept = one.desk.resumable.find(id_)
+    kept = one.context.resumable.find(id_)
     assert kept is not None and kept.source.location is not None
     async with asyncio.timeout(5):
-        while await other.desk.cache.is_running(kept.source.location):
+        while await other.context.cache.is_running(kept.source.location):
             await asyncio.sleep(0.002)
 
 
@@ -88,12 +88,11 @@ async def test_a_call_that_only_another_gateway_follows_is_stored_where_it_is_ma
             async with calling(one.address) as first:
                 await started(first, model="m")
                 await started(second, model="m")
-            await eventually(lambda: one.desk.cache.calls_without_caller == 1)
+            await eventually(lambda: one.context.cache.calls_without_caller == 1)
             gate.set()
             assert b"event: response.completed" in told(await second.rest())[-1]
-        for gateway in (one, other):
-            await eventually(lambda gateway=gateway: not gateway.desk.cache._storing)
-        stats = await one.desk.cache.stats()
+        await eventually(lambda: not one.context.cache._storing and not other.context.cache._storing)
+        stats = await one.context.cache.stats()
         assert stats.entries == 1
         assert len(upstream.requests) == 1
 
@@ -107,7 +106,7 @@ async def test_a_reply_that_ended_elsewhere_is_forgotten_there(shared_redis: Red
         await known(other, id_)
         await ended(one, other, id_)
         assert await cancel(other, id_) == (200, {"response_id": id_, "cancelled": False})
-        await eventually(lambda: one.desk.resumable.find(id_) is None)
+        await eventually(lambda: one.context.resumable.find(id_) is None)
 
 
 async def test_without_redis_a_reply_can_be_cancelled_where_it_is_told(own_redis: RedisServer) -> None:
@@ -125,7 +124,7 @@ async def test_gateways_hear_of_each_other_again_once_redis_is_back(
     monkeypatch.setattr(cancel_bus, "RETRY_SECONDS", 0.01)
     url = own_redis.url
     async with ScriptedServer(endless()) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
-        caches: list[Any] = [gateway.desk.cache for gateway in (one, other)]
+        caches: list[Any] = [gateway.context.cache for gateway in (one, other)]
         links = [cache._coordinator._calls._breaker for cache in caches]
         own_redis.kill()
         await eventually(lambda: all(link.is_open for link in links))

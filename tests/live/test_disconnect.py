@@ -81,7 +81,7 @@ async def test_leaving_unread_what_blocks_the_gateway(stream_mode: str) -> None:
     async with ScriptedServer(Reply([*script, never()])) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask(stream_mode=stream_mode)
-            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.desk.active))
+            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.context.active))
         await closed(upstream)
 
 
@@ -90,7 +90,7 @@ async def test_leaving_while_the_gateway_connects(stream: bool) -> None:
     async with unreachable() as url, serving(url) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask(stream=stream)
-            await eventually(lambda: len(gateway.desk.active) == 1)
+            await eventually(lambda: len(gateway.context.active) == 1)
         await eventually(gateway.quiet, SOON)
 
 
@@ -112,8 +112,8 @@ async def test_leaving_while_it_waits_for_a_free_connection() -> None:
                 await upstream.request()
                 async with calling(gateway.address) as second:
                     await second.ask()
-                    await eventually(lambda: len(gateway.desk.active) == 2)
-                await eventually(lambda: len(gateway.desk.active) == 1, SOON)
+                    await eventually(lambda: len(gateway.context.active) == 2)
+                await eventually(lambda: len(gateway.context.active) == 1, SOON)
             await closed(upstream)
         assert len(upstream.requests) == 1
 

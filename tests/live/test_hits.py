@@ -75,7 +75,7 @@ async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str, monke
                 hit = await reader.ask(gateway)
                 assert hit.label == "hit"
                 assert alike(told(hit)) == live[reader.name], (writer.name, reader.name)
-            assert await gateway.gateway.desk.cache.purge() == 1
+            assert await gateway.gateway.context.cache.purge() == 1
         assert gateway.calls == len(WAYS) + len(writers)
 
 

@@ -55,7 +55,7 @@ async def test_a_call_may_outlive_its_caller(url: str) -> None:
     async with ScriptedServer(script) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller:
             id_, got = await starting(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.desk.active)
+        await eventually(lambda: not gateway.context.active)
         gate.set()
         async with asyncio.timeout(2):
             while not upstream.connections[0].finished:
@@ -76,7 +76,7 @@ async def test_who_comes_back_elsewhere_keeps_the_call_alive(shared_redis: Redis
                 await known(other, id_)
                 assert await come_back(again, id_, 0) == 200
                 assert await first_frames(again, len(got)) == got
-            await eventually(lambda: not one.desk.active)
+            await eventually(lambda: not one.context.active)
             gate.set()
             assert b"event: response.completed" in told(await again.rest())[-1]
         assert len(upstream.requests) == 1
@@ -108,7 +108,7 @@ async def test_a_shared_reply_can_be_resumed_when_all_others_have_left(url: str)
             await starting(first)
             id_, got = await starting(second, cancel_on_disconnect=False)
             assert second.headers["x-parley-cache"] == "shared"
-        await eventually(lambda: not gateway.desk.active)
+        await eventually(lambda: not gateway.context.active)
         async with calling(gateway.address) as caller:
             assert await come_back(caller, id_, len(got)) == 200
             gate.set()
@@ -129,7 +129,7 @@ async def test_a_reply_of_the_cache_that_was_replaced_is_not_told_for_another(sh
         assert b"old" in b"".join(frames)
         async with caching(upstream, url) as other:
             await whole(one, cache={"mode": "refresh"})
-            await eventually(lambda: not one.desk.cache._storing)
+            await eventually(lambda: not one.context.cache._storing)
             assert await resumed(one, id_, 1) == frames[1:]
             await known(other, id_)
             assert (await asked(other, "GET", f"/v1/chat/{id_}/events"))[0] == 404

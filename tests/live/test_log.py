@@ -35,7 +35,7 @@ async def in_the_body_of_a_conversion(caller: Caller, gateway: Gateway) -> None:
 
 async def before_the_head(caller: Caller, gateway: Gateway) -> None:
     await caller.ask()
-    await eventually(lambda: bool(gateway.desk.active))
+    await eventually(lambda: bool(gateway.context.active))
 
 
 async def in_a_stream(caller: Caller, gateway: Gateway) -> None:

@@ -46,7 +46,7 @@ async def outage(redis: RedisServer, how: How, *gateways: Gateway) -> AsyncItera
 
 
 def away(gateway: Gateway) -> bool:
-    return bool(gateway.desk.cache._store._breaker.is_open)  # type: ignore[attr-defined]
+    return bool(gateway.context.cache._store._breaker.is_open)  # type: ignore[attr-defined]
 
 
 async def timed(gateway: Gateway, text: str, pace: float = PACE) -> Took:
@@ -183,7 +183,7 @@ async def test_who_follows_and_was_told_nothing_yet_does_not_wait_for_redis(own_
         crowd(one.address, other.address) as callers,
     ):
         call = await _ask_first_and_others(model, callers, "Hi")
-        await eventually(lambda: len(other.desk.cache._coordinator._tailer) == 1)  # type: ignore[union-attr]
+        await eventually(lambda: len(other.context.cache._coordinator._tailer) == 1)  # type: ignore[union-attr]
         async with outage(own_redis, how, one, other):
             async with asyncio.timeout(SOON_SECONDS):
                 (told,) = await all_heard(callers[1:])

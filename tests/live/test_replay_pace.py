@@ -28,7 +28,7 @@ def _from_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 async def spaced(gateway: Asker, seconds: float) -> int:
     """As if each read had come so long after the one before; how many there were."""
     await gateway.stored()
-    store = gateway.gateway.desk.cache._store
+    store = gateway.gateway.context.cache._store
     assert isinstance(store, MemoryStore)
     ((key, row),) = store._rows.items()
     entry = load(row.value)
@@ -102,5 +102,5 @@ async def test_a_hit_that_is_not_read_holds_nobody_up_and_is_told_whole_when_it_
             await slow.ask()
             await slow.head()
             quick = await gateway.ask()
-            assert (quick.label, len(gateway.gateway.desk.active)) == ("hit", 1)
+            assert (quick.label, len(gateway.gateway.context.active)) == ("hit", 1)
             assert "".join(texts(await slow.rest())) == "x" * 20_000 * 200

@@ -30,7 +30,7 @@ async def pair(model: Model, redis: RedisServer) -> AsyncIterator[tuple[Gateway,
 async def joined(one: Gateway, other: Gateway, count: int = SOME) -> None:
     """All wait, and those of the other gateway for a call that it does not make."""
     await eventually(lambda: listening(one) == count and listening(other) == SOME, 10)
-    await eventually(lambda: len(other.desk.cache._coordinator._tailer) == 1, 10)  # type: ignore[union-attr]
+    await eventually(lambda: len(other.context.cache._coordinator._tailer) == 1, 10)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
