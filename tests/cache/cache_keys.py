@@ -20,10 +20,11 @@ PLAIN = Profile()
 
 
 def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> PreparedRequest:
-    """The request as the gateway would send it."""
+    """The request as the gateway would send it. Raises InvalidInput."""
     gateway = make_gateway(route)
     asked = read(json.dumps(body).encode(), LIMITS)
-    assert isinstance(asked, ParsedRequest)
+    if isinstance(asked, RejectedRequest):
+        raise asked.error
     assert not gateway.media_requests(route, asked.request)
     return gateway.prepare(route, asked.request)
 
