@@ -35,7 +35,8 @@ def describe_size(folder: Path) -> str:
     documented = sum(ast.get_docstring(one) is not None for one in functions)
     return (
         f"{folder.name}: {len(texts)} files, {lines} lines, {lines / len(texts):.0f} a file, "
-        f"{len(functions)} functions, median {statistics.median(lengths):g}, p90 {lengths[len(lengths) * 9 // 10]}, longest {lengths[-1]}, "
+        f"{len(functions)} functions, median {statistics.median(lengths):g}, "
+        f"p90 {lengths[len(lengths) * 9 // 10]}, longest {lengths[-1]}, "
         f"{100 * documented // len(functions)} % with docstring"
     )
 
