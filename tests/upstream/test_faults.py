@@ -225,13 +225,13 @@ def test_a_web_pages_words_do_not_decide() -> None:
 
 
 def test_a_reply_of_200_that_is_a_web_page_asks_for_the_address() -> None:
-    found = faults.protocol_fault(b"<html><title>Hello</title>")
+    found = faults.make_protocol_fault(b"<html><title>Hello</title>")
     assert (found.code, found.status) == ("upstream_protocol", 200)
     assert found.message == "the model server sent a web page (Hello); is its base_url right?"
 
 
 def test_garbage_in_a_reply_is_not_shown() -> None:
-    assert "xyz" not in faults.protocol_fault(b"xyz").message
+    assert "xyz" not in faults.make_protocol_fault(b"xyz").message
 
 
 @pytest.mark.parametrize(
