@@ -6,9 +6,8 @@ body does: the keys of `generate_cfg` are at its top level.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -155,31 +154,13 @@ def _rename_path(path: str, choice: str = "function_choice") -> str:
     return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
 
 
-class _CompletionsWarnings(Sequence[str]):
-    """A view of the warnings, with the paths of this endpoint's body. It shows warnings that are added later, too."""
-
-    def __init__(self, warnings: Sequence[str]) -> None:
-        self._warnings = warnings
-
-    def __len__(self) -> int:
-        return len(self._warnings)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        renamed = [_rename_path(warning) for warning in self._warnings]
-        return renamed[index]
-
-
 class _CompletionsEncoder:
     """OpenAI's encoder, with the warnings and errors of this endpoint."""
 
     def __init__(self, info: ReplyInfo, mode: ReplyMode, choice: str) -> None:
-        encoder = OPENAI.reply_encoder(replace(info, warnings=_CompletionsWarnings(info.warnings)), mode)
-        self.open, self.feed = encoder.open, encoder.feed
-        self._fail, self._choice = encoder.fail, choice
+        made = OPENAI.reply_encoder(replace(info, warnings=[_rename_path(text) for text in info.warnings]), mode)
+        self.open, self.feed = made.open, made.feed
+        self._fail, self._choice = made.fail, choice
 
     def fail(self, error: dict[str, Any]) -> bytes:
         return self._fail(_rename_error_paths(error, self._choice))
