@@ -42,7 +42,7 @@ _RESERVED = ("model", "messages", "stream", "stream_options")
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:
-    """Whether the server is asked to stream its reply."""
+    """Whether the server is to stream its reply."""
     return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
 
 
