@@ -104,14 +104,14 @@ def test_a_reply_that_is_too_long_is_not_shared_to_its_end() -> None:
     assert one.over and leading.heard[-1] == "lost"
 
 
-def test_events_that_cannot_be_said_end_the_sharing() -> None:
+def test_events_that_cannot_be_encoded_end_the_sharing() -> None:
     one, leading = tenure()
     events: list[Event] = [Extra({"n": 1 << 80})]
     assert one.append(Batch(0.0, events)) == 0
     assert answer(one) == LeaseReleased() and leading.heard == ["lost"]
 
 
-def test_whoever_leaves_asks_until_nobody_listens() -> None:
+def test_a_leader_without_readers_goes_on_until_no_gateway_follows() -> None:
     one, leading = tenure()
     one.end_unless_followed()
     assert one.next_write().after == "end_unless_followed"
@@ -124,7 +124,7 @@ def test_whoever_leaves_asks_until_nobody_listens() -> None:
     assert one.over and leading.heard == ["others", "others", "alone"]
 
 
-def test_whoever_leaves_while_redis_is_away_waits_only_for_those_who_listened() -> None:
+def test_a_leader_without_readers_and_redis_waits_only_for_known_followers() -> None:
     alone, leading = tenure()
     alone.end_unless_followed()
     alone.on_unavailable(1.0, 3.0)
@@ -164,7 +164,7 @@ def test_a_record_of_another_version_is_no_record() -> None:
     assert records.read(msgspec.msgpack.encode(["sung", 1])) is None
 
 
-def test_whoever_comes_back_before_redis_was_asked_keeps_the_lease() -> None:
+def test_a_reader_that_returns_before_the_write_keeps_the_lease() -> None:
     one, leading = tenure()
     one.end_unless_followed()
     one.cancel_end_unless_followed()

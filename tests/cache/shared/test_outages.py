@@ -165,7 +165,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("gone", ["everything", "the stream", "the state"])
-def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: RedisServer, gone: str) -> None:
+def test_followers_make_their_own_calls_when_redis_loses_a_call(shared_redis: RedisServer, gone: str) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)
@@ -191,7 +191,7 @@ def _has_more_than(count: int, client: redis.Redis, stream: str) -> bool:
     return int(client.xlen(stream)) > count
 
 
-def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer) -> None:
+def test_a_call_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
@@ -210,7 +210,7 @@ def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServe
     play(scene())
 
 
-def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: RedisServer) -> None:
+def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two, gateway(shared_redis.url) as six:
             model, other = Model(), Model(own=True)
@@ -303,7 +303,7 @@ def test_who_takes_over_may_store_the_reply(shared_redis: RedisServer) -> None:
     play(scene())
 
 
-def test_nobody_takes_over_what_has_come_to_its_end(shared_redis: RedisServer) -> None:
+def test_a_call_that_has_ended_is_not_taken_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
@@ -391,7 +391,7 @@ def test_only_the_latest_leader_writes(shared_redis: RedisServer) -> None:
     play(scene())
 
 
-def test_a_hundred_flights_take_few_connections_and_leave_none(shared_redis: RedisServer) -> None:
+def test_a_hundred_calls_use_few_connections_and_leave_none(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         with shared_redis.client() as client:
             before = len(client.client_list())

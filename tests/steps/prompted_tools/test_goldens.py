@@ -133,7 +133,7 @@ def test_every_thought_of_a_turn_goes_back() -> None:
     assert sent(golden)["messages"] == want
 
 
-def test_a_result_of_several_items_is_told_whole() -> None:
+def test_a_result_of_several_items_is_sent_completely() -> None:
     golden = load("06_nofn_history_multimodal_result")
     assert sent(golden)["messages"][-1]["content"].endswith("The tool has returned the following result: \na\nb")
 

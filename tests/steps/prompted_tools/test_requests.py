@@ -150,7 +150,7 @@ def test_a_conversation_without_calls_stays_as_it_is() -> None:
     assert said(*messages, tools=()) == [ASKED, *messages]
 
 
-def test_what_was_said_beside_a_call_is_kept() -> None:
+def test_text_beside_a_call_is_sent() -> None:
     told = said(assistant(Reasoning("r"), Text("Wait."), call('{"a": 1}')), result(PICTURE), function_choice="none")
     assert told[1].parts == (Reasoning("r"), Text("Wait."))
     assert told[2].parts[-1] == PICTURE
