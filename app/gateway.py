@@ -8,10 +8,11 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from app.attachments import AttachmentLoader
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
@@ -45,8 +46,7 @@ MAX_RETRY_SECONDS = 30.0
 """A server that asks for a longer wait is not waited for: the caller is told, and can wait better."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """One way to a model: a server, the model's name there, and what the two can do."""
 
     target: Target
@@ -54,8 +54,7 @@ class Deployment:
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRoute:
+class ModelRoute(Struct, frozen=True):
     """A model as callers know it."""
 
     model: str
@@ -66,8 +65,7 @@ class ModelRoute:
     """How long a reply may be answered from the cache; None: it never is."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedRequest:
+class PreparedRequest(Struct, frozen=True):
     """A request that nothing is left to refuse."""
 
     route: ModelRoute
@@ -98,8 +96,7 @@ class PreparedRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyOptions:
+class ReplyOptions(Struct, frozen=True):
     """What a caller wants of a reply beyond what it says."""
 
     reply_id: str
@@ -314,8 +311,7 @@ class Gateway:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltBody:
+class _BuiltBody(Struct, frozen=True):
     data: bytes
     warnings: tuple[str, ...]
     deterministic: bool

@@ -5,10 +5,10 @@ Functions may be given as they are, or wrapped in a tool object as OpenAI does i
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
@@ -176,8 +176,7 @@ class ChatRequestBody(BaseModel):
         return self.stream_mode if self.stream else "whole"
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedRequest:
+class RejectedRequest(Struct, frozen=True):
     """A request that is answered with an error."""
 
     error: ParleyError

@@ -1,8 +1,9 @@
 """The interface of a client format: a schema, a parser, a writer and a reply encoder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
@@ -12,8 +13,7 @@ from app.errors import Violation
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """The caller's options for a format."""
 
     agent: str | None = None
@@ -23,8 +23,7 @@ class Options:
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyInfo:
+class ReplyInfo(Struct, frozen=True):
     """The metadata of a reply."""
 
     response_id: str
@@ -72,15 +71,13 @@ class Encoder(Protocol):
         """Return the last bytes of a reply that fails without a `Failed` event. `error`: `ParleyError.to_dict`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedMessages:
+class ParsedMessages(Struct, frozen=True):
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
     warnings: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenMessages:
+class WrittenMessages(Struct, frozen=True):
     """A conversation in a client's format, and what the format has no place for."""
 
     messages: list[Any]
@@ -97,8 +94,7 @@ def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
     return {"error": error}
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """One client format, a row of `FORMATS`."""
 
     name: str

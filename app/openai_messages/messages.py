@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Text, ToolResult

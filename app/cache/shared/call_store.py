@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from app.cache.codec import VERSION
 from app.cache.redis.breaker import Client, RedisCircuitBreaker
@@ -28,8 +29,7 @@ RECORDS_A_READ = 16
 """Records are of `press.MAX_RECORD_BYTES` at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallKeys:
+class CallKeys(Struct, frozen=True):
     """One flight, and its keys."""
 
     cache_key: str
@@ -69,8 +69,7 @@ class CallKeys:
         return f"{self.state}:stream"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
+class WriteRequest(Struct, frozen=True):
     """What a leader has to say at once; without a record, that it still leads."""
 
     names: CallKeys
@@ -81,8 +80,7 @@ class WriteRequest:
     joinable_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     code: Literal[0, 1, 2]
     """0: it leads no more; 1: written; 2: nobody listened, so it is over."""
     has_followers: bool

@@ -5,10 +5,10 @@ what the item says. An item that somebody edited no longer fits its seal: then w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
+import msgspec
+from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from app.chat.messages import Media, Message, Part, Role, ToolCall, ToolResult
@@ -34,7 +34,7 @@ class _Change(TypedDict, total=False):
     name: str | None
     turn: str | None
     extra: dict[str, Any]
-    parts: tuple[Annotated[Part, Field(discriminator="kind")], ...]
+    parts: tuple[Part, ...]
 
 
 class _Sidecar(TypedDict):
@@ -42,7 +42,13 @@ class _Sidecar(TypedDict):
     messages: list[_Change]
 
 
-_adapter: TypeAdapter[_Sidecar] = TypeAdapter(_Sidecar)
+_decoder = msgspec.json.Decoder(_Sidecar)
+
+
+def _decode_sidecar(text: Any) -> _Sidecar:
+    if not isinstance(text, str):
+        raise ValueError("a side-car of AutoGen is JSON text")
+    return _decoder.decode(text)
 
 
 def digest_item(raw: Mapping[str, Any]) -> str:
@@ -92,7 +98,7 @@ def _origin(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def restore(item: AutogenItem, raw: Mapping[str, Any], path: str = "") -> list[Message] | None:
     """The messages that an item was made of; None where it holds none or was edited since."""
-    bag = read_notes(raw.get("metadata"), _adapter.validate_json)
+    bag = read_notes(raw.get("metadata"), _decode_sidecar)
     if bag is None or bag["seal"] != digest_item(raw):
         return None
     base = read_item(item, raw, find_default_role(item))
@@ -154,13 +160,15 @@ def _make_change(base: Message | None, message: Message) -> dict[str, Any]:
         if value != getattr(base, field):
             change[field] = dict(value) if field == "extra" else value
     if message.parts != base.parts:
-        change["parts"] = [_without_marks(asdict(part)) for part in message.parts]
+        change["parts"] = [_without_marks(msgspec.to_builtins(part)) for part in message.parts]
     return change
 
 
 def _without_marks(part: dict[str, Any]) -> dict[str, Any]:
-    """Marks for the cache of a model's server and the place of a call are of one request."""
-    of_request = {"mark", "path"} if part["kind"] == "tool_call" else {"mark"}
+    """Marks for the cache of a model's server and the place of a call are of one request. The kind is written last."""
+    kind = part.pop("kind")
+    of_request = {"mark", "path"} if kind == "tool_call" else {"mark"}
     kept = {key: value for key, value in part.items() if key not in of_request}
-    content = kept.get("content")
-    return kept | {"content": [_without_marks(one) for one in content]} if content is not None else kept
+    if "content" in kept:
+        kept["content"] = [_without_marks(one) for one in kept["content"]]
+    return kept | {"kind": kind}

@@ -1,8 +1,9 @@
 """Writes a conversation as OpenAI messages."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat import datauri
 from app.chat.messages import Media, Message, Text

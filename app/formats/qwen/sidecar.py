@@ -5,9 +5,9 @@ beside `extra_content` (`call`). A note counts only where the content has media 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.chat.messages import Media, Text, ToolCall
