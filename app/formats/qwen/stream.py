@@ -7,7 +7,7 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 from typing import Any
 
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import End, Event, Failed, Finish
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo
 from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
@@ -139,7 +139,7 @@ class QwenSnapshotEncoder:
 
     def feed(self, events: list[Event]) -> bytes:
         steps = self._accumulator.feed(events)
-        ends = [step for step in steps if isinstance(step, Finish | Failed)]
+        ends = [step for step in steps if isinstance(step, End)]
         out = b""
         if len(steps) > len(ends):
             out = self._frames.render(
