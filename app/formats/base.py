@@ -8,6 +8,7 @@ from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.stream import Origin
 from app.errors import Violation
+from app.format_names import FormatName
 
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
@@ -101,7 +102,7 @@ def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
 class Format:
     """One client format, a row of `FORMATS`."""
 
-    name: str
+    name: FormatName
     parse: Callable[[list[Any], Options], ParsedMessages]
     """Parses the request's `messages`, and reports every violation with its JSON path."""
     write: Callable[[Sequence[Message], Options], WrittenMessages]
