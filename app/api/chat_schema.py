@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.format_names import FormatName
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
@@ -113,9 +114,6 @@ def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
     if not isinstance(schema.get("parameters", {}), dict | list | None):
         return ".parameters", "must be a JSON schema"
     return None
-
-
-FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
 
 
 MAX_METADATA = 16

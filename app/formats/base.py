@@ -1,14 +1,18 @@
 """The interface of a client format: a schema, a parser, a writer and a reply encoder."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.stream import Origin
 from app.errors import Violation
+from app.format_names import FormatName
+from app.formats.sse import encode_json
 
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
@@ -71,6 +75,30 @@ class Encoder(Protocol):
         """Return the last bytes of a reply that fails without a `Failed` event. `error`: `ParleyError.to_dict`."""
 
 
+class WholeEncoder(ABC):
+    """`stream: false`: one JSON body, written at the end of the reply."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._accumulator = MessageAccumulator()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._accumulator.feed(events):
+            if isinstance(step, Finish):
+                return encode_json(self._write_reply(step))
+        return b""
+
+    @abstractmethod
+    def _write_reply(self, finish: Finish) -> dict[str, Any]:
+        """Return the body of a reply that finished."""
+
+    @abstractmethod
+    def fail(self, error: dict[str, Any]) -> bytes: ...
+
+
 class ParsedMessages(Struct, frozen=True):
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
@@ -97,7 +125,7 @@ def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
 class Format(Struct, frozen=True):
     """One client format, a row of `FORMATS`."""
 
-    name: str
+    name: FormatName
     parse: Callable[[list[Any], Options], ParsedMessages]
     """Parses the request's `messages`, and reports every violation with its JSON path."""
     write: Callable[[Sequence[Message], Options], WrittenMessages]

@@ -6,7 +6,7 @@ As in messages, a call can grow until the reply ends, anything else only until t
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import End, Event, Extra, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 Words: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | MediaOutput
 
@@ -76,7 +76,7 @@ class ReplyRuns:
         pieces: dict[int, list[str]] = {}
         for events in batches:
             for event in events:
-                if not isinstance(event, Finish | Failed):
+                if not isinstance(event, End):
                     self._add(event, pieces)
         for at, texts in pieces.items():
             self.runs[at].text = "".join(texts)

@@ -7,7 +7,7 @@ the rest. Late fragments of calls may come in any order. How a reply was cut int
 from collections.abc import Iterable
 
 from app.cache.shared.reply_runs import ReplyRun, ReplyRuns, RunTracker, Words, cut, kind_of, text_of
-from app.chat.events import Event, Extra, Failed, Fault, Finish, ToolCallDelta
+from app.chat.events import End, Event, Extra, Failed, Fault, Finish, ToolCallDelta
 
 DIVERGED = Fault(
     "upstream_incomplete", "the reply was broken off, and the model server, asked again, said something else", True
@@ -45,7 +45,7 @@ class Splice:
 
     def _new_part(self, event: Event) -> list[Event]:
         """What of it was not told yet. Raises _Diverged."""
-        if isinstance(event, Finish | Failed):
+        if isinstance(event, End):
             if self._left and isinstance(event, Finish):
                 raise _Diverged
             self._over = True
