@@ -55,7 +55,7 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch, caps
     assert "Grüße" in out
 
 
-def test_a_loss_is_told_beside_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loss_is_printed_beside_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--to", "openai", written(LOSING)]) == 0
     out, err = capsys.readouterr()
     assert (json.loads(out), err) == ([USER], "parley: messages[0]: mood cannot be written in OpenAI's format\n")

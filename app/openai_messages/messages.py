@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Text
 from app.errors import Violation

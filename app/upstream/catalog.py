@@ -25,7 +25,7 @@ class _ModelList(Struct, frozen=True):
 
 
 class Catalog:
-    """The models of one server. The list is fetched only when it is asked for."""
+    """The models of one server. The list is fetched only when it is needed."""
 
     def __init__(self, target: Target, client: UpstreamClient) -> None:
         self.target = target

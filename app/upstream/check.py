@@ -68,7 +68,7 @@ async def _report_failure(head: str, fault: Fault, target: Target, client: Upstr
     if fault.code in ("authentication", "permission"):
         text = f"{head}the server refuses the key ({fault.status}): {fault.message}"
         return UpstreamReport(False, (text, "  correct api_key or headers"))
-    cause = causes.by_word(fault.cause or "")
+    cause = causes.find_by_word(fault.cause or "")
     text = causes.describe_fault(fault) if fault.status is None else fault.message
     advice = (f"  {cause.advice}",) if cause is not None and cause.advice else ()
     return UpstreamReport(False, (head + text, *advice))

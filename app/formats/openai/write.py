@@ -8,8 +8,6 @@ as they are, empty texts, and files without a name.
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from app.chat import datauri
 from app.chat.messages import Media, Message, Text
 from app.errors import Violation

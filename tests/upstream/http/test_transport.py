@@ -177,7 +177,7 @@ async def test_a_reused_connection_that_breaks_within_a_response_is_an_error() -
         assert len(server.requests) == 2
 
 
-async def test_a_fresh_connection_is_had_although_idle_ones_are_as_many_as_may_be() -> None:
+async def test_a_fresh_connection_replaces_an_idle_one_at_the_limit() -> None:
     good = Reply([b"a"], chunked=True)
     async with ScriptedServer(good, good, Reply(status=None), good) as server:
         async with transporting() as transport:
@@ -453,7 +453,7 @@ async def test_tls_with_a_context_of_ones_own(certificate: tuple[Path, Path]) ->
                 await exchange(transport, f"https://localhost:{port}")
 
 
-async def test_nobody_listens() -> None:
+async def test_a_port_without_a_server_is_a_connect_error() -> None:
     async with ScriptedServer() as server:
         url = server.url
     async with transporting() as transport:
