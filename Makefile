@@ -46,9 +46,9 @@ openapi: ## write openapi/openapi.json
 lock: ## write both lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
-bench: ## measure speed (ARGS goes to bench/run)
+bench: ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
 	@scripts/bootstrap runtime
-	@exec bench/run $(ARGS)
+	@exec bench/run --write $(ARGS)
 
 bench-quick: ## count instructions and compare them with their bounds (ARGS="--update" sets these)
 	@scripts/bootstrap runtime

@@ -4,7 +4,7 @@
 
 Everything is the gateway's own but the two ends: bytes are given to the protocol of a caller's connection as if a
 socket had brought them, and the connection to the model server is one to `ModelServer` below. LIBRARY is callgrind.c,
-compiled. For each name of GROUP it writes a dump of that name, and prints how many requests the dump is of.
+compiled. For each case of GROUP it writes dumps of its name, and prints how many requests each of them is of.
 
 So that counts repeat, time stands still, random numbers are the same each time, and no timer runs by itself, only
 after the last request of a case, when a second passes at once.
@@ -39,6 +39,8 @@ Ts = TypeVarTuple("Ts")
 QUESTION = "What is the weather in Paris? Think first, then call the tool."
 QUIET_SECONDS = 0.02
 """How long threads get to end what a request has left to them. It is real time, and costs no instructions."""
+WARM_UP = 12
+"""CPython adapts code to what it has seen."""
 SWITCH_SECONDS = 60.0
 """A thread that waits for the interpreter gets it when another one waits for something, never because of the time."""
 NO_STORE = b"Cache-Control: no-store\r\n"
@@ -294,7 +296,10 @@ class Case:
     request: Callable[[int], bytes]
     """Of a number, which is another for each request."""
     reads: tuple[bytes, ...]
-    count: int
+    blocks: int = 5
+    """How often it is counted; the median counts, for threads meet in another order now and then."""
+    count: int = 2
+    """Requests of a block."""
 
 
 def _always(request: bytes) -> Callable[[int], bytes]:
@@ -302,21 +307,21 @@ def _always(request: bytes) -> Callable[[int], bytes]:
 
 
 def whole_cases() -> Iterator[Case]:
-    short, many = chunks(3), 10
+    short = chunks(3)
     bypass = _always(post(question(), headers=NO_STORE))
-    yield Case("whole bypass", bypass, short, many)
+    yield Case("whole bypass", bypass, short)
     completions = _always(post(question(), path="/v1/chat/completions", headers=NO_STORE))
-    yield Case("completions bypass", completions, short, many)
+    yield Case("completions bypass", completions, short)
     for count in (1, 21):
         body = question() | {"messages": conversation(count)}
-        yield Case(f"{count} messages", _always(post(body, headers=NO_STORE)), short, many)
+        yield Case(f"{count} messages", _always(post(body, headers=NO_STORE)), short)
     for count in (1, 21):
         body = question() | {"functions": functions(count)}
-        yield Case(f"{count} functions", _always(post(body, headers=NO_STORE)), short, many)
-    yield Case("whole miss", lambda number: post(question(f"{QUESTION} {number:012}")), short, many)
-    yield Case("whole hit", _always(post(question())), short, many)
+        yield Case(f"{count} functions", _always(post(body, headers=NO_STORE)), short)
+    yield Case("whole miss", lambda number: post(question(f"{QUESTION} {number:012}")), short)
+    yield Case("whole hit", _always(post(question())), short)
     long = question("Tell me more.", stream=True)
-    yield Case("stream hit", _always(post(long)), chunks(300), 3)
+    yield Case("stream hit", _always(post(long)), chunks(300), 3, 1)
 
 
 REPLIES = {
@@ -338,10 +343,10 @@ def stream_cases() -> Iterator[Case]:
     for name, fields in REPLIES.items():
         asked = _always(post(question(stream=True, **fields), headers=NO_STORE))
         for count in (FEW, MANY):
-            yield Case(f"{count} chunks {name}", asked, chunks(count), 2)
+            yield Case(f"{count} chunks {name}", asked, chunks(count), 3, 1)
             if name == "qwen":
-                yield Case(f"{count} chunks at once", asked, (b"".join(chunks(count)),), 2)
-    yield Case("stream bypass", _always(post(question(stream=True), headers=NO_STORE)), chunks(3), 10)
+                yield Case(f"{count} chunks at once", asked, (b"".join(chunks(count)),), 3, 1)
+    yield Case("stream bypass", _always(post(question(stream=True), headers=NO_STORE)), chunks(3))
 
 
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {"whole": whole_cases, "stream": stream_cases}
@@ -372,15 +377,15 @@ async def _count_all(loop: CountedLoop, library: Any, group: str) -> None:
     cases = list(GROUPS[group]())
     for case in cases:
         await _check(case, caller)
-        await _run(case, loop, caller, range(1, max(8, 2 * case.count)))
+        await _run(case, loop, caller, range(1, WARM_UP))
     library.start_counting()
     for case in (replace(cases[0], name="first"), *cases):  # what is counted first is not the same each time
-        first = max(8, 2 * case.count)
-        await _run(case, loop, caller, range(first, first + 1))
+        await _run(case, loop, caller, range(WARM_UP, WARM_UP + 1))
         gc.collect()
         library.write_counts(b"")
-        await _run(case, loop, caller, range(first + 1, first + 1 + case.count))
-        library.write_counts(case.name.encode())
+        for first in range(WARM_UP + 1, WARM_UP + 1 + case.blocks * case.count, case.count):
+            await _run(case, loop, caller, range(first, first + case.count))
+            library.write_counts(case.name.encode())
         print(json.dumps({"name": case.name, "requests": case.count}), flush=True)
     library.stop_counting()
     await lifespan.shutdown()
