@@ -8,10 +8,11 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from app.attachments import AttachmentLoader
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
@@ -45,8 +46,7 @@ MAX_RETRY_SECONDS = 30.0
 """If a server demands a longer wait, the request is not retried, and the caller gets the error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """A model on an upstream: the server, the model's name there, and the profile of both."""
 
     target: Target
@@ -54,8 +54,7 @@ class Deployment:
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRoute:
+class ModelRoute(Struct, frozen=True):
     """A model under the name that callers use, with its deployments."""
 
     model: str
@@ -66,8 +65,7 @@ class ModelRoute:
     """How long the cache may answer with a reply; None if it never does."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedRequest:
+class PreparedRequest(Struct, frozen=True):
     """A request that passed all checks, with a body for each deployment."""
 
     route: ModelRoute
@@ -103,8 +101,7 @@ class PreparedRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyOptions:
+class ReplyOptions(Struct, frozen=True):
     """The caller's options for a reply that do not change its content."""
 
     reply_id: str
@@ -330,8 +327,7 @@ class Gateway:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltBody:
+class _BuiltBody(Struct, frozen=True):
     data: bytes
     warnings: tuple[str, ...]
     deterministic: bool

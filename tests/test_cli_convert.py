@@ -4,10 +4,11 @@ import io
 import json
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from app.cli import FORMAT_NAMES, main
+from app.cli import main
+from app.format_names import FormatName
 from app.formats import FORMATS
 
 from tests.conversations.sample_conversations import convert, golden
@@ -28,7 +29,7 @@ def written(messages: Any) -> str:
 
 
 def test_every_format_can_be_named() -> None:
-    assert set(FORMAT_NAMES) == FORMATS.keys()
+    assert set(get_args(FormatName)) == FORMATS.keys()
 
 
 @pytest.mark.parametrize(("form", "to"), list(permutations(FORMATS, 2)))

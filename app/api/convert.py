@@ -1,17 +1,18 @@
 """`POST /v1/convert`: converts a conversation from one format to another. No model is called."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from app.api.chat_schema import FormatName, invalid_json, limit_warnings
+from app.api.chat_schema import invalid_json, limit_warnings
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import InvalidInput, Violation
+from app.format_names import FormatName
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect

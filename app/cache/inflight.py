@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.cache.log import LogReader, LogSubscriber, ReplyLocation, ReplyLog, is_end
-from app.chat.events import Event, Failed, Fault, Finish
+from app.cache.log import LogReader, LogSubscriber, ReplyLocation, ReplyLog
+from app.chat.events import Event, Failed, Fault, Finish, is_end
 from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError

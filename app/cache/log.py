@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec.structs import replace
 
 from app.cache.codec import Batch
-from app.chat.events import Event, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta, is_end
 from app.chat.stream import Receiver
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
@@ -260,11 +260,6 @@ def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
         return batches
     marked = replace(finish, usage={**finish.usage, "cached": True})
     return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]
-
-
-def is_end(events: list[Event]) -> bool:
-    """Whether these events end a reply."""
-    return bool(events) and type(events[-1]) in (Finish, Failed)
 
 
 def events_size(events: list[Event]) -> int:

@@ -7,8 +7,10 @@ rule of its endpoint (`Apply`).
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Mode: TypeAlias = Literal["on", "off", "refresh", "only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -21,8 +23,7 @@ _MAX_SECONDS = 2**31
 """Larger numbers of seconds count as this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachePolicy:
+class CachePolicy(Struct, frozen=True):
     read: bool = True
     """Whether a stored reply may be returned."""
     write: bool = True

@@ -1,8 +1,9 @@
 """The types of the cache's interface: requests, results, and the protocols that it uses."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from app.cache.inflight import InFlightCall
 from app.cache.log import Pace, ReplyLocation
@@ -66,15 +67,13 @@ class CallCoordinator(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRules:
+class CacheRules(Struct, frozen=True):
     pace: Pace = "fast"
     store_length: bool = False
     """Whether replies that ended at max_tokens are stored too."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRequest:
+class CacheRequest(Struct, frozen=True):
     key: str
     model: str
     """The name that callers use. Entries can be purged by model."""
@@ -86,8 +85,7 @@ class CacheRequest:
     """The call goes on when the client disconnects."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundReply:
+class FoundReply(Struct, frozen=True):
     """What `Cache.find` found for a request. Register it for resume if wanted, then `Cache.open` it at once."""
 
     request: CacheRequest
@@ -100,7 +98,6 @@ class FoundReply:
     """How many more calls may be tried when this one fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedReply:
+class OpenedReply(Struct, frozen=True):
     reply: Reply
     origin: Origin

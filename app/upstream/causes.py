@@ -9,16 +9,15 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import httpx
+from msgspec import Struct
 
 from app.chat.events import Fault
 from app.upstream.http.connection import ClosedEarly, TlsAnswered
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     word: str
     text: str
     advice: str = ""

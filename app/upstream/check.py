@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import httpx
+from msgspec import Struct
 
 from app.chat.events import Fault
 from app.errors import UpstreamFailed
@@ -16,8 +16,7 @@ from app.upstream.model_names import join_names, suggest_model
 MAX_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamReport:
+class UpstreamReport(Struct, frozen=True):
     """The result of checking one upstream, as lines for the operator."""
 
     works: bool

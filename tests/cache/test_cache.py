@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss
+from msgspec.structs import replace
 
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say

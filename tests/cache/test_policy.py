@@ -1,11 +1,11 @@
 """What a request may say of the cache, and what follows."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from app.cache.policy import OFF, ON, CachePolicy, Mode, make_cache_policy
+from msgspec.structs import replace
 
 UNHELD = replace(OFF, keep=False)
 """Not even for a caller who might come back."""

@@ -1,6 +1,5 @@
 """The options of a request in the body that a server takes, and what the caller is told of the rest."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from app.errors import InvalidInput
 from app.params import UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.upstream.request import build
+from msgspec.structs import replace
 
 from tests.upstream.sample_histories import Json, body, calls, options, request, returns, user, warnings
 

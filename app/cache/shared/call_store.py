@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
 
 from app.cache.codec import VERSION
 from app.cache.redis.breaker import Client, RedisCircuitBreaker
@@ -30,8 +31,7 @@ RECORDS_PER_READ = 16
 """A record has at most `lease.MAX_RECORD_BYTES`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallKeys:
+class CallKeys(Struct, frozen=True):
     """One shared call, and its keys in Redis."""
 
     cache_key: str
@@ -71,8 +71,7 @@ class CallKeys:
         return f"{self.state}:stream"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
+class WriteRequest(Struct, frozen=True):
     """One write of a leader: its next record, or none, to renew the lease."""
 
     keys: CallKeys
@@ -83,8 +82,7 @@ class WriteRequest:
     joinable_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     code: Literal[0, 1, 2]
     """0: the lease is lost; 1: written; 2: no gateway followed, so the call has ended."""
     has_followers: bool

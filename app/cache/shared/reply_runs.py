@@ -6,7 +6,7 @@ A call can grow until the reply ends, any other run only until the next one begi
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import End, Event, Extra, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 ContentEvent: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | MediaOutput
 
@@ -76,7 +76,7 @@ class ReplyRuns:
         fragments: dict[int, list[str]] = {}
         for events in batches:
             for event in events:
-                if not isinstance(event, Finish | Failed):
+                if not isinstance(event, End):
                     self._add(event, fragments)
         for at, texts in fragments.items():
             self.runs[at].text = "".join(texts)

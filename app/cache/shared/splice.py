@@ -7,7 +7,7 @@ beyond the first reply is passed on. Fragments of calls may come in any order. T
 from collections.abc import Iterable
 
 from app.cache.shared.reply_runs import ContentEvent, ReplyRun, ReplyRuns, RunTracker, get_kind, get_text, skip_text
-from app.chat.events import Event, Extra, Failed, Fault, Finish, ToolCallDelta
+from app.chat.events import End, Event, Extra, Failed, Fault, Finish, ToolCallDelta
 
 DIVERGED = Fault(
     "upstream_incomplete",
@@ -48,7 +48,7 @@ class Splice:
 
     def _new_part(self, event: Event) -> list[Event]:
         """Return the part of an event that goes beyond the first reply. Raises _Diverged."""
-        if isinstance(event, Finish | Failed):
+        if isinstance(event, End):
             if self._unrepeated and isinstance(event, Finish):
                 raise _Diverged
             self._over = True

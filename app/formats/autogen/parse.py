@@ -6,8 +6,9 @@ assistant. Items that a model does not see are kept in `extra` of the next messa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import Message, ToolCall, ToolResult
 from app.errors import Violation

@@ -6,10 +6,10 @@ side-car is ignored.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
+import msgspec
+from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from app.chat.messages import Media, Message, Part, Role, ToolCall, ToolResult
@@ -35,7 +35,7 @@ class _Change(TypedDict, total=False):
     name: str | None
     turn: str | None
     extra: dict[str, Any]
-    parts: tuple[Annotated[Part, Field(discriminator="kind")], ...]
+    parts: tuple[Part, ...]
 
 
 class _Sidecar(TypedDict):
@@ -43,7 +43,13 @@ class _Sidecar(TypedDict):
     messages: list[_Change]
 
 
-_adapter: TypeAdapter[_Sidecar] = TypeAdapter(_Sidecar)
+_decoder = msgspec.json.Decoder(_Sidecar)
+
+
+def _decode_sidecar(text: Any) -> _Sidecar:
+    if not isinstance(text, str):
+        raise ValueError("a side-car of AutoGen is JSON text")
+    return _decoder.decode(text)
 
 
 def digest_item(raw: Mapping[str, Any]) -> str:
@@ -93,7 +99,7 @@ def _origin(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def restore(item: AutogenItem, raw: Mapping[str, Any], path: str = "") -> list[Message] | None:
     """Return the messages that an item represents, from its side-car; None if it has none, or was edited."""
-    sidecar = read_notes(raw.get("metadata"), _adapter.validate_json)
+    sidecar = read_notes(raw.get("metadata"), _decode_sidecar)
     if sidecar is None or sidecar["seal"] != digest_item(raw):
         return None
     base = read_item(item, raw, find_default_role(item))
@@ -155,13 +161,15 @@ def _make_change(base: Message | None, message: Message) -> dict[str, Any]:
         if value != getattr(base, field):
             change[field] = dict(value) if field == "extra" else value
     if message.parts != base.parts:
-        change["parts"] = [_without_marks(asdict(part)) for part in message.parts]
+        change["parts"] = [_without_marks(msgspec.to_builtins(part)) for part in message.parts]
     return change
 
 
 def _without_marks(part: dict[str, Any]) -> dict[str, Any]:
     """Return the part without cache marks and the path of a call, which belong to one request only."""
-    omitted = {"mark", "path"} if part["kind"] == "tool_call" else {"mark"}
+    kind = part.pop("kind")  # it is written last
+    omitted = {"mark", "path"} if kind == "tool_call" else {"mark"}
     fields = {key: value for key, value in part.items() if key not in omitted}
-    content = fields.get("content")
-    return fields | {"content": [_without_marks(item) for item in content]} if content is not None else fields
+    if "content" in fields:
+        fields["content"] = [_without_marks(item) for item in fields["content"]]
+    return fields | {"kind": kind}

@@ -5,9 +5,9 @@ a call, except `extra_content` (`call`). A note is ignored if the content has no
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.chat.messages import Media, Text, ToolCall

@@ -1,7 +1,8 @@
 """Parses `function_choice` and `tool_choice`: which functions the model may, must or must not call."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, Violation
@@ -10,8 +11,7 @@ _WORDS = ("auto", "none", "required")
 NO_FUNCTIONS = "needs functions to choose from, but the request has none"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChoice:
+class ToolChoice(Struct, frozen=True):
     word: str
     """`auto`, `none`, `required` or `named`."""
     name: str = ""

@@ -4,8 +4,9 @@ The wording is Qwen-Agent's, byte for byte, because the models were trained on i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
 from app.steps.prompt_language import Language, detect_language

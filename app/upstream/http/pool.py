@@ -17,15 +17,15 @@ from app.upstream.http.connection import ClosedEarly, Connection
 class PoolKey(NamedTuple):
     """The upstream that owns a group of connections, and how many it may open to each origin."""
 
-    upstream: str = ""
-    max_connections: int = 4096
+    upstream: str
+    max_connections: int
 
 
 class ServerAddress(NamedTuple):
     scheme: str
     host: str
     port: int
-    pool_key: PoolKey = PoolKey()
+    pool_key: PoolKey
 
 
 KEEPALIVE_SECONDS = 4.5

@@ -1,6 +1,5 @@
 """Histories in words, beyond what was recorded."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from app.profiles import Profile
 from app.steps.pipeline import reply_stages
 from app.steps.prompted_tools import add_tool_prompt, prompted_tool_stage
 from app.steps.stop_words import StopWordStage
+from msgspec.structs import replace
 
 from tests.steps.stage_runner import run, texts
 
