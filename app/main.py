@@ -23,11 +23,12 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
-from app.api.middleware import RequestIdMiddleware
+from app.api.middleware import DirectRoutes, RequestIdMiddleware
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
 from app.api.request_limits import request_limits
+from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.attachments import AttachmentLimits, AttachmentLoader
@@ -89,11 +90,9 @@ def create_app(
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
-    app.add_middleware(
-        RequestIdMiddleware,
-        rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
-        direct=dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)),
-    )
+    rules = OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins)
+    app.direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
     admin.add_routes(app)
     pages.add_routes(app)
@@ -131,7 +130,9 @@ def _create_context(
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget)
+    server = settings.server
+    response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
+    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
     return context, _Resources(demo, client, fetcher, document_workers, base_urls)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
 from app.cache.log import LogReader, ReplyLog
@@ -47,7 +48,7 @@ async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[
 
     limits = ResponseLimits(heartbeat_seconds=15, commit_seconds=5, stall_seconds=60)
     kind = JsonResponse if mode == "whole" else EventStreamResponse
-    response = kind(send, INFO, form, mode, limits, abort_connection=None)
+    response = kind(SendQueue(send), INFO, form, mode, limits)
     response.start(reply)
     await response.done
     assert response.error is None
