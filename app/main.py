@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import httpx
@@ -11,6 +10,7 @@ import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse, Response
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -52,12 +52,11 @@ from app.upstream.catalog import Catalog
 from app.upstream.http.client import UpstreamClient
 
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
-"""These paths are served without the framework: what it does around an endpoint costs more than the endpoint."""
+"""These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Resources:
-    """What the gateway closes when it stops, besides what its requests share."""
+class _Resources(Struct, frozen=True):
+    """What the gateway closes when it stops, in addition to its `AppContext`."""
 
     demo: DemoServer | None
     client: UpstreamClient
@@ -71,11 +70,11 @@ def create_app(
     transport: httpx.AsyncBaseTransport | None = None,
     resolver: Resolver | None = None,
 ) -> ParleyApp:
-    """Returns the application. Nothing is opened before its lifespan starts. With a cache in Redis, call it in the
-    event loop that serves the application.
+    """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
+    in the event loop that serves the application.
 
-    Without settings, it reads those of the environment. `transport` and `resolver` replace the network in tests: the
-    upstreams, and the lookup of host names.
+    Without `settings`, they are read from the environment. In tests, `transport` replaces the upstreams, and `resolver`
+    the lookup of host names.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
@@ -179,9 +178,7 @@ def _make_cache(settings: CacheSettings, ticker: Ticker) -> Cache:
 def _add_routes(app: ParleyApp) -> None:
     context = app.context
 
-    @app.get(
-        "/v1/models", tags=["models"], summary="The models that callers may ask for", response_model=dict[str, Any]
-    )
+    @app.get("/v1/models", tags=["models"], summary="List the models", response_model=dict[str, Any])
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
             return await list_models(context.registry.names(), context.catalog)
@@ -191,7 +188,7 @@ def _add_routes(app: ParleyApp) -> None:
     @app.get(
         "/v1/models/{model:path}",
         tags=["models"],
-        summary="One of them",
+        summary="Read one model",
         response_model=dict[str, Any],
         responses={"4XX": {"description": "No such model"}},
     )
@@ -201,7 +198,7 @@ def _add_routes(app: ParleyApp) -> None:
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
-    @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
+    @app.post("/v1/convert", tags=["convert"], summary="Convert a conversation to another format")
     async def convert_messages(request: Request) -> Response:
         server = context.server
         receive = cast(Receive, request.receive)
@@ -211,11 +208,16 @@ def _add_routes(app: ParleyApp) -> None:
             converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
             return Response(await converting, media_type="application/json")
 
-    @app.get("/healthz", tags=["health"], summary="The process lives")
+    @app.get("/healthz", tags=["health"], summary="Check that the process runs")
     async def healthz() -> dict[str, str]:
         return {"status": "ok", "version": __version__}
 
-    @app.get("/readyz", tags=["health"], summary="Send requests here", responses={503: {"description": "Draining"}})
+    @app.get(
+        "/readyz",
+        tags=["health"],
+        summary="Check that the gateway accepts new requests",
+        responses={503: {"description": "The gateway is shutting down"}},
+    )
     async def readyz() -> JSONResponse:
         if context.draining:
             return JSONResponse({"status": "draining"}, 503)
@@ -223,15 +225,15 @@ def _add_routes(app: ParleyApp) -> None:
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
-    """What the path takes; the framework itself tells only of the first route to it."""
-    rows = (row for row in app.routes if isinstance(row, Route) and row.path_regex.match(path))
-    return sorted({method for row in rows for method in row.methods or () if method != "HEAD"})
+    """Return the methods of a path. The error of the framework names only those of the first matching route."""
+    routes = (route for route in app.routes if isinstance(route, Route) and route.path_regex.match(path))
+    return sorted({method for route in routes for method in route.methods or () if method != "HEAD"})
 
 
 def _paths(app: FastAPI) -> list[str]:
-    """Those that are served, without those that hold a name or an id."""
-    rows = [row.path for row in app.routes if isinstance(row, Route) and "{" not in row.path]
-    return [*_DIRECT_PATHS, *rows]
+    """Return the paths that are served, except those with a parameter."""
+    paths = [route.path for route in app.routes if isinstance(route, Route) and "{" not in route.path]
+    return [*_DIRECT_PATHS, *paths]
 
 
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
@@ -250,18 +252,18 @@ def _add_error_handlers(app: FastAPI) -> None:
         path = request.url.path
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
-            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}, not {request.method}", allow))
+            return await parley_error(request, MethodNotAllowed(f"{path} accepts {allow}, not {request.method}", allow))
         found = find_nearest(path, _paths(app))
         return await parley_error(
             request, NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
         )
 
-    async def caller_gone(request: Request, _: Exception) -> Response:
-        """For the log alone: nobody is there to read it."""
+    async def client_disconnected(request: Request, _: Exception) -> Response:
+        """Return a response for the log only: the client has left."""
         request.state.error_code = "caller_gone"
         return Response(status_code=499)
 
-    app.add_exception_handler(ClientDisconnected, caller_gone)
+    app.add_exception_handler(ClientDisconnected, client_disconnected)
     app.add_exception_handler(ParleyError, parley_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(FastAPIHTTPException, http_error)

@@ -1,6 +1,6 @@
-"""The endpoint of `POST /v1/chat` and `POST /v1/chat/completions`: reads a request and sends the reply.
+"""The endpoint of `POST /v1/chat` and `POST /v1/chat/completions`: parses a request and sends the reply.
 
-It is a plain ASGI callable: what FastAPI does around an endpoint costs more than everything that happens here.
+It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
-from app.api.responses import ReplyResponse
+from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.api.send_queue import Send
-from app.cache import MODES, Apply, CachePolicy, Mode, ReplaySource, make_cache_policy
+from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
-from app.chat.stream import Attempt, Reply
+from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, InvalidInput, ParleyError, UpstreamFailed, Violation
-from app.formats.base import Format, ReplyInfo, ReplyMode, WriteError
+from app.formats.base import ReplyInfo, WriteError
 from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import RequestLog, log_late_failure
@@ -40,7 +40,7 @@ CACHE_HEADER = b"x-parley-cache"
 
 
 class ChatEndpoint:
-    """Answers requests for a reply of a model. Its parameters are what differs between the request formats."""
+    """Answers chat requests. Its constructor's parameters are the differences between the two paths."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class ChatEndpoint:
         write_error: WriteError,
         apply: Apply,
     ) -> None:
-        """`parse` reads the body of a request. `name` is the endpoint's in the logs. `write_error` writes errors that
-        are found before the request's own format is known. `apply` says for which requests the cache is used."""
+        """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
+        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
         self.write_error = write_error
         self._context = context
         self._parse = parse
@@ -80,9 +80,9 @@ class ChatEndpoint:
     async def _serve(
         self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog
     ) -> RejectedRequest | None:
-        """Sends the reply, or returns why there is none. Raises ParleyError before the body is parsed.
+        """Send the reply, or return the error that rejects the request. Raises ParleyError before the body is parsed.
 
-        A request is admitted once its body is there, and the body is not held while the reply comes.
+        A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
         server = self._context.server
         with self._context.budget.lease() as lease:
@@ -97,21 +97,23 @@ class ChatEndpoint:
                     return parsed
                 try:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
-                    response, opening = self._prepare(parsed, model, large, lease, scope, send, request_id, entry)
+                    attempts = AttemptLog()
+                    response, opening = self._prepare(
+                        parsed, model, large, lease, scope, send, request_id, entry, attempts
+                    )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
                 del parsed
-                info = response.info
                 try:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
-                    info.origin.on_late_failure = partial(log_late_failure, request_id, self._name, info.model)
-                entry.record_response(response, info.origin.label)
-                self._log_upstream(entry, info.origin.attempts, response.error)
+                    attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                entry.record_response(response, response.info.origin.label)
+                self._log_upstream(entry, attempts.attempts, response.error)
                 return None
 
     def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
-        """Records failures of upstreams, also where another upstream answered in the end."""
+        """Record failures of upstreams, even if another upstream answered in the end."""
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
@@ -132,47 +134,48 @@ class ChatEndpoint:
         send: Send,
         request_id: str,
         entry: RequestLog,
+        attempts: AttemptLog,
     ) -> tuple[ReplyResponse, PendingReply]:
-        """The response, and the reply to be opened. Raises ParleyError for what can be refused before anything is sent
-        upstream."""
+        """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
+        before anything is sent upstream."""
         gateway = self._context.gateway
         body = parsed.body
         route = gateway.route(model)
-        warnings = list(parsed.warnings)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
             model=route.model,
             created=int(time.time()),
-            warnings=warnings,
+            warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
             options=body.options,
             include_usage=body.include_usage,
         )
-        asked = self._make_options(parsed, lease, scope, info, route)
-        register = partial(self._register, parsed.reply_format, body.mode, info, asked) if body.stream else None
-        wanted = gateway.media_requests(route, parsed.request)
-        if wanted or large:
-            opening = self._prepare_in_thread(route, parsed.request, wanted, warnings, asked, register)
-        else:
-            prepared = gateway.prepare(route, parsed.request)
-            warnings += prepared.warnings
-            opening = self._open_reply(prepared, asked, register)
+        options = self._make_options(parsed, lease, scope, info, route, attempts)
+        media_requests = gateway.find_media_requests(route, parsed.request)
+        prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
         entry.record_request(route.model, body.stream, body.metadata)
-        reply_format = parsed.reply_format
-        encoder = reply_format.reply_encoder(info, body.mode)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        return create(scope, send, encoder, info, reply_format), opening
+        response = create(scope, send, info, parsed.reply_format, body.mode)
+        if prepared is None:
+            return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
+        return response, self._open_reply(prepared, options, response)
 
     def _make_options(
-        self, parsed: ParsedRequest, lease: Lease, scope: Scope, info: ReplyInfo, route: ModelRoute
+        self,
+        parsed: ParsedRequest,
+        lease: Lease,
+        scope: Scope,
+        info: ReplyInfo,
+        route: ModelRoute,
+        attempts: AttemptLog,
     ) -> ReplyOptions:
         return ReplyOptions(
             info.response_id,
             _read_cache_policy(parsed, scope, route, self._apply),
             caller_scope(scope) if self._context.separate_callers else "",
             not parsed.body.cancel_on_disconnect,
-            info.origin,
+            attempts,
             lease,
         )
 
@@ -180,54 +183,51 @@ class ChatEndpoint:
         self,
         route: ModelRoute,
         request: ChatRequest,
-        wanted: list[MediaRequest],
-        warnings: list[str],
-        asked: ReplyOptions,
-        register: Callable[[ReplaySource], None] | None,
+        media_requests: list[MediaRequest],
+        options: ReplyOptions,
+        response: ReplyResponse,
     ) -> Reply:
-        """Media are loaded, and much is prepared in another thread, while the caller is watched and the stream may
-        open; `warnings` grows by what follows."""
+        """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
         gateway = self._context.gateway
-        media = await gateway.load_media(wanted, asked.lease.take)
+        media = await gateway.load_media(media_requests, options.lease.take)
         prepared = await call_in_thread(gateway.prepare, route, request, media)
-        del request, wanted, media  # the wait for the model server may be long
-        asked.lease.change(prepared.size)
-        warnings += prepared.warnings
-        return await self._open_reply(prepared, asked, register)
+        del request, media_requests, media  # the wait for the model server may be long
+        options.lease.change(prepared.size)
+        return await self._open_reply(prepared, options, response)
 
-    async def _open_reply(
-        self, prepared: PreparedRequest, asked: ReplyOptions, register: Callable[[ReplaySource], None] | None
-    ) -> Reply:
-        """`register` makes the reply resumable before the head of the server's response is waited for."""
-        cache, origin = self._context.cache, asked.origin
+    async def _open_reply(self, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse) -> Reply:
+        """Open the reply. It can be resumed before the model server has answered."""
+        cache = self._context.cache
+        if prepared.warnings:
+            response.add_warnings(prepared.warnings)
         try:
-            found = await self._context.gateway.find(prepared, asked)
+            found = await self._context.gateway.find(prepared, options)
         except CacheMiss:
-            if asked.cache_policy.read:
-                origin.label = "miss"
+            if options.cache_policy.read:
+                response.set_origin(Origin("miss"))
             raise
-        if found is None:
-            return await self._context.gateway.open_with_lease(prepared, asked)
         while True:
-            origin.label, origin.age_seconds = found.label, found.age_seconds
-            if register is not None:
-                register(found.source)
+            self._set_source(response, found, found.origin, options)
             try:
                 opened = await cache.open(found)
             except UpstreamFailed as error:
                 found = cache.find_again(found, error)
             else:
-                origin.label = opened.label
-                return opened.reply
+                break
+        if opened.origin is not found.origin:
+            self._set_source(response, found, opened.origin, options)
+        return opened.reply
 
-    def _register(
-        self, form: Format, mode: ReplyMode, info: ReplyInfo, asked: ReplyOptions, source: ReplaySource
-    ) -> None:
-        self._context.resumable.put(ResumableReply(info, form, mode, asked.scope, source, asked.keep_running))
+    def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
+        response.set_origin(origin)
+        if isinstance(response, EventStreamResponse) and found.request.policy.keep:
+            info, format_, mode = response.info, response.format, response.mode
+            reply = ResumableReply(info, format_, mode, options.scope, found.source, options.keep_running)
+            self._context.resumable.put(reply)
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
-    """Raises InvalidInput for an unknown mode."""
+    """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.body.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
     headers: list[str] = []
@@ -242,14 +242,14 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
 
 
 def _parse_cache_mode(value: str) -> Mode:
-    found = next((mode for mode in MODES if mode == value.strip().lower()), None)
-    if found is None:
+    mode = next((mode for mode in MODES if mode == value.strip().lower()), None)
+    if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
-    return found
+    return mode
 
 
 def caller_scope(scope: Scope) -> str:
-    """Identifies the caller to whom a reply belongs: a hash of the key in the request."""
+    """Return the identity of the caller to whom a reply belongs: a hash of the key in the request."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
@@ -257,6 +257,6 @@ def caller_scope(scope: Scope) -> str:
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:
-    """When the reply is open, the memory of the request is free."""
+    """Open the reply, and release the memory of the request."""
     with lease:
         return await opening

@@ -1,7 +1,7 @@
-"""One reply on its way to one client, from the read callback of the upstream's socket into the ASGI `send`.
+"""Send one reply to one client: from the read callback of the upstream's socket to the ASGI `send`.
 
-`EventStreamResponse` writes frames as the events come, `JsonResponse` one body at the end. No task is switched and
-nothing is awaited for a chunk. While the client reads more slowly than the model writes, the upstream is not read.
+`EventStreamResponse` writes frames as the events come, `JsonResponse` one body at the end. A chunk causes no task
+switch and no `await`. While the client reads more slowly than the model writes, the upstream is not read.
 """
 
 import asyncio
@@ -9,17 +9,18 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from app.api.send_queue import Send, SendQueue
 from app.chat.events import Event, Failed, Finish
-from app.chat.stream import Reply
+from app.chat.stream import Origin, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, Format, ReplyInfo
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
 
 log = logging.getLogger("parley.delivery")
 
@@ -32,13 +33,12 @@ STREAM_HEADERS = (
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 MAX_WARNINGS_BYTES = 4096
-"""The longest `x-parley-warnings`: many clients and proxies take no more than 8 KB for all headers together."""
+"""The maximum length of `x-parley-warnings`: many clients and proxies accept at most 8 KB for all headers together."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseLimits:
+class ResponseLimits(Struct, frozen=True):
     heartbeat_seconds: float
-    """The longest silence of a stream: then a comment is sent."""
+    """After this time without data, a stream sends a comment."""
     commit_seconds: float
     """A stream is opened after this time, even if the upstream has not answered yet."""
     stall_seconds: float
@@ -46,17 +46,14 @@ class ResponseLimits:
 
 
 class ReplyResponse(ABC):
-    """What both kinds of response share: the upstream's reply, the client's connection and how the response ended.
-
-    It receives the events of a reply and sends them to one client. It is used once.
-    """
+    """Receives the events of one reply and sends them to one client. The base class of both kinds of response."""
 
     def __init__(
         self,
         send: Send,
-        encoder: Encoder,
         info: ReplyInfo,
         reply_format: Format,
+        mode: ReplyMode,
         limits: ResponseLimits,
         abort_connection: Callable[[], None] | None,
     ) -> None:
@@ -64,16 +61,18 @@ class ReplyResponse(ABC):
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._send_queue = SendQueue(send)
-        self._encoder = encoder
+        self._encoder: Encoder | None = None
+        """Made when the stream or the reply starts, from what is known of the reply by then."""
         self.info = info
-        self._format = reply_format
+        self.format = reply_format
+        self.mode = mode
         self._limits = limits
         self._abort_connection = abort_connection
         self._reply: Reply | None = None
         self.done: asyncio.Future[None] = loop.create_future()
-        """Resolved when the response has been sent, has failed, or the client has left."""
+        """Resolved when the response has been sent or has failed, or the client has disconnected."""
         self.finished = False
-        """Nothing more is sent."""
+        """The last data was handed over; nothing more is sent."""
         self.status = 0
         """The HTTP status; 0 before the head of the response is sent."""
         self.first_at: float | None = None
@@ -81,7 +80,30 @@ class ReplyResponse(ABC):
         self.outcome: Finish | None = None
         self.error: ParleyError | None = None
         self.disconnected = False
-        """The client left before the end."""
+        """The client disconnected before the end."""
+
+    def set_origin(self, origin: Origin) -> None:
+        """Where the reply comes from is known."""
+        self._set_info(replace(self.info, origin=origin))
+
+    def add_warnings(self, warnings: Sequence[str]) -> None:
+        self._set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
+
+    def _set_info(self, info: ReplyInfo) -> None:
+        """A stream that is open already goes on with an encoder that knows the new values."""
+        self.info = info
+        if self._encoder is not None and not self.finished:
+            self._encoder = self._make_encoder()
+            self._encoder.open()  # these bytes were sent when the stream was opened
+
+    def _make_encoder(self) -> Encoder:
+        return self.format.reply_encoder(self.info, self.mode)
+
+    @property
+    def encoder(self) -> Encoder:
+        if self._encoder is None:
+            self._encoder = self._make_encoder()
+        return self._encoder
 
     # The reply calls these methods.
 
@@ -121,11 +143,11 @@ class ReplyResponse(ABC):
 
     @abstractmethod
     def _write_events(self, events: list[Event]) -> None:
-        """The events of one read; empty where the upstream only showed that it lives."""
+        """Write the events of one read; an empty list means that the upstream is alive but sent no event yet."""
 
     @abstractmethod
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
-        """The events of several reads."""
+        """Write the events of several reads."""
 
     def _record_first_event(self) -> None:
         if self.first_at is None:
@@ -148,7 +170,7 @@ class ReplyResponse(ABC):
         self._resolve()
 
     def _finish(self) -> None:
-        """The last bytes were handed over. The response is done when the client has taken them."""
+        """End the response after its last bytes. It is done when the send queue is empty."""
         self.finished = True
         if self._reply is not None:
             self._reply.close()
@@ -173,7 +195,7 @@ class ReplyResponse(ABC):
         if origin.age_seconds is not None:
             yield b"age", b"%d" % origin.age_seconds
         if self.info.warnings:
-            yield b"x-parley-warnings", _warnings_header([self._format.warning(text) for text in self.info.warnings])
+            yield b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in self.info.warnings])
 
     def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         """Send a whole JSON response and end."""
@@ -222,6 +244,33 @@ class ReplyResponse(ABC):
                 self._abort_connection()
 
 
+class SkipFrames:
+    """An encoder that skips the frames that the client has already read.
+
+    Frames are counted from 1; in `format: qwen` that is their `seq`.
+    """
+
+    def __init__(self, encoder: Encoder, after: int) -> None:
+        self._encoder = encoder
+        self._after = after
+
+    def open(self) -> bytes:
+        return self._skip_read(self._encoder.open())
+
+    def feed(self, events: list[Event]) -> bytes:
+        return self._skip_read(self._encoder.feed(events))
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._skip_read(self._encoder.fail(error))
+
+    def _skip_read(self, data: bytes) -> bytes:
+        start = 0
+        while self._after and start < len(data):
+            start = data.index(b"\n\n", start) + 2
+            self._after -= 1
+        return data[start:] if start else data
+
+
 class EventStreamResponse(ReplyResponse):
     """Sends every read of the upstream as SSE frames in one write.
 
@@ -232,29 +281,37 @@ class EventStreamResponse(ReplyResponse):
     def __init__(
         self,
         send: Send,
-        encoder: Encoder,
         info: ReplyInfo,
         reply_format: Format,
+        mode: ReplyMode,
         limits: ResponseLimits,
         abort_connection: Callable[[], None] | None,
+        skip_frames: int = 0,
     ) -> None:
-        super().__init__(send, encoder, info, reply_format, limits, abort_connection)
+        """The first `skip_frames` frames are not sent: the client has read them."""
+        super().__init__(send, info, reply_format, mode, limits, abort_connection)
+        self._skip_frames = skip_frames
         now = self._loop.time()
         self._commit_at = now + limits.commit_seconds
         self._last_sent = self._ticked = now
         self._quiet = False
         """Nothing was written since the last tick."""
 
+    @override
+    def _make_encoder(self) -> Encoder:
+        encoder = super()._make_encoder()
+        return SkipFrames(encoder, self._skip_frames) if self._skip_frames else encoder
+
     def start_stream(self) -> None:
         """Open the stream, unless it is open. From now on an error is a frame."""
         if self.status or self.finished:
             return
         self._send_head(200, STREAM_HEADERS)
-        self._write(self._encoder.open())
+        self._write(self.encoder.open())
 
     @override
     def _write_events(self, events: list[Event], earlier: bytes = b"") -> None:
-        """`earlier` are the frames of reads before this one; they go out in the same write."""
+        """Write the events of one read. `earlier` holds the frames of earlier reads; all go out in one write."""
         if not events:
             self.start_stream()
             self._write(earlier)
@@ -265,12 +322,12 @@ class EventStreamResponse(ReplyResponse):
             self._write(earlier)
             self._write_failure(events, last)
             return
-        self.start_stream()  # the frame that opens the stream is numbered before those of the events
-        data = earlier + self._encoder.feed(events) if earlier else self._encoder.feed(events)
+        self.start_stream()  # the frame that opens the stream must get the first number
+        data = earlier + self.encoder.feed(events) if earlier else self.encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._end_stream(data)
-        elif data:  # a format may have no frame for an event: heartbeats go on meanwhile
+        elif data:  # some formats have no frame for some events: then heartbeats must go on
             self._quiet = False
             self._write(data)
 
@@ -280,14 +337,14 @@ class EventStreamResponse(ReplyResponse):
         if earlier:
             self._record_first_event()
             self.start_stream()
-        self._write_events(batches[-1], b"".join([self._encoder.feed(batch) for batch in earlier]))
+        self._write_events(batches[-1], b"".join([self.encoder.feed(batch) for batch in earlier]))
 
     def _write_failure(self, events: list[Event], last: Failed) -> None:
         """Send what came before the failure. A failure that came alone and first can still be an HTTP status."""
         self.error = UpstreamFailed(last.fault)
         if self.status or len(events) > 1:
             self.start_stream()
-            self._end_stream(self._encoder.feed(events))
+            self._end_stream(self.encoder.feed(events))
         else:
             self.fail(self.error)
 
@@ -298,9 +355,9 @@ class EventStreamResponse(ReplyResponse):
         self.error = error
         fields = error.to_dict(self.info.request_id)
         if self.status:
-            self._end_stream(self._encoder.fail(fields))
+            self._end_stream(self.encoder.fail(fields))
         else:
-            self._send_body(error.status, msgspec.json.encode(self._format.error(fields)), error.headers)
+            self._send_body(error.status, msgspec.json.encode(self.format.error(fields)), error.headers)
 
     def _end_stream(self, data: bytes) -> None:
         self._write(data, last=True)
@@ -308,7 +365,7 @@ class EventStreamResponse(ReplyResponse):
 
     @override
     def tick(self, now: float) -> None:
-        """Besides what every response does: open the stream in time, and send heartbeats."""
+        """Do what every response does, start the stream after `commit_seconds`, and send heartbeats."""
         interval, self._ticked = now - self._ticked, now
         super().tick(now)
         if self.finished or self._send_queue.blocked:
@@ -319,7 +376,8 @@ class EventStreamResponse(ReplyResponse):
             self.on_crash(error)
 
     def _keep_alive(self, now: float, interval: float) -> None:
-        """What was written since the last tick may be as old as that tick, and the next tick may be too late."""
+        """Start the stream or send a heartbeat if it is due before the next tick. Data that was written since the last
+        tick counts as written at that tick."""
         if not self.status:
             if now >= self._commit_at:
                 self._last_sent = now
@@ -339,7 +397,7 @@ class JsonResponse(ReplyResponse):
         if not events:
             return
         self._record_first_event()
-        last, data = events[-1], self._encoder.feed(events)
+        last, data = events[-1], self.encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._send_body(200, data, {})
@@ -353,15 +411,15 @@ class JsonResponse(ReplyResponse):
 
     @override
     def fail(self, error: ParleyError) -> None:
-        """The body also holds what came of the reply before the error, where the format has a place for it."""
+        """End with an HTTP error. If the format allows it, the body also holds the reply up to the error."""
         if self.finished:
             return
         self.error = error
-        self._send_body(error.status, self._encoder.fail(error.to_dict(self.info.request_id)), error.headers)
+        self._send_body(error.status, self.encoder.fail(error.to_dict(self.info.request_id)), error.headers)
 
 
 def _warnings_header(warnings: Sequence[str]) -> bytes:
-    """A JSON list in ASCII. If there is no room for all warnings, the last entry counts the others."""
+    """Write the warnings as a JSON list in ASCII. If they are too long, the last entry counts those left out."""
     shown: list[str] = []
     size = 2
     for text in warnings:

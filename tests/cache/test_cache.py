@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
 from app.cache import log as logs
 from app.cache.cache import LARGE_ENTRY
+from app.cache.inflight import InFlightCall
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss
+from msgspec.structs import replace
 
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
@@ -67,7 +68,7 @@ def test_a_reply_without_usage_gets_no_mark() -> None:
     play(scenario)
 
 
-def test_a_kept_reply_lives_as_long_as_its_question_said() -> None:
+def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.told(ttl_seconds=100.0)
         await bench.dimmed()
@@ -189,14 +190,14 @@ def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> N
     asyncio.run(scenario())
 
 
-def test_what_cannot_be_said_in_an_entry_is_told_and_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reply_that_cannot_be_encoded_is_logged_and_not_stored(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         odd: list[list[Event]] = [*say("one"), [Finish("stop", {"total_tokens": 2**70})]]
         assert (await bench.told(odd)).said == ("miss", odd)
         assert (await bench.stats()).entries == 0
         await bench.dimmed()
         assert (await bench.told()).said == ("miss", REPLY)
-        assert "a reply is not stored" in caplog.text
+        assert "a reply was not cached" in caplog.text
 
     play(scenario)
 
@@ -220,7 +221,7 @@ def test_a_damaged_entry_is_a_miss_a_line_in_the_log_and_gone(rubbish: bytes, ca
         bench.cache._store = store = Broken(rubbish)
         with caplog.at_level(logging.WARNING):
             assert (await bench.told()).said == ("miss", REPLY)
-        assert "a cached reply is not read" in caplog.text
+        assert "a cached reply cannot be decoded" in caplog.text
         assert store.deleted == ["k"]
 
     play(scenario)
@@ -319,7 +320,7 @@ def test_only_asks_no_model(dim: bool) -> None:
     play(scenario)
 
 
-def test_only_finds_a_kept_reply_also_while_somebody_has_a_newer_one_made() -> None:
+def test_only_finds_a_stored_reply_while_a_newer_call_is_in_progress() -> None:
     async def scenario(bench: Bench) -> None:
         bench.cache._store = Broken(ENTRY)
         newer = await bench.ask(CachePolicy(max_age=1))
@@ -369,5 +370,53 @@ def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
         await bench.cache.aclose()
         assert [call.closes for call in bench.model.calls] == [1, 1]
         assert all(failed(answer.ear) for answer in answers)
+
+    play(scenario)
+
+
+UNKEPT = replace(OFF, keep=False)
+
+
+def test_a_call_that_is_not_kept_holds_nothing_that_its_caller_has_read() -> None:
+    async def scenario(bench: Bench) -> None:
+        answer = await bench.ask(UNKEPT)
+        (call,) = answer.found
+        assert isinstance(call, InFlightCall)
+        for batch in REPLY[:-1]:
+            bench.model.calls[0].push(batch)
+            assert call.log.batches == [] and not call.complete
+        bench.model.calls[0].push(REPLY[-1])
+        assert answer.said == ("bypass", REPLY)
+        assert bench.cache.calls == 0 and not bench.beats.live
+
+    play(scenario)
+
+
+def test_the_server_of_a_call_that_is_not_kept_waits_while_its_caller_cannot_take_more() -> None:
+    async def scenario(bench: Bench) -> None:
+        answer = await bench.ask(UNKEPT)
+        source = bench.model.calls[0]
+        assert answer.ear.reply is not None
+        answer.ear.reply.pause()
+        source.push(REPLY[0])
+        assert [source.paused, answer.ear.batches] == [True, []]
+        answer.ear.reply.resume()
+        assert [source.paused, answer.ear.batches] == [False, REPLY[:1]]
+        answer.ear.leave()
+        assert source.closes == 1 and bench.cache.calls == 0
+
+    play(scenario)
+
+
+def test_a_call_that_is_not_kept_is_given_up_when_its_caller_leaves_before_the_server_answers() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.model.gate = asyncio.Event()
+        asking = asyncio.create_task(bench.ask(UNKEPT))
+        await asyncio.sleep(0)
+        assert bench.model.asked == bench.cache.calls == 1
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert bench.cache.calls == 0 and not bench.model.calls and not bench.beats.live
 
     play(scenario)
