@@ -46,15 +46,16 @@ def test_the_cases_hold_replies_of_every_end() -> None:
 
 @needs_recordings
 def test_every_recording_that_ends_well_is_told_again_byte_for_byte_and_no_other_is_kept() -> None:
+    bodies = [(path, path.read_bytes()) for path in RECORDINGS]
+
     async def scenario() -> list[str]:
-        return [line for number, path in enumerate(RECORDINGS) for line in await _recorded(path, number)]
+        return [line for number, (path, body) in enumerate(bodies) for line in await _recorded(path, body, number)]
 
     assert asyncio.run(scenario()) == []
 
 
-async def _recorded(path: Path, number: int) -> list[str]:
+async def _recorded(path: Path, body: bytes, number: int) -> list[str]:
     """The events of each recording are compared, and what one format makes of them in one mode."""
-    body = path.read_bytes()
     batches = await replay(recorded(path, random_cuts(body, len(body), 50)))
     kept = is_cacheable(timed(batches), length=False)
     wrong = [] if kept is recording_is_kept(read(path)) else [f"kept: {kept}"]
