@@ -19,7 +19,7 @@ from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, ToolResult
-from app.chat.stream import Attempt, Origin
+from app.chat.stream import Attempt, AttemptLog
 from app.chat.token_counter import TokenCounter
 from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
 from app.memory_budget import UNCOUNTED_BYTES, Lease
@@ -108,8 +108,8 @@ class ReplyOptions:
     """Replies are shared among requests of one scope only."""
     keep_running: bool
     """The call goes on when the caller leaves."""
-    origin: Origin
-    """Keeps every attempt of the call for the log."""
+    attempts: AttemptLog
+    """The requests to model servers are added to it."""
     lease: Lease
     """The memory of the request; it moves to the call that is made for it."""
 
@@ -225,16 +225,13 @@ class Gateway:
             all(body.deterministic for _, body in bodies),
         )
 
-    async def find(self, prepared: PreparedRequest, asked: ReplyOptions) -> FoundReply | None:
-        """The reply from the cache, a call that is in progress, or a new one; None: the request must not be kept, not
-        even for as long as its call takes. Raises CacheMiss."""
+    async def find(self, prepared: PreparedRequest, asked: ReplyOptions) -> FoundReply:
+        """The reply from the cache, a call that is in progress, or a new one. Raises CacheMiss."""
         policy = asked.cache_policy
         if policy.only_deterministic and not prepared.deterministic:
             policy = policy.without_cache()
         if policy.only and not policy.read:
             raise CacheMiss("no reply is cached")
-        if not policy.keep:
-            return None
         request = CacheRequest(
             key=prepared.key(asked.scope) if policy.read or policy.write else "",
             model=prepared.route.model,
@@ -243,14 +240,14 @@ class Gateway:
             retries=prepared.max_retries,
             keep_running=asked.keep_running,
         )
-        return await self._cache.find(request, lambda: self.open_with_lease(prepared, asked))
+        return await self._cache.find(request, lambda: self._open_with_lease(prepared, asked))
 
-    async def open_with_lease(self, prepared: PreparedRequest, asked: ReplyOptions) -> UpstreamStream:
+    async def _open_with_lease(self, prepared: PreparedRequest, asked: ReplyOptions) -> UpstreamStream:
         """The call holds the request's memory, since it may outlive its caller."""
         with asked.lease.move() as held:
             if prepared.size > UNCOUNTED_BYTES:
                 held.change(prepared.size)
-            return await self.open(prepared, asked.reply_id, asked.origin)
+            return await self.open(prepared, asked.reply_id, asked.attempts)
 
     def _build(self, request: ChatRequest, way: Deployment, media: Mapping[MediaRequest, Attachment]) -> "_BuiltBody":
         seen, said = pipeline.prepare_request(request, way.profile, self._counter(way.profile.tokenizer), media)
@@ -259,16 +256,15 @@ class Gateway:
             msgspec.json.encode(body), (*said, *unsent), upstream_request.is_deterministic(body, way.profile)
         )
 
-    async def open(self, prepared: PreparedRequest, reply_id: str, origin: Origin | None = None) -> UpstreamStream:
+    async def open(self, prepared: PreparedRequest, reply_id: str, attempts: AttemptLog) -> UpstreamStream:
         """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
 
         A fault after which the same request may work is answered by the model's next server, then by sending again,
-        `max_retries` times; nothing has been said to the caller by then. `origin` keeps every attempt for the log.
+        `max_retries` times; nothing has been said to the caller by then. Each request is added to `attempts`.
         """
-        made = Origin() if origin is None else origin
-        attempts = max(len(prepared.route.deployments), 1) + prepared.max_retries
+        max_attempts = max(len(prepared.route.deployments), 1) + prepared.max_retries
         clock = asyncio.get_running_loop().time
-        for attempt in range(attempts):
+        for attempt in range(max_attempts):
             number = attempt % len(prepared.route.deployments)
             way = prepared.route.deployments[number]
             target = (
@@ -283,15 +279,15 @@ class Gateway:
             except UpstreamFailed as refused:
                 seconds = clock() - began
                 error = await self._explain(refused, way)
-                made.add_attempt(_attempt_of(target, seconds, error.fault))
-                if not error.retryable or attempt + 1 == attempts:
+                attempts.add_attempt(_attempt_of(target, seconds, error.fault))
+                if not error.retryable or attempt + 1 == max_attempts:
                     raise error from refused
                 if attempt + 1 >= len(prepared.route.deployments):
                     await asyncio.sleep(_retry_wait_seconds(error, attempt + 1 - len(prepared.route.deployments)))
                 continue
-            made.add_attempt(_attempt_of(target, clock() - began, None))
+            attempts.add_attempt(_attempt_of(target, clock() - began, None))
             stages = pipeline.reply_stages(prepared.request, way.profile, reply_id)
-            return UpstreamStream(body, reply_id, stages, target, _failure_adder(made, target, began))
+            return UpstreamStream(body, reply_id, stages, target, _failure_adder(attempts, target, began))
         raise AssertionError("a route has at least one way")
 
     async def _explain(self, error: UpstreamFailed, way: Deployment) -> UpstreamFailed:
@@ -348,12 +344,12 @@ def _attempt_of(target: Target, seconds: float, fault: Fault | None) -> Attempt:
     return Attempt(target.name, target.base_url, milliseconds, fault.cause, describe_fault(fault))
 
 
-def _failure_adder(origin: Origin, target: Target, began: float) -> Callable[[Fault], None]:
+def _failure_adder(attempts: AttemptLog, target: Target, began: float) -> Callable[[Fault], None]:
     """For a reply that breaks after the server began to answer."""
 
     def add(fault: Fault) -> None:
         if UpstreamFailed(fault).is_server_fault:
-            origin.add_failure(_attempt_of(target, asyncio.get_running_loop().time() - began, fault))
+            attempts.add_failure(_attempt_of(target, asyncio.get_running_loop().time() - began, fault))
 
     return add
 

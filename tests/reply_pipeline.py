@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 from app.chat.events import Event, Failed
 from app.chat.messages import ChatRequest, Tool
+from app.chat.stream import AttemptLog
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
@@ -93,7 +94,8 @@ async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[s
     gateway = make_gateway(route, recorded)
     asked = ChatRequest("m", (), tuple(Tool(name, {"name": name}) for name in tools))
     try:
-        reply = await gateway.open(PreparedRequest(route, asked, (b"{}",), (), 0, None), INFO.response_id)
+        prepared = PreparedRequest(route, asked, (b"{}",), (), 0, None)
+        reply = await gateway.open(prepared, INFO.response_id, AttemptLog())
     except UpstreamFailed as error:
         return [[Failed(error.fault)]]
     received = Batches()

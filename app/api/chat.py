@@ -21,14 +21,14 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
-from app.api.responses import ReplyResponse
+from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.api.send_queue import Send
-from app.cache import MODES, Apply, CachePolicy, Mode, ReplaySource, make_cache_policy
+from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
-from app.chat.stream import Attempt, Reply
+from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, InvalidInput, ParleyError, UpstreamFailed, Violation
-from app.formats.base import Format, ReplyInfo, ReplyMode, WriteError
+from app.formats.base import ReplyInfo, WriteError
 from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import RequestLog, log_late_failure
@@ -97,17 +97,19 @@ class ChatEndpoint:
                     return parsed
                 try:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
-                    response, opening = self._prepare(parsed, model, large, lease, scope, send, request_id, entry)
+                    attempts = AttemptLog()
+                    response, opening = self._prepare(
+                        parsed, model, large, lease, scope, send, request_id, entry, attempts
+                    )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
                 del parsed
-                info = response.info
                 try:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
-                    info.origin.on_late_failure = partial(log_late_failure, request_id, self._name, info.model)
-                entry.record_response(response, info.origin.label)
-                self._log_upstream(entry, info.origin.attempts, response.error)
+                    attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                entry.record_response(response, response.info.origin.label)
+                self._log_upstream(entry, attempts.attempts, response.error)
                 return None
 
     def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
@@ -132,47 +134,48 @@ class ChatEndpoint:
         send: Send,
         request_id: str,
         entry: RequestLog,
+        attempts: AttemptLog,
     ) -> tuple[ReplyResponse, PendingReply]:
         """The response, and the reply to be opened. Raises ParleyError for what can be refused before anything is sent
         upstream."""
         gateway = self._context.gateway
         body = parsed.body
         route = gateway.route(model)
-        warnings = list(parsed.warnings)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
             model=route.model,
             created=int(time.time()),
-            warnings=warnings,
+            warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
             options=body.options,
             include_usage=body.include_usage,
         )
-        asked = self._make_options(parsed, lease, scope, info, route)
-        register = partial(self._register, parsed.reply_format, body.mode, info, asked) if body.stream else None
+        options = self._make_options(parsed, lease, scope, info, route, attempts)
         wanted = gateway.media_requests(route, parsed.request)
-        if wanted or large:
-            opening = self._prepare_in_thread(route, parsed.request, wanted, warnings, asked, register)
-        else:
-            prepared = gateway.prepare(route, parsed.request)
-            warnings += prepared.warnings
-            opening = self._open_reply(prepared, asked, register)
+        prepared = None if wanted or large else gateway.prepare(route, parsed.request)
         entry.record_request(route.model, body.stream, body.metadata)
-        reply_format = parsed.reply_format
-        encoder = reply_format.reply_encoder(info, body.mode)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        return create(scope, send, encoder, info, reply_format), opening
+        response = create(scope, send, info, parsed.reply_format, body.mode)
+        if prepared is None:
+            return response, self._prepare_in_thread(route, parsed.request, wanted, options, response)
+        return response, self._open_reply(prepared, options, response)
 
     def _make_options(
-        self, parsed: ParsedRequest, lease: Lease, scope: Scope, info: ReplyInfo, route: ModelRoute
+        self,
+        parsed: ParsedRequest,
+        lease: Lease,
+        scope: Scope,
+        info: ReplyInfo,
+        route: ModelRoute,
+        attempts: AttemptLog,
     ) -> ReplyOptions:
         return ReplyOptions(
             info.response_id,
             _read_cache_policy(parsed, scope, route, self._apply),
             caller_scope(scope) if self._context.separate_callers else "",
             not parsed.body.cancel_on_disconnect,
-            info.origin,
+            attempts,
             lease,
         )
 
@@ -181,49 +184,46 @@ class ChatEndpoint:
         route: ModelRoute,
         request: ChatRequest,
         wanted: list[MediaRequest],
-        warnings: list[str],
-        asked: ReplyOptions,
-        register: Callable[[ReplaySource], None] | None,
+        options: ReplyOptions,
+        response: ReplyResponse,
     ) -> Reply:
-        """Media are loaded, and much is prepared in another thread, while the caller is watched and the stream may
-        open; `warnings` grows by what follows."""
+        """Loads media, and prepares a large request in another thread. Meanwhile the stream may open."""
         gateway = self._context.gateway
-        media = await gateway.load_media(wanted, asked.lease.take)
+        media = await gateway.load_media(wanted, options.lease.take)
         prepared = await call_in_thread(gateway.prepare, route, request, media)
         del request, wanted, media  # the wait for the model server may be long
-        asked.lease.change(prepared.size)
-        warnings += prepared.warnings
-        return await self._open_reply(prepared, asked, register)
+        options.lease.change(prepared.size)
+        return await self._open_reply(prepared, options, response)
 
-    async def _open_reply(
-        self, prepared: PreparedRequest, asked: ReplyOptions, register: Callable[[ReplaySource], None] | None
-    ) -> Reply:
-        """`register` makes the reply resumable before the head of the server's response is waited for."""
-        cache, origin = self._context.cache, asked.origin
+    async def _open_reply(self, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse) -> Reply:
+        """The reply can be resumed before the model server has answered."""
+        cache = self._context.cache
+        if prepared.warnings:
+            response.add_warnings(prepared.warnings)
         try:
-            found = await self._context.gateway.find(prepared, asked)
+            found = await self._context.gateway.find(prepared, options)
         except CacheMiss:
-            if asked.cache_policy.read:
-                origin.label = "miss"
+            if options.cache_policy.read:
+                response.set_origin(Origin("miss"))
             raise
-        if found is None:
-            return await self._context.gateway.open_with_lease(prepared, asked)
         while True:
-            origin.label, origin.age_seconds = found.label, found.age_seconds
-            if register is not None:
-                register(found.source)
+            self._set_source(response, found, found.origin, options)
             try:
                 opened = await cache.open(found)
             except UpstreamFailed as error:
                 found = cache.find_again(found, error)
             else:
-                origin.label = opened.label
-                return opened.reply
+                break
+        if opened.origin is not found.origin:
+            self._set_source(response, found, opened.origin, options)
+        return opened.reply
 
-    def _register(
-        self, form: Format, mode: ReplyMode, info: ReplyInfo, asked: ReplyOptions, source: ReplaySource
-    ) -> None:
-        self._context.resumable.put(ResumableReply(info, form, mode, asked.scope, source, asked.keep_running))
+    def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
+        response.set_origin(origin)
+        if isinstance(response, EventStreamResponse) and found.request.policy.keep:
+            info, format_, mode = response.info, response.format, response.mode
+            reply = ResumableReply(info, format_, mode, options.scope, found.source, options.keep_running)
+            self._context.resumable.put(reply)
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:

@@ -6,9 +6,8 @@ caller said them: what `POST /v1/chat` has in `generate_cfg` stands at the top h
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -152,29 +151,11 @@ def _rename_path(place: str, choice: str = "function_choice") -> str:
     return choice + inner.removeprefix("function_choice") if inner.startswith("function_choice") else inner
 
 
-class _CompletionsWarnings(Sequence[str]):
-    """Warnings of this face, also those that are yet to come."""
-
-    def __init__(self, given: Sequence[str]) -> None:
-        self._given = given
-
-    def __len__(self) -> int:
-        return len(self._given)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        found = [_rename_path(warning) for warning in self._given]
-        return found[place]
-
-
 class _CompletionsEncoder:
     """OpenAI's, with the warnings and the errors of this face."""
 
     def __init__(self, info: ReplyInfo, mode: ReplyMode, choice: str) -> None:
-        made = OPENAI.reply_encoder(replace(info, warnings=_CompletionsWarnings(info.warnings)), mode)
+        made = OPENAI.reply_encoder(replace(info, warnings=[_rename_path(text) for text in info.warnings]), mode)
         self.open, self.feed = made.open, made.feed
         self._fail, self._choice = made.fail, choice
 

@@ -20,7 +20,7 @@ from app.api.send_queue import Send
 from app.cache import Cache
 from app.chat.stream import Reply
 from app.errors import Busy, Cancelled, ParleyError
-from app.formats.base import Encoder, Format, ReplyInfo
+from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
@@ -78,16 +78,17 @@ class AppContext:
             self.in_progress -= 1
 
     def create_event_stream(
-        self, scope: Scope, send: Send, encoder: Encoder, info: ReplyInfo, reply_format: Format
+        self, scope: Scope, send: Send, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0
     ) -> EventStreamResponse:
+        """The first `skip_frames` frames are not sent: the client has read them."""
         return EventStreamResponse(
-            send, encoder, info, reply_format, self._response_limits(), _find_abort_connection(scope)
+            send, info, reply_format, mode, self._response_limits(), _find_abort_connection(scope), skip_frames
         )
 
     def create_json_response(
-        self, scope: Scope, send: Send, encoder: Encoder, info: ReplyInfo, reply_format: Format
+        self, scope: Scope, send: Send, info: ReplyInfo, reply_format: Format, mode: ReplyMode
     ) -> JsonResponse:
-        return JsonResponse(send, encoder, info, reply_format, self._response_limits(), _find_abort_connection(scope))
+        return JsonResponse(send, info, reply_format, mode, self._response_limits(), _find_abort_connection(scope))
 
     def _response_limits(self) -> ResponseLimits:
         server = self.server

@@ -9,7 +9,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -17,9 +17,9 @@ from typing_extensions import override
 
 from app.api.send_queue import Send, SendQueue
 from app.chat.events import Event, Failed, Finish
-from app.chat.stream import Reply
+from app.chat.stream import Origin, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, Format, ReplyInfo
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
 
 log = logging.getLogger("parley.delivery")
 
@@ -54,9 +54,9 @@ class ReplyResponse(ABC):
     def __init__(
         self,
         send: Send,
-        encoder: Encoder,
         info: ReplyInfo,
         reply_format: Format,
+        mode: ReplyMode,
         limits: ResponseLimits,
         abort_connection: Callable[[], None] | None,
     ) -> None:
@@ -64,9 +64,11 @@ class ReplyResponse(ABC):
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._send_queue = SendQueue(send)
-        self._encoder = encoder
+        self._encoder: Encoder | None = None
+        """Made when the stream or the reply starts, from what is known of the reply by then."""
         self.info = info
-        self._format = reply_format
+        self.format = reply_format
+        self.mode = mode
         self._limits = limits
         self._abort_connection = abort_connection
         self._reply: Reply | None = None
@@ -82,6 +84,29 @@ class ReplyResponse(ABC):
         self.error: ParleyError | None = None
         self.disconnected = False
         """The client left before the end."""
+
+    def set_origin(self, origin: Origin) -> None:
+        """Where the reply comes from is known."""
+        self._set_info(replace(self.info, origin=origin))
+
+    def add_warnings(self, warnings: Sequence[str]) -> None:
+        self._set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
+
+    def _set_info(self, info: ReplyInfo) -> None:
+        """A stream that is open already goes on with an encoder that knows the new values."""
+        self.info = info
+        if self._encoder is not None and not self.finished:
+            self._encoder = self._make_encoder()
+            self._encoder.open()  # these bytes were sent when the stream was opened
+
+    def _make_encoder(self) -> Encoder:
+        return self.format.reply_encoder(self.info, self.mode)
+
+    @property
+    def encoder(self) -> Encoder:
+        if self._encoder is None:
+            self._encoder = self._make_encoder()
+        return self._encoder
 
     # The reply calls these methods.
 
@@ -173,7 +198,7 @@ class ReplyResponse(ABC):
         if origin.age_seconds is not None:
             yield b"age", b"%d" % origin.age_seconds
         if self.info.warnings:
-            yield b"x-parley-warnings", _warnings_header([self._format.warning(text) for text in self.info.warnings])
+            yield b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in self.info.warnings])
 
     def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         """Send a whole JSON response and end."""
@@ -222,6 +247,33 @@ class ReplyResponse(ABC):
                 self._abort_connection()
 
 
+class SkipFrames:
+    """An encoder that leaves out its first frames, which the client has read before.
+
+    Frames are counted from 1; in `format: qwen` that is their `seq`.
+    """
+
+    def __init__(self, encoder: Encoder, after: int) -> None:
+        self._encoder = encoder
+        self._after = after
+
+    def open(self) -> bytes:
+        return self._skip_read(self._encoder.open())
+
+    def feed(self, events: list[Event]) -> bytes:
+        return self._skip_read(self._encoder.feed(events))
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._skip_read(self._encoder.fail(error))
+
+    def _skip_read(self, data: bytes) -> bytes:
+        start = 0
+        while self._after and start < len(data):
+            start = data.index(b"\n\n", start) + 2
+            self._after -= 1
+        return data[start:] if start else data
+
+
 class EventStreamResponse(ReplyResponse):
     """Sends every read of the upstream as SSE frames in one write.
 
@@ -232,25 +284,33 @@ class EventStreamResponse(ReplyResponse):
     def __init__(
         self,
         send: Send,
-        encoder: Encoder,
         info: ReplyInfo,
         reply_format: Format,
+        mode: ReplyMode,
         limits: ResponseLimits,
         abort_connection: Callable[[], None] | None,
+        skip_frames: int = 0,
     ) -> None:
-        super().__init__(send, encoder, info, reply_format, limits, abort_connection)
+        """The first `skip_frames` frames are not sent: the client has read them."""
+        super().__init__(send, info, reply_format, mode, limits, abort_connection)
+        self._skip_frames = skip_frames
         now = self._loop.time()
         self._commit_at = now + limits.commit_seconds
         self._last_sent = self._ticked = now
         self._quiet = False
         """Nothing was written since the last tick."""
 
+    @override
+    def _make_encoder(self) -> Encoder:
+        encoder = super()._make_encoder()
+        return SkipFrames(encoder, self._skip_frames) if self._skip_frames else encoder
+
     def start_stream(self) -> None:
         """Open the stream, unless it is open. From now on an error is a frame."""
         if self.status or self.finished:
             return
         self._send_head(200, STREAM_HEADERS)
-        self._write(self._encoder.open())
+        self._write(self.encoder.open())
 
     @override
     def _write_events(self, events: list[Event], earlier: bytes = b"") -> None:
@@ -266,7 +326,7 @@ class EventStreamResponse(ReplyResponse):
             self._write_failure(events, last)
             return
         self.start_stream()  # the frame that opens the stream is numbered before those of the events
-        data = earlier + self._encoder.feed(events) if earlier else self._encoder.feed(events)
+        data = earlier + self.encoder.feed(events) if earlier else self.encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._end_stream(data)
@@ -280,14 +340,14 @@ class EventStreamResponse(ReplyResponse):
         if earlier:
             self._record_first_event()
             self.start_stream()
-        self._write_events(batches[-1], b"".join([self._encoder.feed(batch) for batch in earlier]))
+        self._write_events(batches[-1], b"".join([self.encoder.feed(batch) for batch in earlier]))
 
     def _write_failure(self, events: list[Event], last: Failed) -> None:
         """Send what came before the failure. A failure that came alone and first can still be an HTTP status."""
         self.error = UpstreamFailed(last.fault)
         if self.status or len(events) > 1:
             self.start_stream()
-            self._end_stream(self._encoder.feed(events))
+            self._end_stream(self.encoder.feed(events))
         else:
             self.fail(self.error)
 
@@ -298,9 +358,9 @@ class EventStreamResponse(ReplyResponse):
         self.error = error
         fields = error.to_dict(self.info.request_id)
         if self.status:
-            self._end_stream(self._encoder.fail(fields))
+            self._end_stream(self.encoder.fail(fields))
         else:
-            self._send_body(error.status, msgspec.json.encode(self._format.error(fields)), error.headers)
+            self._send_body(error.status, msgspec.json.encode(self.format.error(fields)), error.headers)
 
     def _end_stream(self, data: bytes) -> None:
         self._write(data, last=True)
@@ -339,7 +399,7 @@ class JsonResponse(ReplyResponse):
         if not events:
             return
         self._record_first_event()
-        last, data = events[-1], self._encoder.feed(events)
+        last, data = events[-1], self.encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._send_body(200, data, {})
@@ -357,7 +417,7 @@ class JsonResponse(ReplyResponse):
         if self.finished:
             return
         self.error = error
-        self._send_body(error.status, self._encoder.fail(error.to_dict(self.info.request_id)), error.headers)
+        self._send_body(error.status, self.encoder.fail(error.to_dict(self.info.request_id)), error.headers)
 
 
 def _warnings_header(warnings: Sequence[str]) -> bytes:

@@ -17,33 +17,6 @@ from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, St
 from app.formats.base import Encoder
 
 
-class SkipFrames:
-    """An encoder that leaves out its first frames, which the client has read before.
-
-    Frames are counted from 1; in `format: qwen` that is their `seq`.
-    """
-
-    def __init__(self, encoder: Encoder, after: int) -> None:
-        self._encoder = encoder
-        self._after = after
-
-    def open(self) -> bytes:
-        return self._skip_read(self._encoder.open())
-
-    def feed(self, events: list[Event]) -> bytes:
-        return self._skip_read(self._encoder.feed(events))
-
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return self._skip_read(self._encoder.fail(error))
-
-    def _skip_read(self, data: bytes) -> bytes:
-        start = 0
-        while self._after and start < len(data):
-            start = data.index(b"\n\n", start) + 2
-            self._after -= 1
-        return data[start:] if start else data
-
-
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
 
@@ -74,8 +47,9 @@ class ResumeEndpoint:
     async def _stream_rest(
         self, resumable: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        encoder = SkipFrames(resumable.format.reply_encoder(resumable.info, resumable.mode), after)
-        response = self._context.create_event_stream(scope, send, encoder, resumable.info, resumable.format)
+        response = self._context.create_event_stream(
+            scope, send, resumable.info, resumable.format, resumable.mode, skip_frames=after
+        )
         response.start_stream()  # the client had a stream before: a failure is its last frame, never a status
         await self._context.run_response(response, resumable.source.open(), receive)
 
@@ -111,8 +85,7 @@ class ReplyEndpoint:
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
-            encoder = resumable.format.reply_encoder(resumable.info, "whole")
-            response = context.create_json_response(scope, send, encoder, resumable.info, resumable.format)
+            response = context.create_json_response(scope, send, resumable.info, resumable.format, "whole")
             await context.run_response(response, resumable.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:

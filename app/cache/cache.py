@@ -22,7 +22,7 @@ from app.cache.types import (
     OpenUpstream,
     ReplaySource,
 )
-from app.chat.stream import Reply
+from app.chat.stream import Origin, Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
@@ -60,6 +60,9 @@ class Cache:
     async def find(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply:
         """A stored reply, a call in progress, or a new call. Raises CacheMiss where only a stored reply was wanted."""
         policy = request.policy
+        if not policy.keep:
+            call = self._new_call(lambda _: open_upstream(), self._remove_call, keep=False)
+            return FoundReply(request, open_upstream, call, Origin("bypass"), started=True)
         stored = await self._find_stored(request, open_upstream) if policy.read else None
         if stored is not None:
             return stored
@@ -68,19 +71,20 @@ class Cache:
         if policy.share and policy.read:
             return self._join_or_start(request, open_upstream, 1 + request.retries)
         call = self._start_call(request, open_upstream)
-        return FoundReply(request, open_upstream, call, "refresh" if policy.write else "bypass", started=True)
+        origin = Origin("refresh" if policy.write else "bypass")
+        return FoundReply(request, open_upstream, call, origin, started=True)
 
     async def open(self, found: FoundReply) -> OpenedReply:
         """Raises UpstreamFailed."""
-        label = found.label
+        origin = found.origin
         if isinstance(found.source, StoredReply):
             reply: Reply = found.source.add_reader(self._rules.pace)
         else:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
-                label = "shared"
-        self.counts[label] += 1
-        return OpenedReply(reply, label)
+                origin = Origin("shared")
+        self.counts[origin.label] += 1
+        return OpenedReply(reply, origin)
 
     def find_again(self, found: FoundReply, error: UpstreamFailed) -> FoundReply:
         """Another call, when one that another request started failed with this error. Raises the error where the
@@ -122,10 +126,10 @@ class Cache:
                 return stored
         if call is None or call.ended or not call.complete:
             call = self._start_call(request, open_upstream)
-            return FoundReply(request, open_upstream, call, "miss", started=True)
+            return FoundReply(request, open_upstream, call, Origin("miss"), started=True)
         if request.keep_running:
             call.retain()
-        return FoundReply(request, open_upstream, call, "shared", chances=chances)
+        return FoundReply(request, open_upstream, call, Origin("shared"), chances=chances)
 
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
         """A new call, which equal requests may join from now on where this one shares."""
@@ -161,10 +165,14 @@ class Cache:
         return await self._coordinator.open_call(call, request.key, open_upstream)
 
     def _new_call(
-        self, start: Callable[[InFlightCall], Awaitable[Reply]], on_end: Callable[[InFlightCall], None]
+        self,
+        start: Callable[[InFlightCall], Awaitable[Reply]],
+        on_end: Callable[[InFlightCall], None],
+        *,
+        keep: bool = True,
     ) -> InFlightCall:
         """`on_end` sees to it that the call is removed."""
-        call = InFlightCall(start, on_end)
+        call = InFlightCall(start, on_end, keep=keep)
         self._ticker.add(call)
         self._running.add(call)
         return call
@@ -279,4 +287,5 @@ def _find_fresh(
     age, max_age = max(0.0, time.time() - finished_at), request.policy.max_age
     if max_age is not None and age > max_age:
         return None
-    return FoundReply(request, open_upstream, StoredReply(request.key, batches, finished_at), "hit", int(age))
+    stored = StoredReply(request.key, batches, finished_at)
+    return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))

@@ -46,14 +46,19 @@ class CallPublisher(LogSubscriber, Protocol):
 
 
 class InFlightCall:
-    """`start` opens the source; `on_end` is called once, when nothing more will come, before any reader knows."""
+    """`start` opens the source; `on_end` is called once, when nothing more will come, before any reader knows.
+
+    A call whose reply is not kept has one reader, who opens it: it is neither joined, nor stored, nor resumed.
+    """
 
     def __init__(
         self,
         start: "Callable[[InFlightCall], Awaitable[Reply]]",
         on_end: "Callable[[InFlightCall], None]",
+        *,
+        keep: bool = True,
     ) -> None:
-        self.log = ReplyLog(self._on_readers_changed)
+        self.log = ReplyLog(self._on_readers_changed, keep=keep)
         self.error: ParleyError | None = None
         """Why it could not begin."""
         self.followed = False
@@ -72,7 +77,9 @@ class InFlightCall:
         self._opened = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._created = self._loop.time()
-        self._opening = self._loop.create_task(self._open(start))
+        self._start = start
+        self._opening = self._loop.create_task(self._open()) if keep else None
+        """None: the reader opens the call itself."""
 
     # -- readers ------------------------------------------------------------------------------------------------------
 
@@ -84,7 +91,10 @@ class InFlightCall:
         """Waits for the head of the server's response. Raises what kept the call from beginning."""
         reader = self.add_reader()
         try:
-            await self._opened.wait()
+            if self._opening is None:
+                await self._open()
+            else:
+                await self._opened.wait()
             if self.error is not None:
                 raise self.error
         except BaseException:
@@ -167,7 +177,8 @@ class InFlightCall:
             return
         self.aborted = True
         self._opened.set()
-        self._opening.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
         self._append([[Failed(CANCELLED)]])
 
     # -- other processes ----------------------------------------------------------------------------------------------
@@ -205,9 +216,9 @@ class InFlightCall:
 
     # -- the source ---------------------------------------------------------------------------------------------------
 
-    async def _open(self, start: "Callable[[InFlightCall], Awaitable[Reply]]") -> None:
+    async def _open(self) -> None:
         try:
-            source = await start(self)
+            source = await self._start(self)
         except ParleyError as error:
             self._fail(error)
         except Exception:
@@ -256,7 +267,7 @@ class InFlightCall:
         if self._publisher is not None and self._readers_full:
             self._ahead_bytes += self.log.size - size
             self.update_backpressure()
-        if self.log.too_large:
+        if self.log.truncated:
             self._trim()
 
     def on_crash(self, error: Exception) -> None:

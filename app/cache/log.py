@@ -40,22 +40,25 @@ class LogSubscriber(Protocol):
 
 
 class ReplyLog:
-    """`on_readers_changed` is called when a reader was added or removed, paused or resumed."""
+    """`on_readers_changed` is called when a reader was added or removed, paused or resumed. A log that is not kept
+    holds only what its readers have not read."""
 
-    def __init__(self, on_readers_changed: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_readers_changed: Callable[[], None] | None = None, *, keep: bool = True) -> None:
         self.batches: list[Batch] = []
         self.first_batch = 0
         """How many batches were dropped from the front."""
         self.size = 0
-        """About how many bytes the batches take."""
-        self.truncated = False
-        """The log outgrew MAX_LOG_BYTES: batches that every reader has read are dropped."""
+        """About how many bytes the batches take. A log that is not kept is not counted: its source waits for its
+        reader."""
+        self.truncated = not keep
+        """Batches that every reader has read are dropped: the log is not kept, or it outgrew MAX_LOG_BYTES."""
         self.ended = False
         self.finished_at: float | None = None
         """Unix time of its end, when it ended with a `Finish`."""
         self.defect: Exception | None = None
         """The defect of ours that ended it."""
         self.readers: dict[LogReader, None] = {}
+        self._keep = keep
         self._subscribers: dict[LogSubscriber, None] = {}
         self._on_readers_changed = on_readers_changed
 
@@ -113,10 +116,10 @@ class ReplyLog:
     # -- the source ---------------------------------------------------------------------------------------------------
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.batches.append(Batch(at, events))
-            self.size += events_size(events)
-        self.truncated = self.truncated or self.too_large
+        self.batches.extend([Batch(at, events) for events in batches])
+        if self._keep:
+            self.size += sum(map(events_size, batches))
+            self.truncated = self.truncated or self.too_large
 
     def end(self) -> None:
         """Nothing more comes. Who reads it does not matter to its source any more."""
@@ -133,7 +136,8 @@ class ReplyLog:
         dropped = self.batches[: read - self.first_batch]
         del self.batches[: read - self.first_batch]
         self.first_batch = read
-        self.size -= sum(events_size(batch.events) for batch in dropped)
+        if self._keep:
+            self.size -= sum(events_size(batch.events) for batch in dropped)
 
 
 class LogReader:

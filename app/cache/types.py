@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 from app.cache.inflight import InFlightCall
 from app.cache.log import Pace, ReplyLocation
 from app.cache.policy import CachePolicy
-from app.chat.stream import Label, Reply
+from app.chat.stream import Origin, Reply
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
 """Makes the call to the model. Raises UpstreamFailed."""
@@ -93,9 +93,7 @@ class FoundReply:
     request: CacheRequest
     open_upstream: OpenUpstream
     source: ReplaySource
-    label: Label
-    age_seconds: int | None = None
-    """How old a stored reply is; None: the reply is not stored."""
+    origin: Origin
     started: bool = False
     """This request started the call."""
     chances: int = 0
@@ -105,4 +103,4 @@ class FoundReply:
 @dataclass(frozen=True, slots=True)
 class OpenedReply:
     reply: Reply
-    label: Label
+    origin: Origin

@@ -1,8 +1,10 @@
 """The interface of a reply, from whatever source: it pushes its events to one receiver."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from app.chat.events import Event
 
@@ -51,17 +53,15 @@ class Attempt:
     """The cause as a sentence."""
 
 
-@dataclass(slots=True)
-class Origin:
-    """Where a reply comes from. `label` and `age_seconds` are set before the first event of the reply."""
+class AttemptLog:
+    """The requests to model servers for one reply, in order."""
 
-    label: Label = "bypass"
-    age_seconds: int | None = None
-    """The age of a cached reply; None if the reply is not from the cache."""
-    attempts: list[Attempt] = field(default_factory=list)
-    """The requests to model servers for this reply, in order."""
-    on_late_failure: Callable[[Attempt], None] | None = None
-    """Set after the request's log line is written: a call may continue after its caller has left."""
+    __slots__ = ("attempts", "on_late_failure")
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self.on_late_failure: Callable[[Attempt], None] | None = None
+        """Set after the request's log line is written: a call may continue after its caller has left."""
 
     def add_attempt(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
@@ -72,6 +72,14 @@ class Origin:
         """Report a failed request to a model server, or a broken reply."""
         if self.on_late_failure is not None:
             self.on_late_failure(attempt)
+
+
+class Origin(Struct, frozen=True):
+    """Where a reply comes from."""
+
+    label: Label = "bypass"
+    age_seconds: int | None = None
+    """The age of a cached reply; None if the reply is not from the cache."""
 
     @property
     def cached(self) -> bool:

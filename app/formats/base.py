@@ -1,7 +1,7 @@
 """The interface of a client format: a schema, a parser, a writer and a reply encoder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from app.chat.events import Event, Finish
@@ -32,9 +32,9 @@ class ReplyInfo:
     model: str
     created: int
     """Unix seconds."""
-    origin: Origin = field(default_factory=Origin)
+    origin: Origin = Origin()
     warnings: Sequence[str] = ()
-    """Warnings of the request; more may be added until the reply ends."""
+    """Warnings of the request."""
     completed_bodies: bool = True
     """Qwen-Agent: `message.completed` frames repeat the text of the message."""
     include_usage: bool = True

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
+from app.chat.stream import Origin
 from app.errors import Busy
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
@@ -26,7 +27,7 @@ def sent_by(kind: type[EventStreamResponse] | type[JsonResponse], act: Callable[
 
     async def run() -> None:
         mode: ReplyMode = "whole" if kind is JsonResponse else "delta"
-        act(kind(send, QWEN.reply_encoder(INFO, mode), INFO, QWEN, LIMITS, abort_connection=None))
+        act(kind(send, INFO, QWEN, mode, LIMITS, abort_connection=None))
 
     asyncio.run(run())
     heads = [message for message in messages if message["type"] == "http.response.start"]
@@ -82,3 +83,17 @@ def test_a_stream_is_opened_at_the_commit_deadline_and_a_json_response_is_not() 
 
     assert sent_by(EventStreamResponse, act)[0] == 200
     assert sent_by(JsonResponse, act)[0] == 503
+
+
+def test_what_is_found_out_after_a_stream_was_opened_is_in_its_last_frame() -> None:
+    def act(response: ReplyResponse) -> None:
+        response.tick(asyncio.get_running_loop().time() + 6)
+        response.add_warnings(["the picture was not sent"])
+        response.set_origin(Origin("hit", 7))
+        feed([TextDelta("a"), Finish("stop", None)])(response)
+
+    _, body = sent_by(EventStreamResponse, act)
+    frames = [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: ")]
+    assert [frame["type"] for frame in frames].count("response.started") == 1
+    assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
+    assert frames[-1]["warnings"] == ["the picture was not sent"] and frames[-1]["cached"] is True

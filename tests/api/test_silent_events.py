@@ -19,8 +19,7 @@ async def _told(*events: Any) -> list[bytes]:
         bodies.append(message.get("body", b""))
 
     limits = ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
-    encoder = AUTOGEN.reply_encoder(INFO, "delta")
-    response = EventStreamResponse(send, encoder, INFO, AUTOGEN, limits, abort_connection=None)
+    response = EventStreamResponse(send, INFO, AUTOGEN, "delta", limits, abort_connection=None)
     start = asyncio.get_running_loop().time()
     for second, event in enumerate(events):
         response.on_events([event])

@@ -98,7 +98,7 @@ class Bench:
                 found = self.cache.find_again(found, error)
             else:
                 break
-        answer = Answer(Ear(), Origin(opened.label, found.age_seconds), sources)
+        answer = Answer(Ear(), opened.origin, sources)
         answer.ear.listen(opened.reply)
         return answer
 

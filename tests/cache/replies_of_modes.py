@@ -49,7 +49,7 @@ async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[
 
     limits = ResponseLimits(heartbeat_seconds=15, commit_seconds=5, stall_seconds=60)
     kind = JsonResponse if mode == "whole" else EventStreamResponse
-    response = kind(send, form.reply_encoder(INFO, mode), INFO, form, limits, abort_connection=None)
+    response = kind(send, INFO, form, mode, limits, abort_connection=None)
     response.start(reply)
     await response.done
     assert response.error is None
