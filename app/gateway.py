@@ -127,6 +127,7 @@ class Gateway:
         *,
         known: Sequence[str],
         catalog: Catalog | None,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`known` are the configured models. `catalog` lists those of the pass-through's upstream; None: there is no
         pass-through."""
@@ -139,6 +140,7 @@ class Gateway:
         self._known = known
         self._catalog = catalog
         self._base_urls = base_urls
+        self._retry_seconds = retry_seconds
 
     async def resolve_model(self, named: str | None) -> str:
         """The name of the model for a request: as named, else the default, else the only one there is.
@@ -283,7 +285,8 @@ class Gateway:
                 if not error.retryable or attempt + 1 == max_attempts:
                     raise error from refused
                 if attempt + 1 >= len(prepared.route.deployments):
-                    await asyncio.sleep(_retry_wait_seconds(error, attempt + 1 - len(prepared.route.deployments)))
+                    round_ = attempt + 1 - len(prepared.route.deployments)
+                    await asyncio.sleep(_retry_wait_seconds(error, round_, self._retry_seconds))
                 continue
             attempts.add_attempt(_attempt_of(target, clock() - began, None))
             stages = pipeline.reply_stages(prepared.request, way.profile, reply_id)
@@ -368,11 +371,11 @@ def _shorten_name(name: str) -> str:
     return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
 
 
-def _retry_wait_seconds(error: UpstreamFailed, round_: int) -> float:
+def _retry_wait_seconds(error: UpstreamFailed, round_: int, first_seconds: float) -> float:
     """Seconds before asking again, once every server was asked. Raises the error where that would be too long."""
     named = error.fault.retry_after_seconds
     if named is None:
-        return min(RETRY_SECONDS * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
+        return min(first_seconds * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
     if named > MAX_RETRY_SECONDS:
         raise error
     return named

@@ -1,11 +1,12 @@
 """What is asked of the cache, and of those who help it to answer."""
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from app.cache.inflight import InFlightCall
-from app.cache.log import Pace, ReplyLocation
+from app.cache.log import LOG_LIMITS, LogLimits, Pace, ReplyLocation
 from app.cache.policy import CachePolicy
 from app.chat.stream import Origin, Reply
 
@@ -71,6 +72,12 @@ class CacheRules:
     pace: Pace = "fast"
     store_length: bool = False
     """Replies that were cut at max_tokens are stored too."""
+    linger_seconds: float = 1.0
+    """How long a reply that is stored can still be had from memory: for whoever looked it up just before it was
+    stored."""
+    log_limits: LogLimits = LOG_LIMITS
+    clock: Callable[[], float] = time.time
+    """Tells the Unix time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,11 @@ async def publish(ledger: CallStore, id_: str) -> None:
 class CancelBus:
     """`cancelled` is told each id that any gateway posts, this one too, and not long ago did."""
 
-    def __init__(self, ledger: CallStore, cancelled: Callable[[str], None]) -> None:
+    def __init__(
+        self, ledger: CallStore, cancelled: Callable[[str], None], retry_seconds: float = RETRY_SECONDS
+    ) -> None:
         self._calls = ledger
+        self._retry_seconds = retry_seconds
         self._on_cancelled = cancelled
         self._place = "0-0"
         """Of the last notice that was read. Those of before are of replies that nobody here knows."""
@@ -38,10 +41,10 @@ class CancelBus:
                 for id_ in await self._read():
                     self._on_cancelled(id_)
             except RedisUnavailable:
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(self._retry_seconds)
             except Exception:
                 log.exception("defect while replies were cancelled")
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(self._retry_seconds)
 
     async def _read(self) -> list[str]:
         """Those that are new; where there are none, the first that come."""

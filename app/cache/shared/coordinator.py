@@ -8,10 +8,10 @@ from app.cache.inflight import InFlightCall
 from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared.batch_writer import BatchWriter
 from app.cache.shared.call_store import KEEP_SECONDS, LEASE_SECONDS, CallKeys, CallStore
-from app.cache.shared.cancel_bus import CancelBus, publish
+from app.cache.shared.cancel_bus import RETRY_SECONDS, CancelBus, publish
 from app.cache.shared.follower import ORPHANED, Follower
 from app.cache.shared.lease import CallLease
-from app.cache.shared.publisher import Publisher
+from app.cache.shared.publisher import JOINABLE_AFTER_END_MS, Publisher
 from app.cache.shared.splice import Splice
 from app.cache.shared.tailer import StreamTailer
 from app.cache.types import OpenUpstream
@@ -23,10 +23,18 @@ class Coordinator:
     """One for each event loop. It does not close the link."""
 
     def __init__(
-        self, link: RedisCircuitBreaker, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
+        self,
+        link: RedisCircuitBreaker,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        keep_seconds: float = KEEP_SECONDS,
+        joinable_ms: int = JOINABLE_AFTER_END_MS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """A leader that is silent for `lease_seconds` is dead; what a flight told can be followed for `keep_seconds`
-        after its end."""
+        after its end, and joined for `joinable_ms`. When Redis is away, news of cancelled replies are asked for again
+        after `retry_seconds`."""
+        self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
         self._calls = CallStore(link, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
         self._writer = BatchWriter(self._calls)
         self._tailer = StreamTailer(self._calls)
@@ -100,7 +108,7 @@ class Coordinator:
 
     def on_cancel(self, stopped: Callable[[str], None]) -> None:
         """`stopped` is told what `stop` is called with, at any gateway."""
-        self._cancel_bus = CancelBus(self._calls, stopped)
+        self._cancel_bus = CancelBus(self._calls, stopped, self._retry_seconds)
 
     async def aclose(self) -> None:
         """Others may go on at once with what this process led. Calls that are open are their owners' to abort."""
@@ -113,7 +121,7 @@ class Coordinator:
 
     async def _lead(self, call: InFlightCall, lease: CallLease, open_upstream: OpenUpstream) -> Reply:
         """Publishes the call, which then goes on for others even when its own callers leave before it has begun."""
-        Publisher(call, lease)
+        Publisher(call, lease, self._joinable_ms)
         source = await open_upstream()
         lease.write_started()
         return source

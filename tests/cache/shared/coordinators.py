@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from app.cache.inflight import InFlightCall
-from app.cache.log import LogReader
+from app.cache.log import LOG_LIMITS, LogLimits, LogReader
 from app.cache.redis.breaker import Client, RedisCircuitBreaker
 from app.cache.shared import Coordinator
 from app.cache.shared.batch_writer import BatchWriter
@@ -183,8 +183,9 @@ class PatientLink(RedisCircuitBreaker):
 class SharingGateway:
     """A gateway, reduced to its coordinator and its calls."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, limits: LogLimits = LOG_LIMITS) -> None:
         self.coordinator = coordinator
+        self._limits = limits
         self.calls: list[InFlightCall] = []
         self._ticker = Ticker(0.05)
 
@@ -201,7 +202,7 @@ class SharingGateway:
         return await self._add(lambda call: self.coordinator.follow(call, call_id)).open()
 
     def _add(self, start: Callable[[InFlightCall], Awaitable[Reply]]) -> InFlightCall:
-        call = InFlightCall(start, self._ticker.discard)
+        call = InFlightCall(start, self._ticker.discard, limits=self._limits)
         self.calls.append(call)
         self._ticker.add(call)
         return call
@@ -220,10 +221,13 @@ class SharingGateway:
 
 @asynccontextmanager
 async def gateway(
-    url: str, lease_seconds: float = LEASE_SECONDS, link_of: type[RedisCircuitBreaker] = PatientLink
+    url: str,
+    lease_seconds: float = LEASE_SECONDS,
+    link_of: type[RedisCircuitBreaker] = PatientLink,
+    limits: LogLimits = LOG_LIMITS,
 ) -> AsyncIterator[SharingGateway]:
     link = link_of(url)
-    sharing = SharingGateway(Coordinator(link, lease_seconds=lease_seconds))
+    sharing = SharingGateway(Coordinator(link, lease_seconds=lease_seconds), limits)
     try:
         yield sharing
     finally:

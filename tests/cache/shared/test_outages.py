@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 import redis
+from app.cache.log import LogLimits
 from app.cache.redis.breaker import RedisCircuitBreaker
 from app.cache.shared.call_store import CallKeys, CallStore, WriteRequest
 from app.cache.shared.follower import ORPHANED, Follower
@@ -266,15 +267,15 @@ def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: Re
     play(scene())
 
 
-def test_a_log_whose_beginning_was_dropped_is_not_taken_over(
-    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_whose_beginning_was_dropped_is_not_taken_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+        async with (
+            gateway(shared_redis.url, QUICK) as one,
+            gateway(shared_redis.url, QUICK, limits=LogLimits(max_bytes=10)) as two,
+        ):
             model, other = Model(), Model(own=True)
             listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])
-            monkeypatch.setattr("app.cache.log.MAX_LOG_BYTES", 10)
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
             await die(one)
