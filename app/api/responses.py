@@ -108,6 +108,11 @@ class ReplyResponse(ABC):
             self._encoder = self._make_encoder()
         return self._encoder
 
+    @property
+    def blocked(self) -> bool:
+        """The caller does not read what was sent; the reply waits."""
+        return self._send_queue.blocked
+
     # The reply calls these methods.
 
     def start(self, reply: Reply) -> None:

@@ -60,6 +60,11 @@ class Cache:
         return len(self._calls)
 
     @property
+    def readers(self) -> int:
+        """Callers who read replies that are under way. Takes a look at each call."""
+        return sum(len(call.log.readers) for call in self._running)
+
+    @property
     def calls_without_caller(self) -> int:
         """Those that nobody listens to, but that go on for callers who may come back. Takes a look at each call."""
         return sum(not call.has_readers for call in self._running)

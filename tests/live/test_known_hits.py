@@ -8,6 +8,7 @@ import pytest
 from tests.cache.cacheable import case_is_kept, recording_is_kept
 from tests.conformance.cases import body_chunks, load_cases
 from tests.cuts import random_cuts
+from tests.live.caches import CacheMaker, Clock
 from tests.live.caching_gateway import Asker, Json, caching
 from tests.live.reply_variants import WAYS, alike, told
 from tests.scripted_server import Reply
@@ -25,8 +26,11 @@ CASES = [case for case in load_cases() if case["upstream_kind"] != "error"]
 
 @pytest.fixture(autouse=True)
 def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
+
+
+def _maker() -> CacheMaker:
+    return CacheMaker(linger_seconds=0.0, clock=Clock())
 
 
 async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked: Any) -> list[str]:
@@ -48,7 +52,7 @@ async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked
 async def test_every_case_that_is_kept_is_told_as_the_first_time() -> None:
     wrong: dict[str, list[str]] = {}
     models = {case["id"]: {"profile": case["profile"]} for case in CASES}
-    async with ByModel() as upstream, caching(upstream, models=models) as gateway:
+    async with ByModel() as upstream, caching(upstream, models=models, make_cache=_maker()) as gateway:
         for seed, case in enumerate(CASES):
             upstream.scripts[case["id"]] = _scripted(case)
             functions = [{"name": name} for name in case["request"].get("tools", [])]
@@ -69,7 +73,7 @@ async def test_every_recording_that_is_kept_is_told_as_the_first_time(part: int)
     wrong: dict[str, list[str]] = {}
     recordings = RECORDINGS[part::PARTS]
     models: Json = {f"{path.parent.name}/{path.name}": {} for path in recordings}
-    async with ByModel() as upstream, caching(upstream, models=models) as gateway:
+    async with ByModel() as upstream, caching(upstream, models=models, make_cache=_maker()) as gateway:
         for seed, (name, path) in enumerate(zip(models, recordings, strict=True)):
             parts = random_cuts(path.read_bytes(), seed, 5)
             upstream.scripts[name] = Reply(parts, status_of(path), {"content-type": content_type(path)})

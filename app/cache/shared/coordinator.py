@@ -36,8 +36,8 @@ class Coordinator:
         after `retry_seconds`."""
         self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
         self._calls = CallStore(link, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
-        self._writer = BatchWriter(self._calls)
-        self._tailer = StreamTailer(self._calls)
+        self.writer = BatchWriter(self._calls)
+        self.tailer = StreamTailer(self._calls)
         self._cancel_bus: CancelBus | None = None
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
@@ -51,7 +51,7 @@ class Coordinator:
         except RedisUnavailable:
             return await open_upstream()
         if held is None:
-            return await self._lead(call, self._writer.begin(names, 1), open_upstream)
+            return await self._lead(call, self.writer.begin(names, 1), open_upstream)
         follower = self._new_follower(call, CallKeys(key, held), open_upstream)
         try:
             await self._catch_up(follower)
@@ -114,8 +114,8 @@ class Coordinator:
         """Others may go on at once with what this process led. Calls that are open are their owners' to abort."""
         if self._cancel_bus is not None:
             await self._cancel_bus.aclose()
-        await self._tailer.aclose()
-        await self._writer.aclose()
+        await self.tailer.aclose()
+        await self.writer.aclose()
 
     # -- leading ------------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Coordinator:
     # -- following ----------------------------------------------------------------------------------------------------
 
     def _new_follower(self, call: InFlightCall, names: CallKeys, open_upstream: OpenUpstream | None) -> Follower:
-        return Follower(call, names, self._tailer, self._take_over, open_upstream, self._calls.lease_seconds)
+        return Follower(call, names, self.tailer, self._take_over, open_upstream, self._calls.lease_seconds)
 
     async def _catch_up(self, follower: Follower) -> None:
         with suppress(RedisUnavailable):
@@ -153,7 +153,7 @@ class Coordinator:
         if follower.over:
             return False
         leads = whole and fence > 0
-        lease = self._writer.begin(follower.names, fence, follower.last_record) if leads else None
+        lease = self.writer.begin(follower.names, fence, follower.last_record) if leads else None
         try:
             _check_complete(call)
         except UpstreamFailed:

@@ -212,11 +212,11 @@ class SharingGateway:
 
     @property
     def writer(self) -> BatchWriter:
-        return self.coordinator._writer
+        return self.coordinator.writer
 
     @property
     def tailer(self) -> StreamTailer:
-        return self.coordinator._tailer
+        return self.coordinator.tailer
 
 
 @asynccontextmanager
