@@ -1,14 +1,14 @@
-"""One caller's HTTP connection: uvicorn's protocol, within limits of size, number and time.
+"""The HTTP connection of one client: uvicorn's protocol, with limits on size, number and time.
 
-What is refused here never becomes a request: the head is too long or too slow, the framing is ambiguous (RFC 9112,
-sections 6.1 and 11.2), or there are too many connections. After a refusal nothing more is read from the connection, so
-what follows cannot be taken for a second request.
+The connection refuses a head that is too long or too slow, framing that is ambiguous (RFC 9112, sections 6.1 and 11.2),
+and a client for which there are too many connections. The application never sees such a request. After a refusal
+nothing more is read from the connection, so the bytes that follow cannot be taken for a second request.
 
 An `Upgrade` is ignored, as RFC 9110, section 7.8 allows: the request is answered as HTTP/1.1. Java's HttpClient and
 `curl --http2` offer h2c with every first request. httptools ends a message at such a head, so its parser is replaced by
-a new one that reads the same head again, without the offer.
+a new one that parses the same head again, without the offer.
 
-Time is counted in ticks: the server calls `tick` of every connection, and a request on its way needs no timer.
+The server calls `tick` of every connection at regular intervals, so no connection and no request needs a timer.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ log = logging.getLogger("parley.connection")
 MAX_HEADERS = 256
 MAX_TARGET_BYTES = 16 * 1024
 MAX_PIPELINED = 64
-"""Requests that wait for the reply before them; one more ends the connection when these are answered."""
+"""The maximum of requests that wait for the response before them. With one more, the connection closes after them."""
 MAX_BODY_OVERHEAD = 64 * 1024
-"""Chunk sizes, chunk extensions and trailers of one body, beyond twice its own length."""
+"""The maximum size of one body's chunk sizes, chunk extensions and trailers, in addition to twice the body's length."""
 LINGER_SECONDS = 2.0
-"""How long a refused client may take to read why, before its connection is reset."""
+"""How long a refused client may take to read the error before its connection is reset."""
 MIN_READ_BYTES_PER_SECOND = 1024
-"""A caller who reads a reply more slowly than this, over `stall_seconds`, is dropped."""
+"""A client that reads more slowly than this over `stall_seconds` is disconnected."""
 EVICTED_FRACTION = 50
-"""One in so many idle connections is closed at once where there is no room for a new one."""
+"""When there is no room for a new connection, one in this many idle connections is closed."""
 WARNING_SECONDS = 10.0
-"""Warnings of one kind are at least so far apart."""
+"""The minimum time between two warnings of the same kind."""
 
 _WATCHED = frozenset((b"expect", b"host", b"transfer-encoding"))
 _DROPPED_WITH_UPGRADE = frozenset((b"upgrade", b"http2-settings"))
@@ -68,12 +68,12 @@ class ConnectionLimits:
 
     @property
     def tick_seconds(self) -> float:
-        """How often to look at each connection: at most every second, and in time for the shortest limit."""
+        """How often `tick` is called: every second, or more often if the shortest limit needs it."""
         return min(1.0, self.head_seconds / 4, self.keep_alive_seconds / 4, self.stall_seconds / 4)
 
 
 class ThrottledWarning:
-    """A warning that is logged at most once in `WARNING_SECONDS`, with how often it was due."""
+    """A warning that is logged at most once in `WARNING_SECONDS`, with the number of times it was due."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -88,7 +88,7 @@ class ThrottledWarning:
 
 
 class ConnectionWarnings:
-    """Of all connections of one server."""
+    """The warnings that all connections of one server share."""
 
     def __init__(self) -> None:
         self.full = ThrottledWarning()
@@ -97,11 +97,12 @@ class ConnectionWarnings:
 
 
 class _ParserStopped(Exception):
-    """Raised in a callback of the parser: the rest of what was received is not looked at."""
+    """Raised in a callback of the parser, to ignore the rest of the received data."""
 
 
 class ClientConnection(HttpToolsProtocol):
-    """A caller's connection that can be dropped, and whose end every request on it learns, pipelined ones too."""
+    """A client's connection. It can be dropped at any time, and tells each of its requests when it ends, also those
+    that are pipelined."""
 
     def __init__(self, limits: ConnectionLimits, warnings: ConnectionWarnings, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -111,41 +112,42 @@ class ClientConnection(HttpToolsProtocol):
         self._in_head = False
         self._hosts = 0
         self._head_bytes = 0
-        """Of an unfinished head, what earlier reads brought."""
+        """How many bytes of an unfinished head came in earlier reads."""
         self._read_bytes = 0
-        """Of the read that is being parsed."""
+        """How many bytes the read has that is being parsed."""
         self._body_bytes = 0
         self._body_wire_bytes = 0
-        """Of an unfinished body, what later reads than the head's brought, with the framing."""
+        """How many bytes of an unfinished body, with its framing, came in reads after the one that ended the head."""
         self._parser_error: ParleyError | None = None
-        """Why the parser was stopped."""
+        """The error for which the parser was stopped."""
         self._last_request = False
-        """The connection ends after the request that was read last."""
+        """The connection closes after the request that was read last."""
         self._discarding = False
-        """What is still received is dropped."""
+        """Data that is still received is ignored."""
         self._refused = False
         self._waited_seconds = 0.0
         self._unread_bytes = 0
         self._unread_seconds = 0.0
 
-    # -- what is received -------------------------------------------------------------------------------------------
+    # Received data.
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         limit = self._limits.max_connections
         if len(self.connections) > limit and evict_idle(self.connections, self):
             self._warnings.full.warn(
-                "%d connections are open, as many as may be: those that were idle for longest are closed for new ones; "
-                "server.max_connections and the limit of open files (ulimit -n) decide how many there can be",
+                "%d connections are open, which is the maximum: the connections that were idle longest are closed to "
+                "make room for new ones; to allow more, raise server.max_connections and the limit of open files "
+                "(ulimit -n)",
                 limit,
             )
         if len(self.connections) > limit:
             self._warnings.too_many.warn(
-                "%d connections are open and none is idle: a new one is refused; "
-                "server.max_connections and the limit of open files (ulimit -n) decide how many there can be",
+                "%d connections are open, which is the maximum, and none is idle: a new connection is refused; to "
+                "allow more, raise server.max_connections and the limit of open files (ulimit -n)",
                 limit,
             )
-            self._refuse(Busy("this gateway has as many connections as it may; try again later"))
+            self._refuse(Busy("this gateway has reached its maximum number of connections; try again later"))
 
     def data_received(self, data: bytes) -> None:
         if self._discarding:
@@ -164,7 +166,7 @@ class ClientConnection(HttpToolsProtocol):
             if self.scope is scope:
                 self._head_bytes += len(data)
             elif self.cycle is cycle and not in_body:
-                self._head_bytes = len(data)  # else some of it was of a message before
+                self._head_bytes = len(data)  # else part of the data belonged to the message before
             self._check_head()
         elif in_body and self.cycle is cycle and cycle.more_body and not self._discarding:
             self._body_wire_bytes += len(data)
@@ -172,7 +174,7 @@ class ClientConnection(HttpToolsProtocol):
                 self._refuse(HeadTooLarge("the chunk extensions or trailers of the body are too long"))
 
     def _feed_without_upgrade(self, data: bytes, at: int) -> None:
-        """Read the head again as if nothing but HTTP/1.1 had been offered, and then what follows it."""
+        """Parse the head again without the offer to upgrade, and then the data after it."""
         while True:
             head = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode()]
             for name, value in self.headers:
@@ -224,7 +226,7 @@ class ClientConnection(HttpToolsProtocol):
         cycle, cycles = self.cycle, self._cycles
         self._in_head = False
         self._body_bytes = self._body_wire_bytes = 0
-        self.headers = []  # takes the trailers, which nobody reads
+        self.headers = []  # the parser adds the trailers here; they are not used
         while cycles and cycles[0].response_complete:
             cycles.popleft()
         cycles.append(cycle)
@@ -243,18 +245,18 @@ class ClientConnection(HttpToolsProtocol):
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        if not self._in_head:  # else its head is read again
+        if not self._in_head:  # else the head is parsed again, without its upgrade
             self.cycle.more_body = False
             self.cycle.message_event.set()
 
-    # -- what is refused --------------------------------------------------------------------------------------------
+    # Refusals.
 
     def _check_target(self) -> None:
-        """The version, the target and what names the host, where they are not as in every usual request."""
+        """Check the version, the target and the Host header."""
         version = self.parser.get_http_version()
         if version != "1.1":
             if version != "1.0":
-                self._stop(BadRequest(f"HTTP/{version} is not spoken here: send HTTP/1.1"))
+                self._stop(BadRequest(f"HTTP/{version} is not supported: send HTTP/1.1"))
             if any(name == b"transfer-encoding" for name, _ in self.headers):
                 self._stop(UnsupportedFraming("HTTP/1.0 has no transfer-encoding: send HTTP/1.1 or content-length"))
         if len(self.url) > MAX_TARGET_BYTES:
@@ -263,14 +265,14 @@ class ClientConnection(HttpToolsProtocol):
             self._stop(BadRequest("a request must have exactly one Host header"))
         if self.url[:1] != b"/" and self.url != b"*":
             if self.parser.get_method() == b"CONNECT":
-                self._stop(MethodNotAllowed("this is no proxy: CONNECT is not possible", "GET, POST, DELETE"))
+                self._stop(MethodNotAllowed("CONNECT is not supported: this is not a proxy", "GET, POST, DELETE"))
             authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
             hosts = [value.strip() for name, value in self.headers if name == b"host"]
             if authority.lower() not in [host.lower() for host in hosts]:
-                self._stop(BadRequest("the host in the request's target is not that of its Host header"))
+                self._stop(BadRequest("the host in the request's target differs from the Host header"))
 
     def _check_head(self) -> None:
-        """Of a head that has not ended."""
+        """Check the size of a head that has not ended."""
         error = self._too_long(self._head_bytes)
         if error is not None:
             self._refuse(error)
@@ -296,10 +298,10 @@ class ClientConnection(HttpToolsProtocol):
         if self._parser_error is not None:
             self._refuse(self._parser_error)
         elif not self._discarding:
-            self._refuse(BadRequest(f"this is no HTTP/1.1 request: {error}"))
+            self._refuse(BadRequest(f"this is not a valid HTTP/1.1 request: {error}"))
 
     def _refuse(self, error: ParleyError) -> None:
-        """Answer with the error, after the requests before it, and close. Nothing more is read."""
+        """Answer with the error once the earlier requests are answered, and close. Nothing more is read."""
         self._discarding = True
         client = self.client[0] if self.client else ""
         log.info(
@@ -311,11 +313,11 @@ class ClientConnection(HttpToolsProtocol):
             return
         if self._in_head or not waiting[-1].more_body:
             self.scope["method"] = "GET"
-            cycle = self._refusal_cycle()
+            cycle = self._make_refusal_cycle()
             self._cycles.append(cycle)
             self.pipeline.appendleft((cycle, _error_app(error)))
             return
-        broken = waiting[-1]  # its body has no end
+        broken = waiting[-1]  # the rest of its body will never come
         if broken is not waiting[0]:
             self.pipeline[0] = (broken, _error_app(error))
             broken.keep_alive = False
@@ -326,7 +328,7 @@ class ClientConnection(HttpToolsProtocol):
             broken.message_event.set()
             self._write_refusal(error)
 
-    def _refusal_cycle(self) -> RequestResponseCycle:
+    def _make_refusal_cycle(self) -> RequestResponseCycle:
         return RequestResponseCycle(
             scope=self.scope,
             transport=self.transport,
@@ -342,7 +344,8 @@ class ClientConnection(HttpToolsProtocol):
         )
 
     def _write_refusal(self, error: ParleyError) -> None:
-        """Half-close, so that the client can read the answer though it is still sending; `tick` does the rest."""
+        """Write the error and half-close, so that a client that is still sending can read it. `tick` closes the
+        connection."""
         id_ = choose_request_id(())
         body = msgspec.json.encode({"error": error.to_dict(id_)})
         head = [STATUS_LINE[error.status]]
@@ -363,10 +366,10 @@ class ClientConnection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
-    # -- the end of a request and of the connection -----------------------------------------------------------------
+    # The end of a request and of the connection.
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, but that `tick` ends an idle connection instead of a timer."""
+        """Unlike uvicorn's, starts no timer: `tick` closes an idle connection."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -378,8 +381,8 @@ class ClientConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def drop(self) -> None:
-        """Close the connection now. Its requests learn of it before they return, or uvicorn would log an error for a
-        response that nobody waits for."""
+        """Close the connection now. Its requests are told first: otherwise uvicorn logs an error for a request that
+        returns without a response."""
         self._end_cycles()
         self.transport.abort()
 
@@ -387,7 +390,7 @@ class ClientConnection(HttpToolsProtocol):
         self._end_cycles()
         super().connection_lost(exc)
         if self.scope:
-            self.scope.pop("extensions", None)  # it holds the connection, which would wait for the garbage collector
+            self.scope.pop("extensions", None)  # breaks a reference cycle between the connection and its scope
 
     def _end_cycles(self) -> None:
         for cycle in self._cycles:
@@ -395,15 +398,15 @@ class ClientConnection(HttpToolsProtocol):
             cycle.message_event.set()
         self._cycles.clear()
 
-    # -- time -------------------------------------------------------------------------------------------------------
+    # Time limits.
 
     @property
     def idle(self) -> bool:
-        """No request of it is in progress."""
+        """Whether no request is in progress."""
         return self._refused or ((self.cycle is None or self.cycle.response_complete) and not self.pipeline)
 
     def tick(self, seconds: float) -> None:
-        """Called every so many seconds: ends what takes too long. A request in progress has limits of its own."""
+        """Enforce the time limits; called every `seconds`. A request in progress has its own limits."""
         idle = self.idle
         if idle or self.flow.write_paused:
             unread = self.transport.get_write_buffer_size()
@@ -413,11 +416,11 @@ class ClientConnection(HttpToolsProtocol):
         self._unread_bytes = 0
         if idle:
             self._waited_seconds += seconds
-            if self._waited_seconds > self._allowed_seconds():
+            if self._waited_seconds > self._idle_limit_seconds():
                 self._time_out()
 
     def _check_reader(self, unread: int, seconds: float) -> None:
-        """The client must read at some speed what waits for it."""
+        """Drop a client that reads its data too slowly."""
         if not self._unread_bytes:
             self._unread_bytes, self._unread_seconds = unread, 0.0
         self._unread_bytes = max(self._unread_bytes, unread)
@@ -428,18 +431,18 @@ class ClientConnection(HttpToolsProtocol):
             else:
                 self._unread_bytes, self._unread_seconds = unread, 0.0
 
-    def _allowed_seconds(self) -> float:
+    def _idle_limit_seconds(self) -> float:
         if self._refused:
             return LINGER_SECONDS
         cycle = self.cycle
-        if cycle is None or self._in_head or cycle.more_body:  # the head, or the rest of a body that is not wanted
+        if cycle is None or self._in_head or cycle.more_body:  # more_body: the rest of a body that is not read
             return self._limits.head_seconds
         return self._limits.keep_alive_seconds
 
     def _time_out(self) -> None:
         if self._in_head and not self._refused and not self.transport.is_closing():
             seconds = self._limits.head_seconds
-            self._refuse(HeadTimeout(f"the head of the request did not come within {seconds:g} s"))
+            self._refuse(HeadTimeout(f"the request's headers were not complete within {seconds:g} s"))
         else:
             self.drop()
 
@@ -452,7 +455,7 @@ class ClientConnection(HttpToolsProtocol):
 
 
 def _error_app(error: ParleyError) -> Any:
-    """An application that answers with this error."""
+    """Return an ASGI application that answers with this error."""
 
     async def refuse(scope: Any, receive: Any, send: Any) -> None:
         await send_error(send, error, choose_request_id(()))
@@ -461,7 +464,7 @@ def _error_app(error: ParleyError) -> Any:
 
 
 def evict_idle(connections: set[Any], new: ClientConnection | None = None) -> bool:
-    """Close the connections that have been idle for longest; whether there were any."""
+    """Close the connections that have been idle longest. Returns whether any was idle."""
     idle = [one for one in connections if one is not new and one.idle]
     idle.sort(key=ClientConnection.waited_seconds, reverse=True)
     for one in idle[: len(idle) // EVICTED_FRACTION + 1]:

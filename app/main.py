@@ -53,12 +53,12 @@ from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
 
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
-"""These paths are served without the framework: what it does around an endpoint costs more than the endpoint."""
+"""These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Resources:
-    """What the gateway closes when it stops, besides what its requests share."""
+    """What the gateway closes when it stops, in addition to its `AppContext`."""
 
     demo: DemoServer | None
     client: UpstreamClient
@@ -103,13 +103,13 @@ def create_app(
     retry_seconds: float = RETRY_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
 ) -> ParleyApp:
-    """Returns the application. Nothing is opened before its lifespan starts. With a cache in Redis, call it in the
-    event loop that serves the application.
+    """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
+    in the event loop that serves the application.
 
-    Without settings, it reads those of the environment. The other arguments are for tests. `transport` and `resolver`
-    replace the network: the upstreams, and the lookup of host names. `make_cache` makes the cache, `retry_seconds` is
-    the first wait before a request is sent again, and `grace_seconds` is how long a model server that has finished may
-    take to end its reply.
+    Without `settings`, they are read from the environment. The other arguments are for tests: `transport` replaces the
+    upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
+    before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
+    reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
@@ -205,9 +205,7 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
 def _add_routes(app: ParleyApp) -> None:
     context = app.context
 
-    @app.get(
-        "/v1/models", tags=["models"], summary="The models that callers may ask for", response_model=dict[str, Any]
-    )
+    @app.get("/v1/models", tags=["models"], summary="List the models", response_model=dict[str, Any])
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
             return await list_models(context.registry.names(), context.catalog)
@@ -217,7 +215,7 @@ def _add_routes(app: ParleyApp) -> None:
     @app.get(
         "/v1/models/{model:path}",
         tags=["models"],
-        summary="One of them",
+        summary="Read one model",
         response_model=dict[str, Any],
         responses={"4XX": {"description": "No such model"}},
     )
@@ -227,7 +225,7 @@ def _add_routes(app: ParleyApp) -> None:
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
-    @app.post("/v1/convert", tags=["convert"], summary="A conversation of one format in another")
+    @app.post("/v1/convert", tags=["convert"], summary="Convert a conversation to another format")
     async def convert_messages(request: Request) -> Response:
         server = context.server
         receive = cast(Receive, request.receive)
@@ -237,11 +235,16 @@ def _add_routes(app: ParleyApp) -> None:
             converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
             return Response(await converting, media_type="application/json")
 
-    @app.get("/healthz", tags=["health"], summary="The process lives")
+    @app.get("/healthz", tags=["health"], summary="Check that the process runs")
     async def healthz() -> dict[str, str]:
         return {"status": "ok", "version": __version__}
 
-    @app.get("/readyz", tags=["health"], summary="Send requests here", responses={503: {"description": "Draining"}})
+    @app.get(
+        "/readyz",
+        tags=["health"],
+        summary="Check that the gateway accepts new requests",
+        responses={503: {"description": "The gateway is shutting down"}},
+    )
     async def readyz() -> JSONResponse:
         if context.draining:
             return JSONResponse({"status": "draining"}, 503)
@@ -249,15 +252,15 @@ def _add_routes(app: ParleyApp) -> None:
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:
-    """What the path takes; the framework itself tells only of the first route to it."""
-    rows = (row for row in app.routes if isinstance(row, Route) and row.path_regex.match(path))
-    return sorted({method for row in rows for method in row.methods or () if method != "HEAD"})
+    """Return the methods of a path. The error of the framework names only those of the first matching route."""
+    routes = (route for route in app.routes if isinstance(route, Route) and route.path_regex.match(path))
+    return sorted({method for route in routes for method in route.methods or () if method != "HEAD"})
 
 
 def _paths(app: FastAPI) -> list[str]:
-    """Those that are served, without those that hold a name or an id."""
-    rows = [row.path for row in app.routes if isinstance(row, Route) and "{" not in row.path]
-    return [*_DIRECT_PATHS, *rows]
+    """Return the paths that are served, except those with a parameter."""
+    paths = [route.path for route in app.routes if isinstance(route, Route) and "{" not in route.path]
+    return [*_DIRECT_PATHS, *paths]
 
 
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
@@ -276,18 +279,18 @@ def _add_error_handlers(app: FastAPI) -> None:
         path = request.url.path
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
-            return await parley_error(request, MethodNotAllowed(f"{path} takes {allow}, not {request.method}", allow))
+            return await parley_error(request, MethodNotAllowed(f"{path} accepts {allow}, not {request.method}", allow))
         found = find_nearest(path, _paths(app))
         return await parley_error(
             request, NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
         )
 
-    async def caller_gone(request: Request, _: Exception) -> Response:
-        """For the log alone: nobody is there to read it."""
+    async def client_disconnected(request: Request, _: Exception) -> Response:
+        """Return a response for the log only: the client has left."""
         request.state.error_code = "caller_gone"
         return Response(status_code=499)
 
-    app.add_exception_handler(ClientDisconnected, caller_gone)
+    app.add_exception_handler(ClientDisconnected, client_disconnected)
     app.add_exception_handler(ParleyError, parley_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(FastAPIHTTPException, http_error)

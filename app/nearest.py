@@ -1,4 +1,4 @@
-"""Finds the known name that is most similar to an unknown one, for "did you mean" in error messages."""
+"""Find the known name that is most similar to an unknown one, for "did you mean" in error messages."""
 
 import difflib
 import re
@@ -23,14 +23,14 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def nearest_model(name: str, known: Iterable[str]) -> str | None:
+def find_nearest_model(name: str, known: Iterable[str]) -> str | None:
     """Return the model that was probably meant, or None. Case and the text before the last slash do not count."""
     found = _find_similar(name, known, _base, MODEL_CUTOFF)
     return found[0] if found else None
 
 
-def misspelt(name: str, known: Iterable[str]) -> str | None:
-    """Return the name of `known` that `name` is a misspelling of, or None.
+def find_correct_spelling(name: str, known: Iterable[str]) -> str | None:
+    """Return the name of `known` that `name` misspells, or None.
 
     The two differ only in case and punctuation, or in one edit (two in a long name): a letter is changed, missing,
     added or swapped with its neighbour.
@@ -45,14 +45,14 @@ def misspelt(name: str, known: Iterable[str]) -> str | None:
     return None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message: "; did you mean `x`?", or an empty string."""
     found = find_nearest(name, known)
     return f"; did you mean `{found}`?" if found else ""
 
 
 def _find_similar(name: str, known: Iterable[str], normalize: Callable[[str], str], cutoff: float) -> list[str]:
-    """Return at most three names, the most similar first. If some have an equal normalized form, return only those."""
+    """Return at most three names, the most similar first. If names equal `name` after `normalize`, only those."""
     if not name or len(name) > MAX_LENGTH:
         return []
     candidates = [candidate for candidate in known if candidate != name and len(candidate) <= MAX_LENGTH][:MAX_KNOWN]

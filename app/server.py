@@ -1,10 +1,10 @@
 """Runs uvicorn for `parley serve`, and shuts it down.
 
-At SIGTERM, SIGINT or SIGHUP the readiness answer turns to 503; new requests are still served for `settle_seconds`, so
-that load balancers notice; then the listener closes and running streams may finish for `drain_seconds`. What is left
-then ends with a `response.failed` of code `draining`, never silently. The same signal once more ends everything at
-once. With several workers a terminal's Ctrl-C reaches each of them twice, as SIGINT and as the SIGTERM of their
-supervisor: that counts as one.
+At SIGTERM, SIGINT or SIGHUP, `/readyz` answers 503. New requests are still served for `settle_seconds`, so that load
+balancers notice. Then the listener closes, and running streams may finish within `drain_seconds`. A stream that still
+runs after that ends with a `response.failed` of code `draining`, never silently. The same signal a second time ends
+everything at once. With several workers, Ctrl-C in a terminal reaches each worker twice, as SIGINT and as the SIGTERM
+of the supervisor: that counts as one signal.
 """
 
 import asyncio
@@ -38,30 +38,31 @@ from app.settings import LogFormat, Server, Settings
 log = logging.getLogger("parley.server")
 
 WORKER_SECONDS = 60
-"""How long a worker may take to start or to answer its supervisor, which then replaces it."""
+"""How long a worker may take to start or to answer its supervisor, before the supervisor replaces it."""
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, by the shells' custom."""
+"""The exit code after Ctrl-C, as shells use it: 128 + SIGINT."""
 FINAL_FLUSH_SECONDS = 1.0
 """How long responses may take to send their last frame at shutdown."""
 MAX_OPEN_FILES = 65_536
 RESERVED_FILES = 256
-"""Open files that are not for clients: caches, logs, documents, connections to upstreams."""
+"""The number of open files that clients cannot use: caches, logs, documents and connections to upstreams need them."""
 MAIN_LOOP_SECONDS = 0.1
 """How often uvicorn's main loop runs."""
 KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
-"""When TCP probes a silent peer, and how many probes may stay unanswered."""
+"""When TCP starts to probe a silent peer, the time between probes, and how many of them may stay unanswered."""
 
 
 GC_THRESHOLD = 10_000
-"""New containers before a collection; a request makes a few hundred, nearly all of which go by reference count."""
+"""How many new container objects start a garbage collection. A request makes a few hundred, and reference counting
+frees nearly all of them."""
 
 
 class CannotListen(Exception):
-    """The gateway cannot listen at the address. The message says why, and what to do."""
+    """The gateway cannot listen at its address. The message says why, and what to do."""
 
 
 class ParleyServer(uvicorn.Server):
-    """`on_listening` is called once, when connections are taken."""
+    """A uvicorn server that drains before it stops. It calls `on_listening` once, when it accepts connections."""
 
     stop_signal: int | None = None
     """The signal that started the shutdown."""
@@ -74,7 +75,8 @@ class ParleyServer(uvicorn.Server):
         self._limits, self._warnings = cast(Any, config.http).args
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Unlike uvicorn, does not raise the signal again at the end: a shutdown on request is a success."""
+        """Start the shutdown. Unlike uvicorn, it does not raise the signal again at the end: a shutdown on request is a
+        success."""
         context = self._get_context()
         if context is None or not self.started:
             super().handle_exit(sig, frame)
@@ -88,15 +90,16 @@ class ParleyServer(uvicorn.Server):
             asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self.drop_connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """What was loaded to serve stays for good: the collector need not look at it again, nor at every request."""
+        """Start to listen. The garbage collector then ignores all objects that exist so far, because they are never
+        freed, and runs less often."""
         try:
             await super().startup(sockets)
-        except OSError as error:  # another process has begun to listen there since we bound it
+        except OSError as error:  # another process began to listen at the address after `bind`
             await self.lifespan.shutdown()
             raise CannotListen(_explain_bind_error(error, self.config.host, self.config.port)) from error
         for server in self.servers:
             for listener in server.sockets:
-                _watch_peers(listener.fileno())
+                _enable_keepalive(listener.fileno())
         if self._on_listening is not None:
             self._on_listening()
         gc.collect()
@@ -126,25 +129,25 @@ class ParleyServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _check_open_files(self) -> None:
-        """Warns if no file can be opened: then the system closes every new connection without an error."""
+        """Warn if no file can be opened: the system then closes every new connection without an error."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
             connections = self.server_state.connections
-            made = evict_idle(connections)
+            evicted = evict_idle(connections)
             self._warnings.no_files.warn(
-                "%s: no file can be opened and new connections are lost; %d callers are connected%s; "
+                "%s: no file can be opened, and new connections are lost; %d clients are connected%s; "
                 "raise the limit of open files (ulimit -n) or lower server.max_connections",
                 error.strerror,
                 len(connections),
-                ", some idle ones were closed" if made else "",
+                ", some idle ones were closed" if evicted else "",
             )
 
     def _exit(self) -> None:
         self.should_exit = True
 
     def drop_connections(self) -> None:
-        """Closes the connections of all callers at once."""
+        """Close the connections of all clients at once."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, ClientConnection):
                 connection.drop()
@@ -162,7 +165,7 @@ class ParleyServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _get_context(self) -> AppContext | None:
-        """None: the application is not loaded."""
+        """Return the application's context; None while the application is not loaded."""
         return find_context(self.config.loaded_app) if self.config.loaded else None
 
 
@@ -170,25 +173,26 @@ def is_hangup_ignored() -> bool:
     return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-def _watch_peers(listener: int) -> None:
-    """Sets TCP keep-alive, which the connections inherit: they end when their peer vanishes without closing."""
-    with socket.socket(fileno=os.dup(listener)) as ours:
-        if ours.family not in (socket.AF_INET, socket.AF_INET6):
+def _enable_keepalive(listener: int) -> None:
+    """Set TCP keep-alive, which connections inherit: a connection then ends when its peer vanishes without closing."""
+    with socket.socket(fileno=os.dup(listener)) as copy:
+        if copy.family not in (socket.AF_INET, socket.AF_INET6):
             return
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        copy.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_KEEPIDLE"):
-            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
-            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
-            ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
+            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
+            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 def _end_replies(context: AppContext) -> None:
     for response in list(context.active):
-        response.fail(Draining("this gateway is going down; send the request again"))
+        response.fail(Draining("this gateway is shutting down; send the request again"))
 
 
 def connection_limits(server: Server) -> ConnectionLimits:
-    """With at most half of the open files for callers: each request may need one more towards a model server."""
+    """Return the limits of connections. Clients get at most half of the open files, because each request may need a
+    second one for its model server."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = MAX_OPEN_FILES if files == resource.RLIM_INFINITY else files
     return ConnectionLimits(
@@ -201,7 +205,7 @@ def connection_limits(server: Server) -> ConnectionLimits:
 
 
 def raise_open_files() -> None:
-    """Take as many open files as the system grants; the usual soft limit of 1024 is for programs that use select."""
+    """Raise the soft limit of open files to the hard limit; the usual 1024 is for programs that use select."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -210,7 +214,7 @@ def raise_open_files() -> None:
 
 
 def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
-    """How uvicorn is to serve; `app` is a factory."""
+    """Return uvicorn's configuration; `app` is a factory."""
     return uvicorn.Config(
         app,
         factory=True,
@@ -231,16 +235,16 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
 
 
 def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
-    """Serve until a signal; the exit code. `banner` makes the lines that are shown once connections are taken, from the
-    port. Raises CannotListen."""
+    """Serve until a signal comes, and return the exit code. `banner` returns the lines to print once the server accepts
+    connections; its argument is the port. Raises CannotListen."""
     raise_open_files()
-    ours = config(settings.server)
+    uvicorn_config = config(settings.server)
     sockets = bind(settings.server)
     on_listening = partial(_print_banner, banner(sockets[0].getsockname()[1]), settings.server.log_format)
     if settings.server.workers > 1:
         logs.configure(settings.server.log_level, settings.server.log_format)
-        return _Supervisor(ours, sockets, on_listening).serve()
-    instance = ParleyServer(ours, on_listening)
+        return _Supervisor(uvicorn_config, sockets, on_listening).serve()
+    instance = ParleyServer(uvicorn_config, on_listening)
     instance.run(sockets)
     if not instance.started:
         return 1
@@ -248,7 +252,7 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
 
 
 def _print_banner(banner: list[str], log_format: LogFormat) -> None:
-    """The banner is for people; a program that reads the log gets its first line as a line of the log."""
+    """Print the banner for people. For a program that reads the log, log the banner's first line instead."""
     if logs.log_format(log_format, sys.stderr) == "console":
         sys.stderr.write("".join(f"{line}\n" for line in banner))
         sys.stderr.flush()
@@ -257,7 +261,7 @@ def _print_banner(banner: list[str], log_format: LogFormat) -> None:
 
 
 def bind(server: Server) -> list[socket.socket]:
-    """A socket for each address of the host, as asyncio would open them. Raises CannotListen."""
+    """Bind a socket for each address of the host, as asyncio does. Raises CannotListen."""
     bound: list[socket.socket] = []
     port = server.port
     try:
@@ -295,8 +299,7 @@ def _explain_bind_error(error: OSError, host: str, port: int) -> str:
 
 
 class _GatewayWorker(multiprocess.Process):
-    """A worker process that goes down as a single one does. A Ctrl-C while it still starts is its supervisor's alone:
-    that one ends it."""
+    """A worker process that drains like a single process. While it starts it ignores Ctrl-C: its supervisor ends it."""
 
     on_listening: Callable[[], None] | None = None
 
@@ -325,7 +328,7 @@ class _GatewayWorker(multiprocess.Process):
 
 
 class _Supervisor(Multiprocess):
-    """Its first worker calls `on_listening`; one that takes the place of another does not."""
+    """Starts and watches the workers. Only its first worker calls `on_listening`; a replacement does not."""
 
     _interrupted = False
 
@@ -346,7 +349,7 @@ class _Supervisor(Multiprocess):
             self.processes.append(process)
 
     def serve(self) -> int:
-        multiprocess.Process = _GatewayWorker  # type: ignore[misc]  # uvicorn's supervisor takes no other way to its server
+        multiprocess.Process = _GatewayWorker  # type: ignore[misc]  # uvicorn's supervisor accepts no worker class
         self.run()
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             return 1
@@ -357,11 +360,11 @@ class _Supervisor(Multiprocess):
         super().handle_int()
 
     def handle_hup(self) -> None:
-        """As at SIGTERM: the terminal is gone, and settings are not read again."""
+        """Shut down as at SIGTERM: the terminal is gone, and settings are not read again."""
         self.handle_term()
 
     def terminate_all(self) -> None:
-        """Without our own copy of the listener, which would take connections that nobody answers any more."""
+        """Close the supervisor's copy of the listener first: it would accept connections that no worker answers."""
         for listener in self.sockets:
             listener.close()
         super().terminate_all()

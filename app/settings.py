@@ -29,7 +29,7 @@ from app.attachments.fetch.address_policy import AllowList
 from app.cache.stores.base import StoreLimits
 from app.cache.urls import parse_cache_url
 from app.config_sources import config_file, read_sources
-from app.nearest import did_you_mean
+from app.nearest import suggest_name
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.validation import json_path, to_violations
@@ -323,9 +323,9 @@ def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
         if isinstance(kind := row.get("kind", "openai_compatible"), str) and kind not in KINDS
     ]
     if isinstance(passthrough, str) and passthrough not in upstreams:
-        mistakes.append(f"passthrough: there is no upstream {passthrough!r}{did_you_mean(passthrough, upstreams)}")
+        mistakes.append(f"passthrough: there is no upstream {passthrough!r}{suggest_name(passthrough, upstreams)}")
     if isinstance(default, str) and default not in names and not passthrough:
-        mistakes.append(f"default_model: there is no model {default!r}{did_you_mean(default, names)}")
+        mistakes.append(f"default_model: there is no model {default!r}{suggest_name(default, names)}")
     if upstreams and not names and not passthrough:
         mistakes.append("upstreams: no model uses them; add a [models.<name>], or set passthrough to one of them")
     for name, row in models.items():
@@ -334,7 +334,7 @@ def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
 
 
 def _unknown_kind(kind: str) -> str:
-    return f"must be one of {', '.join(sorted(KINDS))}, not {kind!r}{did_you_mean(kind, KINDS)}"
+    return f"must be one of {', '.join(sorted(KINDS))}, not {kind!r}{suggest_name(kind, KINDS)}"
 
 
 def _check_model_names(
@@ -342,7 +342,7 @@ def _check_model_names(
 ) -> Iterator[str]:
     for index, upstream in enumerate(_words(row, "upstreams")):
         if upstream not in upstreams:
-            text = f"there is no upstream {upstream!r}{did_you_mean(upstream, upstreams)}"
+            text = f"there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
             yield f"{json_path(['models', name, 'upstreams', index])}: {text}"
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import core_schema
 
 from app.errors import Violation
-from app.nearest import did_you_mean
+from app.nearest import suggest_name
 
 MAX_EXAMINED = 1000
 """Errors after this number are not converted."""
@@ -108,7 +108,7 @@ def to_violations(
             hint = hints.get(json_path(steps))
             if hint is None and schema is not None and suggested < MAX_SUGGESTED:
                 suggested += 1
-                hint = did_you_mean(str(steps[-1]), known_keys(schema, steps[:-1]))
+                hint = suggest_name(str(steps[-1]), known_keys(schema, steps[:-1]))
             errors.texts[UNKNOWN + (hint or "")] = None
         else:
             errors.texts[_message(kind, item.get("ctx", {}), item["msg"], _value_at(value, steps))] = None
@@ -134,7 +134,7 @@ def _message(kind: str, context: Context, message: str, value: Any) -> str:
         if kind in _RANGE_ERRORS:
             text += _given_number(value)
         if kind == "literal_error" and isinstance(value, str):
-            text += did_you_mean(value, _QUOTED.findall(context["expected"]))
+            text += suggest_name(value, _QUOTED.findall(context["expected"]))
         return text
     return "is not valid" if kind in _PYDANTIC_TYPES else message
 

@@ -575,8 +575,8 @@ async def test_a_new_connection_is_refused_in_words_where_all_are_busy(
         late = await Client(site, state=state, warnings=warnings).say(NEXT)
         assert (late.statuses, late.error["code"], late.error["retryable"]) == ([503], "overloaded", True)
     warned = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
-    assert len([text for text in warned if "a new one is refused" in text]) == 1
-    assert len([text for text in warned if "are closed for new ones" in text]) <= 1  # the refused ones count as idle
+    assert len([text for text in warned if "a new connection is refused" in text]) == 1
+    assert len([text for text in warned if "make room for new ones" in text]) <= 1  # the refused ones count as idle
     assert "max_connections" in caplog.text
     assert site.gate is not None
     site.gate.set()

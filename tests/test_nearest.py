@@ -1,7 +1,7 @@
 """What was probably meant by an unknown name."""
 
 import pytest
-from app.nearest import did_you_mean, find_nearest, misspelt, nearest_model
+from app.nearest import find_correct_spelling, find_nearest, find_nearest_model, suggest_name
 from app.params import SERVER_PARAMS, GenerateCfg
 
 PARAMS = [*GenerateCfg.model_fields, "model", "messages", "stream", "tools"]
@@ -17,7 +17,7 @@ def test_the_nearest_name_is_found_by_its_letters(name: str, meant: str | None) 
 
 def test_a_known_name_is_not_its_own_nearest() -> None:
     assert find_nearest("port", ["port"]) is None
-    assert did_you_mean("port", ["port", "Port"]) == "; did you mean `Port`?"
+    assert suggest_name("port", ["port", "Port"]) == "; did you mean `Port`?"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_known_name_is_not_its_own_nearest() -> None:
     ],
 )
 def test_a_model_is_found_without_what_stands_before_its_last_slash(name: str, meant: str | None) -> None:
-    assert nearest_model(name, ["Qwen/Qwen3-8B", "gpt-4o"]) == meant
+    assert find_nearest_model(name, ["Qwen/Qwen3-8B", "gpt-4o"]) == meant
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_model_is_found_without_what_stands_before_its_last_slash(name: str, m
     ],
 )
 def test_a_misspelt_name_is_recognized(name: str, meant: str) -> None:
-    assert misspelt(name, PARAMS) == meant
+    assert find_correct_spelling(name, PARAMS) == meant
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_misspelt_name_is_recognized(name: str, meant: str) -> None:
     ],
 )
 def test_a_name_that_may_be_a_parameter_of_its_own_is_no_misspelling(name: str) -> None:
-    assert misspelt(name, PARAMS) is None
+    assert find_correct_spelling(name, PARAMS) is None
 
 
 def test_no_parameter_of_a_known_server_is_one_of_the_gateways() -> None:

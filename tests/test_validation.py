@@ -23,7 +23,7 @@ JARGON = re.compile(
     r"\bTrue\b|\bFalse\b|[Dd]ictionar|\bdict\b|valid (string|integer|number|list)|pydantic|"
     r"\bModel\b|instance of|\bint\b|\bfloat\b|\bstr\b|after validation|nan\b|Value error|literal|validat|\bexpected\b"
 )
-BESIDE = "is not a known key; it stands beside generate_cfg: stream"
+BESIDE = "is not a known key; put it beside generate_cfg: stream"
 IMGE = [{"role": "user", "content": [{"imge": "x"}]}]
 MESSAGES = [{"role": "user", "content": "Hi"}]
 

@@ -76,7 +76,7 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
         async with asyncio.timeout(seconds):
             return await SuspendedCoroutine(reading, waiting)
     except TimeoutError:
-        raise BodyTimeout(f"the body did not come within {seconds:g} s") from None
+        raise BodyTimeout(f"the body was not complete within {seconds:g} s") from None
 
 
 async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:

@@ -1,6 +1,6 @@
-"""The endpoint of `POST /v1/chat` and `POST /v1/chat/completions`: reads a request and sends the reply.
+"""The endpoint of `POST /v1/chat` and `POST /v1/chat/completions`: parses a request and sends the reply.
 
-It is a plain ASGI callable: what FastAPI does around an endpoint costs more than everything that happens here.
+It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ CACHE_HEADER = b"x-parley-cache"
 
 
 class ChatEndpoint:
-    """Answers requests for a reply of a model. Its parameters are what differs between the request formats."""
+    """Answers chat requests. Its constructor's parameters are the differences between the two paths."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class ChatEndpoint:
         write_error: WriteError,
         apply: Apply,
     ) -> None:
-        """`parse` reads the body of a request. `name` is the endpoint's in the logs. `write_error` writes errors that
-        are found before the request's own format is known. `apply` says for which requests the cache is used."""
+        """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
+        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
         self.write_error = write_error
         self._context = context
         self._parse = parse
@@ -80,9 +80,9 @@ class ChatEndpoint:
     async def _serve(
         self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog
     ) -> RejectedRequest | None:
-        """Sends the reply, or returns why there is none. Raises ParleyError before the body is parsed.
+        """Send the reply, or return the error that rejects the request. Raises ParleyError before the body is parsed.
 
-        A request is admitted once its body is there, and the body is not held while the reply comes.
+        A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
         server = self._context.server
         with self._context.budget.lease() as lease:
@@ -113,7 +113,7 @@ class ChatEndpoint:
                 return None
 
     def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
-        """Records failures of upstreams, also where another upstream answered in the end."""
+        """Record failures of upstreams, even if another upstream answered in the end."""
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
@@ -136,8 +136,8 @@ class ChatEndpoint:
         entry: RequestLog,
         attempts: AttemptLog,
     ) -> tuple[ReplyResponse, PendingReply]:
-        """The response, and the reply to be opened. Raises ParleyError for what can be refused before anything is sent
-        upstream."""
+        """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
+        before anything is sent upstream."""
         gateway = self._context.gateway
         body = parsed.body
         route = gateway.route(model)
@@ -227,7 +227,7 @@ class ChatEndpoint:
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
-    """Raises InvalidInput for an unknown mode."""
+    """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.body.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
     headers: list[str] = []
@@ -242,14 +242,14 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
 
 
 def _parse_cache_mode(value: str) -> Mode:
-    found = next((mode for mode in MODES if mode == value.strip().lower()), None)
-    if found is None:
+    mode = next((mode for mode in MODES if mode == value.strip().lower()), None)
+    if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
-    return found
+    return mode
 
 
 def caller_scope(scope: Scope) -> str:
-    """Identifies the caller to whom a reply belongs: a hash of the key in the request."""
+    """Return the identity of the caller to whom a reply belongs: a hash of the key in the request."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
@@ -257,6 +257,6 @@ def caller_scope(scope: Scope) -> str:
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:
-    """When the reply is open, the memory of the request is free."""
+    """Open the reply, and release the memory of the request."""
     with lease:
         return await opening

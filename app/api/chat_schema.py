@@ -1,6 +1,6 @@
-"""What a caller of `POST /v1/chat` may say, and what it is told.
+"""The body of `POST /v1/chat`: its schema, and how it is parsed and checked.
 
-The functions that a caller offers the model, bare or wrapped as OpenAI wraps them.
+Functions may be given as they are, or wrapped in a tool object as OpenAI does it.
 """
 
 import re
@@ -18,7 +18,7 @@ from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
-from app.nearest import misspelt
+from app.nearest import find_correct_spelling
 from app.openai_messages.grouping import group_messages
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation import MAX_SUGGESTED, json_path, to_violations
@@ -29,79 +29,83 @@ _FUNCTION = (
     *("name", "description", "parameters", "strict", "type", _MARK),
     *("name_for_model", "name_for_human", "description_for_model", "args_format"),
 )
-"""OpenAI's, and those that Qwen-Agent reads besides."""
+"""The keys of a function: OpenAI's, and those that Qwen-Agent knows in addition."""
 
 
-def read_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
+def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
     tools: list[Tool] = []
-    wrong: list[Violation] = []
+    violations: list[Violation] = []
     names: set[str] = set()
-    for place, item in enumerate(items):
-        path = f"{field}[{place}]"
+    for index, item in enumerate(items):
+        path = f"{field}[{index}]"
         wrapped = _is_wrapped(item)
         schema = item["function"] if wrapped else item
-        problem = _wrapper_problem(item) if wrapped else None
+        problem = _check_wrapper(item) if wrapped else None
         path += ".function" if wrapped and problem is None else ""
-        problem = problem or _tool_problem(schema, names)
+        problem = problem or _check_tool(schema, names)
         if problem is None:
             names.add(schema["name"])
-            tools.append(_tool(item, schema, f"{field}[{place}]", path))
+            tools.append(_parse_tool(item, schema, f"{field}[{index}]", path))
         else:
-            wrong.append(Violation(path + problem[0], problem[1]))
-    return tuple(tools), wrong
+            violations.append(Violation(path + problem[0], problem[1]))
+    return tuple(tools), violations
 
 
 def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
-    """Warnings of keys that no function has, for tools that `read_tools` takes. Those of a function itself are sent."""
-    found: list[str] = []
-    for place, item in enumerate(items):
-        path = f"{field}[{place}]"
+    """Return a warning for each unknown key of valid tools. Those of a function are sent, those beside it are not."""
+    warnings: list[str] = []
+    for index, item in enumerate(items):
+        path = f"{field}[{index}]"
         wrapped = _is_wrapped(item)
-        beside = [key for key in item if key not in _WRAPPER] if wrapped else []
-        found += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in beside)
+        ignored = [key for key in item if key not in _WRAPPER] if wrapped else []
+        warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
         schema, path = (item["function"], f"{path}.function") if wrapped else (item, path)
         unknown = (key for key in schema if key not in _FUNCTION)
-        found += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
-    return found
+        warnings += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
+    return warnings
 
 
-def _tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) -> Tool:
-    """A mark for the server's cache stands beside the function or in it; it is sent beside it."""
-    found = [(one[_MARK], path) for one, path in ((schema, inner), (item, outer)) if isinstance(one.get(_MARK), dict)]
+def _parse_tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) -> Tool:
+    """Build a tool. A `cache_control` in the function or beside it is sent beside it."""
+    marks = [
+        (holder[_MARK], path)
+        for holder, path in ((schema, inner), (item, outer))
+        if isinstance(holder.get(_MARK), dict)
+    ]
     if _MARK in schema:
         schema = {key: value for key, value in schema.items() if key != _MARK}
-    mark = CacheMark(found[0][0], f"{found[0][1]}.{_MARK}") if found else None
+    mark = CacheMark(marks[0][0], f"{marks[0][1]}.{_MARK}") if marks else None
     return Tool(schema["name"], schema, mark)
 
 
 def _is_wrapped(item: Any) -> bool:
-    """Whether the function stands inside the tool, as OpenAI writes it."""
+    """Whether the item is a tool object of OpenAI's format, with the function inside."""
     return isinstance(item, dict) and "function" in item and ("name" not in item or item.get("type") == "function")
 
 
-def _wrapper_problem(tool: dict[str, Any]) -> tuple[str, str] | None:
-    """Of a tool as OpenAI writes it: `{"type": "function", "function": {…}}`."""
+def _check_wrapper(tool: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the (path, message) of what is invalid in a tool object `{"type": "function", "function": {…}}`."""
     if tool.get("type") is None:
         return ".type", 'is required: write {"type": "function", "function": {…}}'
     if tool["type"] != "function":
-        return ".type", "must be function: other tools are not known here"
+        return ".type", "must be function: other types of tools are not supported"
     if not isinstance(tool["function"], dict):
         return ".function", "must be a function object with a name"
     return None
 
 
-def _tool_problem(schema: Any, names: set[str]) -> tuple[str, str] | None:
+def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
         return "", "must be a function object with a name"
     if isinstance(schema.get("type"), str) and schema["type"] != "function":
-        return ".type", "must be function: other tools are not known here"
+        return ".type", "must be function: other types of tools are not supported"
     if "name" not in schema:
         return (".function", "is required") if schema.get("type") == "function" else (".name", "is required")
     name = schema["name"]
     if not isinstance(name, str) or not name.strip():
         return ".name", "must be a string that is not blank"
     if name in names:
-        return ".name", f"there are two functions {name!r}"
+        return ".name", f"must be unique: there are two functions named {name!r}"
     if not isinstance(schema.get("description", ""), str | None):
         return ".description", "must be a string"
     if not isinstance(schema.get(_MARK), dict | None):
@@ -115,11 +119,11 @@ FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
 
 
 MAX_METADATA = 16
-"""Entries of `metadata`; this and the lengths of its keys and values are OpenAI's own limits."""
+"""The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""
 MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
 MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
 MAX_WARNINGS = 200
-"""Told of one request; one more counts the others."""
+"""The maximum number of warnings of one request; one more warning counts those left out."""
 
 
 class CacheControl(BaseModel):
@@ -147,19 +151,20 @@ class ChatRequestBody(BaseModel):
     agent: str | None = Field(default=None, min_length=1, max_length=512)
     agent_name: str | None = Field(default=None, min_length=1, max_length=512)
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
-    include_usage: bool = Field(default=True, description="openai: a stream ends with a chunk of usage.")
+    include_usage: bool = Field(default=True, description="openai: the last chunk of a stream has the usage.")
     cache: CacheControl | None = None
     cancel_on_disconnect: bool = Field(
-        default=True, description="False: the reply goes on without its caller, who can come back for the rest."
+        default=True,
+        description="False: the reply goes on when the client disconnects, and the client can resume it.",
     )
     metadata: Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)] = Field(
-        default=None, description="Stands in the log line of the request; never sent to a model server."
+        default=None, description="Written to the log line of the request; never sent to a model server."
     )
 
     @model_validator(mode="after")
     def _check_one_tool_list(self) -> "ChatRequestBody":
         if self.functions is not None and self.tools is not None:
-            raise ValueError("functions and tools are two names for one list: give one")
+            raise ValueError("functions and tools are two names of the same list: set only one of them")
         return self
 
     @property
@@ -177,7 +182,7 @@ class RejectedRequest:
 
     error: ParleyError
     write_error: WriteError | None
-    """Writes the error in the format of the request; None: that format is not known."""
+    """Writes the error in the format of the request; None if that format is not known."""
 
 
 class ParsedRequest(BaseModel):
@@ -194,19 +199,19 @@ class ParsedRequest(BaseModel):
 _HINTS = {
     **{name: f"; put it in generate_cfg: generate_cfg.{name}" for name in GenerateCfg.model_fields},
     **{name: f"; put it in cache: cache.{name}" for name in CacheControl.model_fields},
-    "stream_options": "; here it is include_usage, and only OpenAI's form of a stream needs it",
+    "stream_options": "; use include_usage, which only streams in OpenAI's format need",
     **{
-        f"generate_cfg.{name}": f"; it stands beside generate_cfg: {name}"
+        f"generate_cfg.{name}": f"; put it beside generate_cfg: {name}"
         for name in ChatRequestBody.model_fields
         if name != "generate_cfg"
     },
 }
-"""What to do with a key that is known elsewhere, by its path."""
+"""The end of the error message for a known key in the wrong object, by its path."""
 
 
 def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
-    """The request in a body. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists
-    every violation."""
+    """Parse a request. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists every
+    violation."""
     try:
         body = ChatRequestBody.model_validate_json(raw)
     except ValidationError as error:
@@ -218,18 +223,18 @@ def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequ
 
 
 def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest:
-    """The error for a body that `from_json` refused."""
+    """Return the error for a body that `from_json` refused."""
     if not raw.strip():
         return BadRequest("the request body is empty: send a JSON object")
-    found = _JSON_ERROR.fullmatch(str(error))
-    if found is None:
+    match = _JSON_ERROR.fullmatch(str(error))
+    if match is None:
         return BadRequest(f"the request body is not valid JSON: {error}")
-    what = _JSON_WORDS.get(found[1], found[1])
-    return BadRequest(f"the request body is not valid JSON: {what} at line {found[2]}, column {found[3]}")
+    problem = _JSON_PROBLEMS.get(match[1], match[1])
+    return BadRequest(f"the request body is not valid JSON: {problem} at line {match[2]}, column {match[3]}")
 
 
 _JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
-_JSON_WORDS = {
+_JSON_PROBLEMS = {
     "EOF while parsing a value": "it ends where a value must follow",
     "EOF while parsing an object": "it ends inside an object",
     "EOF while parsing a list": "it ends inside a list",
@@ -244,42 +249,40 @@ _JSON_WORDS = {
     "unexpected end of hex escape": "half of a surrogate pair",
     "control character (\\u0000-\\u001F) found while parsing a string": "a control character inside a string",
 }
-"""The words of the parser, in plainer ones."""
+"""The messages of the JSON parser, in plain words."""
 
 
-def parse_messages(envelope: ChatRequestBody, limits: RequestLimits) -> ParsedRequest:
-    """Raises InvalidInput with every violation."""
-    name, mixed = _find_format(envelope)
-    form, reply = FORMATS[name], FORMATS[envelope.reply_format or name]
-    _raise_violations(list(find_long_lists(vars(envelope), limits)))
-    found = list(_check_values(envelope, limits))
-    decoded = form.parse(envelope.messages, envelope.options)
-    found += mixed
-    field = "functions" if envelope.functions is not None else "tools"
-    tools, wrong = read_tools(field, envelope.functions or envelope.tools or ())
-    found += [*decoded.violations, *wrong]
-    if found:
-        found += _find_call_gaps(decoded, functions=bool(tools))
-    _raise_violations(found)
-    params = envelope.generate_cfg.given_params() if envelope.generate_cfg else {}
+def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedRequest:
+    """Parse the messages and functions of a body. Raises InvalidInput with every violation."""
+    name, format_violations = _find_format(body)
+    message_format, reply_format = FORMATS[name], FORMATS[body.reply_format or name]
+    _raise_violations(list(find_long_lists(vars(body), limits)))
+    parsed = message_format.parse(body.messages, body.options)
+    field = "functions" if body.functions is not None else "tools"
+    tools, tool_violations = parse_tools(field, body.functions or body.tools or ())
+    violations = [*_check_values(body, limits), *format_violations, *parsed.violations, *tool_violations]
+    if violations:
+        violations += _find_call_gaps(parsed, functions=bool(tools))
+    _raise_violations(violations)
+    params = body.generate_cfg.given_params() if body.generate_cfg else {}
     request = ChatRequest(
-        model=envelope.model or "",
-        messages=decoded.messages,
+        model=body.model or "",
+        messages=parsed.messages,
         tools=tools,
         params=params,
-        text_joiner=form.text_joiner,
-        policy=form.policy,
-        stream=envelope.stream,
+        text_joiner=message_format.text_joiner,
+        policy=message_format.policy,
+        stream=body.stream,
     )
     return ParsedRequest.model_construct(
-        body=envelope,
-        reply_format=reply,
+        body=body,
+        reply_format=reply_format,
         request=request,
         warnings=limit_warnings(
             [
-                *decoded.warnings,
-                *find_unknown_tool_keys(field, envelope.functions or envelope.tools or ()),
-                *_misspelt_params(params, envelope.model_fields_set - {"stream"}),
+                *parsed.warnings,
+                *find_unknown_tool_keys(field, body.functions or body.tools or ()),
+                *_find_misspelled_params(params, body.model_fields_set - {"stream"}),
             ]
         ),
     )
@@ -289,82 +292,82 @@ _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "too
 _OUR_PARAMS, _SERVER_PARAMS = sorted(_PARAMS - {"extra_body"}), sorted(SERVER_PARAMS)
 
 
-def _misspelt_params(params: Mapping[str, Any], fields: Set[str]) -> Iterator[str]:
-    """Warnings of keys in `extra_body` that are known parameters but for a letter or two. A parameter that is given,
-    too, is not what was meant. `fields`: what is given beside `generate_cfg`."""
+def _find_misspelled_params(params: Mapping[str, Any], fields: Set[str]) -> Iterator[str]:
+    """Yield a warning for each key of `extra_body` that misspells a known parameter. A parameter that the request has
+    is not suggested. `fields` are the request's fields beside `generate_cfg`."""
     extra = params.get("extra_body") or {}
     unknown = (key for key in extra if key not in SERVER_PARAMS and key not in _PARAMS)
     for key in islice(unknown, MAX_SUGGESTED):
-        meant = misspelt(key, _OUR_PARAMS) or misspelt(key, _SERVER_PARAMS)
-        if meant is not None and not any(meant in given for given in (params, extra, fields)):
-            place = json_path([key], "generate_cfg.extra_body")
-            yield f"`{place}` was passed on as it is; did you mean `{meant}`?"
+        suggestion = find_correct_spelling(key, _OUR_PARAMS) or find_correct_spelling(key, _SERVER_PARAMS)
+        if suggestion is not None and not any(suggestion in names for names in (params, extra, fields)):
+            path = json_path([key], "generate_cfg.extra_body")
+            yield f"`{path}` was passed on as it is; did you mean `{suggestion}`?"
 
 
 def limit_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
-    """The first `MAX_WARNINGS`, and how many more there are."""
-    left_out = len(warnings) - MAX_WARNINGS
-    if left_out <= 0:
+    """Return the first `MAX_WARNINGS` warnings, and one that counts the others."""
+    omitted = len(warnings) - MAX_WARNINGS
+    if omitted <= 0:
         return tuple(warnings)
-    return (*warnings[:MAX_WARNINGS], f"{left_out} more warnings were left out")
+    return (*warnings[:MAX_WARNINGS], f"{omitted} more warnings were left out")
 
 
 def _find_format(body: ChatRequestBody) -> tuple[str, list[Violation]]:
-    """The format of the messages, and what speaks against it where it is `auto`."""
+    """Return the name of the messages' format. With `auto`, also the violations of messages of mixed formats."""
     return (body.format, []) if body.format != "auto" else detect(body.messages)
 
 
-def _raise_violations(found: list[Violation]) -> None:
-    if found:
-        raise InvalidInput(found)
+def _raise_violations(violations: list[Violation]) -> None:
+    if violations:
+        raise InvalidInput(violations)
 
 
 def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: RequestLimits) -> RejectedRequest:
     try:
         body = from_json(bytes(raw))
-    except ValueError as wrong:
-        return RejectedRequest(invalid_json(raw, wrong), None)
-    found = to_violations(error, body, schema=ChatRequestBody, hints=_HINTS)
+    except ValueError as json_error:
+        return RejectedRequest(invalid_json(raw, json_error), None)
+    violations = to_violations(error, body, schema=ChatRequestBody, hints=_HINTS)
     if not isinstance(body, dict):
-        return RejectedRequest(InvalidInput(found), None)
+        return RejectedRequest(InvalidInput(violations), None)
     name = body.get("reply_format") or body.get("format")
     write_error = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
-    return RejectedRequest(InvalidInput([*found, *find_list_violations(body, limits)]), write_error)
+    return RejectedRequest(InvalidInput([*violations, *find_list_violations(body, limits)]), write_error)
 
 
 def find_list_violations(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:
-    """The envelope is wrong: look at what is in it all the same, so that everything is reported at once."""
+    """Return the violations in the lists of a body that is invalid itself, so that all are reported at once."""
     return list(find_long_lists(body, limits)) or list(_check_messages_and_tools(body))
 
 
 def _check_messages_and_tools(body: dict[str, Any]) -> Iterator[Violation]:
     name, messages = body.get("format", "qwen"), body.get("messages")
-    form = FORMATS.get(name) if isinstance(name, str) else None
-    if form is not None and isinstance(messages, list) and messages:
-        decoded = form.parse(messages, Options())
-        yield from decoded.violations
-        yield from _find_call_gaps(decoded, functions=bool(body.get("functions") or body.get("tools")))
+    message_format = FORMATS.get(name) if isinstance(name, str) else None
+    if message_format is not None and isinstance(messages, list) and messages:
+        parsed = message_format.parse(messages, Options())
+        yield from parsed.violations
+        yield from _find_call_gaps(parsed, functions=bool(body.get("functions") or body.get("tools")))
     for field in ("functions", "tools"):
         if isinstance(body.get(field), list):
-            yield from read_tools(field, body[field])[1]
+            yield from parse_tools(field, body[field])[1]
 
 
-def _find_call_gaps(decoded: ParsedMessages, *, functions: bool) -> list[Violation]:
-    """Calls without results and results without calls, told beside other violations.
+def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violation]:
+    """Return the calls without results and the results without calls, to report them with other violations.
 
-    Only of messages that are all sound, or a gap might be the fault of what was refused before; and only where there
-    are functions, since without them old calls may be told in words and gaps harm nobody.
+    Returns nothing if a message is invalid, because a gap may be its consequence; and nothing without functions,
+    because earlier calls may then be sent as text, which needs no results.
     """
-    if not functions or decoded.violations:
+    if not functions or parsed.violations:
         return []
-    return group_messages(decoded.messages)[1]
+    return group_messages(parsed.messages)[1]
 
 
-def _check_values(envelope: ChatRequestBody, limits: RequestLimits) -> Iterator[Violation]:
-    """Limits that types cannot say: how deep, and no number that JSON lacks."""
+def _check_values(body: ChatRequestBody, limits: RequestLimits) -> Iterator[Violation]:
+    """Check the limits that types cannot express: nesting, and numbers that JSON cannot express."""
     for field in ("messages", "functions", "tools"):
-        yield from find_invalid_values(getattr(envelope, field), field, limits.max_nesting)
-    if envelope.generate_cfg is not None:
+        yield from find_invalid_values(getattr(body, field), field, limits.max_nesting)
+    if body.generate_cfg is not None:
         for field in (
             "extra_body",
             "response_format",
@@ -374,5 +377,5 @@ def _check_values(envelope: ChatRequestBody, limits: RequestLimits) -> Iterator[
             "logit_bias",
         ):
             yield from find_invalid_values(
-                getattr(envelope.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting
+                getattr(body.generate_cfg, field), f"generate_cfg.{field}", limits.max_nesting
             )

@@ -1,4 +1,4 @@
-"""What all requests of one process share, and the run of one response from its start to its end."""
+"""`AppContext`: what all requests of one process share, and the run of one response from its start to its end."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -31,9 +31,9 @@ from app.upstream.catalog import Catalog
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
 RECORD_SECONDS = 3600.0
-"""How long other gateways can find a reply by its record, besides the time that it is kept after its end."""
+"""How long other gateways can find a reply by its record, in addition to the time it is kept after its end."""
 ABORT_CONNECTION = "parley.hang_up"
-"""The ASGI extension by which our server lets a connection be dropped whose client reads nothing."""
+"""The ASGI extension of Parley's server with which a response closes the connection of a client that reads nothing."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     draining: bool = False
-    """The process is about to end: load balancers should send requests elsewhere."""
+    """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
     in_progress: int = 0
@@ -70,7 +70,7 @@ class AppContext:
         included."""
         limit = self.server.max_concurrent_requests
         if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
-            raise Busy("this gateway serves as many requests as it may")
+            raise Busy("this gateway already serves its maximum number of requests; try again later")
         self.in_progress += 1
         try:
             yield
@@ -113,29 +113,29 @@ class AppContext:
             watcher.cancel()
 
     async def _publish_record(self, response_id: str) -> None:
-        """Lets other gateways find a reply that has begun. The reply is sent meanwhile."""
-        kept = self.resumable.find(response_id)
-        if kept is None:
+        """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile."""
+        reply = self.resumable.find(response_id)
+        if reply is None:
             return
-        place = kept.source.location
-        if place is not None:
+        location = reply.source.location
+        if location is not None:
             await self.cache.put_record(
-                response_id, write_record(kept, place), RECORD_SECONDS + self.resumable.keep_seconds
+                response_id, write_record(reply, location), RECORD_SECONDS + self.resumable.keep_seconds
             )
 
     async def find_resumable(self, response_id: str, caller: str) -> ResumableReply | None:
-        """The reply to an earlier request of this caller, here or at another gateway. A reply of another gateway is
-        followed only while it has a reader here."""
-        kept = self.resumable.find(response_id)
-        note = None if kept is not None else await self.find_remote(response_id)
-        known = kept or note
-        if known is None or not self.is_owner(known.scope, caller):
+        """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
+        gateway is followed only while it has a reader here."""
+        reply = self.resumable.find(response_id)
+        record = None if reply is not None else await self.find_remote(response_id)
+        found = reply or record
+        if found is None or not self.is_owner(found.scope, caller):
             return None
-        source = None if note is None else await self.cache.find_source(note.location)
-        return kept if note is None or source is None else reply_from_record(note, response_id, source)
+        source = None if record is None else await self.cache.find_source(record.location)
+        return reply if record is None or source is None else reply_from_record(record, response_id, source)
 
     async def find_remote(self, response_id: str) -> ResumeRecord | None:
-        """The record that another gateway wrote of a reply."""
+        """Return the record that another gateway wrote for a reply."""
         data = await self.cache.get_record(response_id) if self.cache.is_shared else None
         return None if data is None else parse_record(data)
 
@@ -143,20 +143,22 @@ class AppContext:
         return not self.separate_callers or scope == caller
 
     def cancel(self, response_id: str) -> None:
-        """Ends the responses of this reply with the error Cancelled. The reply can no longer be resumed."""
-        kept = self.resumable.find(response_id)
-        if kept is not None:
+        """End the responses of this reply with the error Cancelled. The reply can no longer be resumed."""
+        reply = self.resumable.find(response_id)
+        if reply is not None:
             self.resumable.drop(response_id)
-            kept.release()
+            reply.release()
         for response in self.running_responses(response_id):
             response.fail(Cancelled("the reply was cancelled"))
 
     def running_responses(self, response_id: str) -> list[ReplyResponse]:
-        return [one for one in self.active if one.info.response_id == response_id and not one.finished]
+        return [
+            response for response in self.active if response.info.response_id == response_id and not response.finished
+        ]
 
 
 def _find_abort_connection(scope: Scope) -> Callable[[], None] | None:
-    """The function by which our server closes a client's connection."""
+    """Return the function with which Parley's server closes a client's connection; other servers have none."""
     abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT_CONNECTION, {}).get("call")
     return abort
 
@@ -165,15 +167,15 @@ async def _start_when_open(response: ReplyResponse, opening: PendingReply) -> No
     """Start the response as soon as the reply is open. A response that is done before then cancels the wait."""
     task = asyncio.current_task()
     assert task is not None
-    waiting, given_up = True, False
+    waiting, cancelled = True, False
 
-    def give_up(_: object) -> None:
-        nonlocal given_up
+    def cancel_wait(_: object) -> None:
+        nonlocal cancelled
         if waiting:
-            given_up = True
+            cancelled = True
             task.cancel()
 
-    response.done.add_done_callback(give_up)
+    response.done.add_done_callback(cancel_wait)
     try:
         reply = await opening
     except ParleyError as error:
@@ -184,13 +186,13 @@ async def _start_when_open(response: ReplyResponse, opening: PendingReply) -> No
         response.on_crash(error)
     except asyncio.CancelledError:
         waiting = False
-        if not given_up or task.uncancel() > 0:
+        if not cancelled or task.uncancel() > 0:
             raise
     else:
         waiting = False
         response.start(reply)
     finally:
-        response.done.remove_done_callback(give_up)
+        response.done.remove_done_callback(cancel_wait)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -96,7 +96,7 @@ class RequestIdMiddleware:
                 logs_itself = True
                 await endpoint(scope, receive, tagged)
             else:
-                raise MethodNotAllowed(f"{scope['path']} takes POST, not {scope['method']}", "POST")
+                raise MethodNotAllowed(f"{scope['path']} accepts POST, not {scope['method']}", "POST")
         except (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType) as error:
             state["error_code"] = error.code
             await send_error(tagged, error, id_, write_error)

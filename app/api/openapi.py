@@ -1,6 +1,6 @@
-"""The OpenAPI document: what the framework finds, and the endpoints that are served past it.
+"""Build the OpenAPI document: the routes that FastAPI knows, and the endpoints that are served without FastAPI.
 
-JSON schemas of the OpenAPI document that no pydantic type says.
+Where no pydantic type describes a value, its JSON schema is written here.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ EVENTS = [
 ]
 EVENT: dict[str, Any] = {
     "title": "Event",
-    "description": "One frame of a stream: of `qwen`, an event; the other formats have frames of their own.",
+    "description": "One frame of a stream: an event in the format `qwen`; other formats have their own frames.",
     "anyOf": [
         {
             "type": "object",
@@ -60,7 +60,7 @@ EVENT: dict[str, Any] = {
 }
 AUTOGEN_ERROR = {
     "type": "object",
-    "description": "The form in which AutoGen's own service says errors (`autogen`).",
+    "description": "An error in the form of AutoGen's own service (format `autogen`).",
     "properties": {"type": {"const": "error"}, "content": {"type": "string"}, "code": {"type": "string"}},
     "required": ["type", "content", "code"],
 }
@@ -77,14 +77,17 @@ TOOL = {
 }
 COMPLETION_REQUEST: dict[str, Any] = {
     "title": "CompletionRequest",
-    "description": "OpenAI's own form; fields that are not known here go on to the model's server.",
+    "description": "A request in OpenAI's format. Unknown fields are passed on to the model server.",
     "type": "object",
     "properties": {
         "model": {"type": "string"},
         "messages": {"$ref": REF.format(model="Messages_openai")},
         "stream": {"type": "boolean", "default": False},
         "n": {"const": 1},
-        "cache": {"$ref": REF.format(model="CacheControl"), "description": "Parley's own: use the cache."},
+        "cache": {
+            "$ref": REF.format(model="CacheControl"),
+            "description": "An extension of Parley: how to use the cache.",
+        },
     },
     "required": ["messages"],
     "additionalProperties": True,
@@ -104,7 +107,7 @@ OPENAI_ERROR: dict[str, Any] = {
 
 
 def install_openapi(app: FastAPI) -> None:
-    """Make `app.openapi()` tell of everything that is served."""
+    """Make `app.openapi()` describe every endpoint."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -118,32 +121,32 @@ def install_openapi(app: FastAPI) -> None:
 
 def _add_chat(document: dict[str, Any]) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for row in FORMATS.values():
-        _define_messages(schemas, row)
+    for format_ in FORMATS.values():
+        _define_messages(schemas, format_)
     _define(schemas, "ChatRequest", ChatRequestBody.model_json_schema(ref_template=REF))
     schemas["ChatRequest"]["properties"]["messages"] = {
         "anyOf": [{"$ref": REF.format(model=f"Messages_{name}")} for name in FORMATS],
         "minItems": 1,
-        "description": "In the form that `format` names.",
+        "description": "Messages in the format that `format` names.",
     }
     schemas |= {"Function": FUNCTION, "Event": EVENT}
     for field in ("functions", "tools"):
         schemas["ChatRequest"]["properties"][field]["anyOf"][0]["items"] = TOOL
     _define(schemas, "Error", ErrorBody.model_json_schema(ref_template=REF))
     _define(schemas, "ChatReply", WholeReply.model_json_schema(ref_template=REF))
-    document["paths"]["/v1/chat"] = {"post": _operation()}
+    document["paths"]["/v1/chat"] = {"post": _describe_chat()}
     _add_convert(document, schemas)
-    document["paths"]["/v1/chat/completions"] = {"post": _completions(schemas)}
-    document["paths"]["/v1/chat/{response_id}/events"] = {"get": _resume()}
-    document["paths"]["/v1/chat/{response_id}"] = {"get": _read(), "delete": _cancel()}
+    document["paths"]["/v1/chat/completions"] = {"post": _describe_completions(schemas)}
+    document["paths"]["/v1/chat/{response_id}/events"] = {"get": _describe_resume()}
+    document["paths"]["/v1/chat/{response_id}"] = {"get": _describe_read(), "delete": _describe_cancel()}
 
 
-def _define_messages(schemas: dict[str, Any], row: Format) -> None:
-    """The classes of each format under names of their own: several have a `FunctionCall`."""
-    reference = f"#/components/schemas/{row.name}_{{model}}"
-    schema = TypeAdapter(row.schema).json_schema(ref_template=reference)
-    schemas.update({f"{row.name}_{name}": body for name, body in schema.pop("$defs", {}).items()})
-    schemas[f"Messages_{row.name}"] = schema
+def _define_messages(schemas: dict[str, Any], format_: Format) -> None:
+    """Define the classes of a format under names with its prefix: several formats have a `FunctionCall`."""
+    reference = f"#/components/schemas/{format_.name}_{{model}}"
+    schema = TypeAdapter(format_.schema).json_schema(ref_template=reference)
+    schemas.update({f"{format_.name}_{name}": body for name, body in schema.pop("$defs", {}).items()})
+    schemas[f"Messages_{format_.name}"] = schema
 
 
 def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -153,7 +156,7 @@ def _add_convert(document: dict[str, Any], schemas: dict[str, Any]) -> None:
     operation["requestBody"] = {"required": True, "content": _json_content("Conversion")}
     operation["responses"] = {
         "200": {"description": "The messages, and what was lost", "content": _json_content("Converted")},
-        "400": {"description": "No JSON", "content": _json_content("Error")},
+        "400": {"description": "The body is not valid JSON", "content": _json_content("Error")},
         "403": {"description": "A web page of an origin that is not allowed", "content": _json_content("Error")},
         "413": {"description": "The body is too large", "content": _json_content("Error")},
         "415": {"description": "The content type is not JSON", "content": _json_content("Error")},
@@ -166,10 +169,10 @@ def _json_content(model: str) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REF.format(model=model)}}}
 
 
-def _completions(schemas: dict[str, Any]) -> dict[str, Any]:
+def _describe_completions(schemas: dict[str, Any]) -> dict[str, Any]:
     schemas |= {"CompletionRequest": COMPLETION_REQUEST, "OpenAIError": OPENAI_ERROR}
-    operation = _operation()
-    operation |= {"summary": "The same for clients of OpenAI's SDKs", "operationId": "completions"}
+    operation = _describe_chat()
+    operation |= {"summary": "Create a reply, for clients of OpenAI's SDKs", "operationId": "completions"}
     operation["requestBody"] = {"required": True, "content": _json_content("CompletionRequest")}
     for status, answer in operation["responses"].items():
         answer["content"] = _json_content("OpenAIError")
@@ -183,37 +186,37 @@ _RESPONSE_ID = {"name": "response_id", "in": "path", "required": True, "schema":
 _NO_REPLY = {"description": "No such reply, or it ended too long ago", "content": _json_content("Error")}
 
 
-def _resume() -> dict[str, Any]:
+def _describe_resume() -> dict[str, Any]:
     number = {"type": "string", "pattern": "^[0-9]{1,15}$"}
-    what = "How many frames were read: in `qwen`, the `seq` of the last one."
+    description = "How many frames the client has read; in the format `qwen`, the `seq` of the last one."
     return {
         "tags": ["chat"],
-        "summary": "The rest of a reply, for a caller who lost it",
+        "summary": "Resume the stream of a reply after a lost connection",
         "operationId": "resume",
         "parameters": [
             _RESPONSE_ID,
-            {"name": "after", "in": "query", "schema": number, "description": what},
+            {"name": "after", "in": "query", "schema": number, "description": description},
             {
                 "name": "Last-Event-ID",
                 "in": "header",
                 "schema": number,
-                "description": "The same; the higher one counts.",
+                "description": "The same as `after`; the larger number is used.",
             },
         ],
         "responses": {
             "200": {
-                "description": "The frames that follow, as they come",
+                "description": "The frames that follow, as they arrive",
                 "content": {"text/event-stream": {"schema": {"$ref": REF.format(model="Event")}}},
             },
-            "204": {"description": "It has ended, and all of its frames were read"},
+            "204": {"description": "The reply has ended, and the client has read all of its frames"},
             "404": _NO_REPLY,
-            "422": {"description": "No number", "content": _json_content("Error")},
-            "503": {"description": "No room", "content": _json_content("Error")},
+            "422": {"description": "Not a number", "content": _json_content("Error")},
+            "503": {"description": "The gateway is overloaded", "content": _json_content("Error")},
         },
     }
 
 
-def _read() -> dict[str, Any]:
+def _describe_read() -> dict[str, Any]:
     progress = {
         "type": "object",
         "properties": {"response_id": {"type": "string"}, "status": {"const": "in_progress"}},
@@ -222,40 +225,46 @@ def _read() -> dict[str, Any]:
     reply = {"anyOf": [{"$ref": REF.format(model="ChatReply")}, OTHER_REPLY]}
     return {
         "tags": ["chat"],
-        "summary": "The whole of a reply that was streamed, in the format in which it was asked for",
+        "summary": "Read the whole of a streamed reply, in the format of its request",
         "operationId": "read_reply",
         "parameters": [_RESPONSE_ID],
         "responses": {
             "200": {"description": "The reply", "content": {"application/json": {"schema": reply}}},
             "202": {
-                "description": "It is still coming: ask again after Retry-After, or read its events",
+                "description": "The reply has not ended: send the request again after Retry-After, or read its events",
                 "content": {"application/json": {"schema": progress}},
             },
             "404": _NO_REPLY,
-            "409": {"description": "It was cancelled, or its caller had left", "content": _json_content("Error")},
+            "409": {
+                "description": "The reply was cancelled, or its client disconnected",
+                "content": _json_content("Error"),
+            },
             "502": {"description": "The model server failed", "content": _json_content("Error")},
-            "503": {"description": "No room", "content": _json_content("Error")},
+            "503": {"description": "The gateway is overloaded", "content": _json_content("Error")},
             "504": {"description": "The model server timed out", "content": _json_content("Error")},
         },
     }
 
 
-def _cancel() -> dict[str, Any]:
+def _describe_cancel() -> dict[str, Any]:
     done = {
         "type": "object",
         "properties": {"response_id": {"type": "string"}, "cancelled": {"type": "boolean"}},
         "required": ["response_id", "cancelled"],
     }
-    what = "It is forgotten; `cancelled` is false where it had ended by itself"
+    description = "The reply is deleted; `cancelled` is false if it had already ended"
     return {
         "tags": ["chat"],
-        "summary": "Stop a reply, and forget it",
+        "summary": "Stop a reply and delete it",
         "operationId": "cancel",
         "parameters": [_RESPONSE_ID],
         "responses": {
-            "200": {"description": what, "content": {"application/json": {"schema": done}}},
+            "200": {"description": description, "content": {"application/json": {"schema": done}}},
             "404": _NO_REPLY,
-            "503": {"description": "Another gateway gives it and cannot be told", "content": _json_content("Error")},
+            "503": {
+                "description": "Another gateway serves the reply and cannot be reached",
+                "content": _json_content("Error"),
+            },
         },
     }
 
@@ -265,11 +274,11 @@ def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
     schemas[name] = schema
 
 
-def _operation() -> dict[str, Any]:
+def _describe_chat() -> dict[str, Any]:
     example = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
     problem = {"application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="Error")}, AUTOGEN_ERROR]}}}
     statuses = {
-        "400": "No JSON, or the model server refused the request",
+        "400": "The body is not valid JSON, or the model server refused the request",
         "403": "A web page of an origin that is not allowed",
         "404": "Unknown model",
         "405": "Another method than POST",
@@ -277,15 +286,15 @@ def _operation() -> dict[str, Any]:
         "415": "The content type is not JSON",
         "421": "A host that is not allowed",
         "422": "Violations, each with its JSON path",
-        "429": "The model server's rate limit or quota; Retry-After as it said",
+        "429": "The model server's rate limit or quota; Retry-After is the server's own",
         "500": "A defect of the gateway",
         "502": "The model server failed",
-        "503": "No room here or there",
+        "503": "The gateway or the model server is overloaded",
         "504": "The model server timed out",
     }
     return {
         "tags": ["chat"],
-        "summary": "Have a model answer a conversation",
+        "summary": "Create a model's reply to a conversation",
         "operationId": "chat",
         "requestBody": {
             "required": True,
@@ -293,7 +302,7 @@ def _operation() -> dict[str, Any]:
         },
         "responses": {
             "200": {
-                "description": "The reply: frames of a stream, or whole with `stream: false`",
+                "description": "The reply: a stream of frames, or one JSON body with `stream: false`",
                 "content": {
                     "text/event-stream": {"schema": {"$ref": REF.format(model="Event")}},
                     "application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="ChatReply")}, OTHER_REPLY]}},
@@ -330,7 +339,7 @@ class ErrorDetail(BaseModel):
 class ErrorBody(BaseModel):
     error: ErrorDetail
     messages: list[dict[str, Any]] | None = None
-    """What the model had said until then (`stream: false`)."""
+    """The model's messages before the error (`stream: false`)."""
 
 
 class WholeReply(BaseModel):
@@ -342,6 +351,6 @@ class WholeReply(BaseModel):
     usage: dict[str, Any] | None
     cached: bool
     age: int | None = None
-    """Seconds since a cached reply was made."""
+    """The age in seconds of a cached reply."""
     warnings: list[str]
     extra: dict[str, Any] | None = None

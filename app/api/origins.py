@@ -1,14 +1,13 @@
-"""Which hosts and origins a request may name, and which content types its body may have.
+"""Check the `Host`, `Origin` and `Content-Type` of a request.
 
-A web page can make the browser of whoever looks at it send requests to a gateway that only this person's machine or
-network can reach. Three things stop that. `Host` must be a name of this gateway: a page whose own name was made to
-resolve to this address (DNS rebinding) says its own. `Origin`, which browsers add, must be allowed. And a body must
-say that it is JSON, which a page of another origin may send only after asking (CORS preflight).
+A web page can make its visitor's browser send requests to a gateway that only this visitor's machine or network can
+reach. Three checks stop that. `Host` must be a name of this gateway: after DNS rebinding it is the name of the web
+page's server. `Origin`, which browsers add, must be allowed. The content type must be JSON: a page of another origin
+can send JSON only after a CORS preflight.
 
-A gateway that listens at a loopback address answers to loopback names only. One that listens to a network is meant to
-be called by names it cannot know, so without `allowed_hosts` each name will do for a request that no browser sent
-(without `Origin`). With an `Origin`, the host must be an IP address, a name without a dot, or configured: nobody can
-register these to be resolved to this address.
+A gateway on a loopback address accepts only loopback names. A gateway on a network may have names that it cannot know,
+so without `allowed_hosts` it accepts every name in a request without `Origin`, which no browser sent. With an `Origin`,
+the host must be an IP address, a name without a dot, or configured: an attacker cannot register such a name.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from ipaddress import ip_address
 from app.errors import HostNotAllowed, OriginNotAllowed, WrongMediaType
 
 MAX_KNOWN_HOSTS = 256
-"""Hosts that are remembered as allowed, so that they need not be looked at with every request."""
+"""How many allowed hosts are cached, so that they are not checked again with every request."""
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _EXPOSED_HEADERS = b"retry-after, retry-after-ms, x-request-id, x-parley-response-id, x-parley-cache, x-parley-warnings"
 
@@ -26,7 +25,8 @@ Headers = list[tuple[bytes, bytes]]
 
 class OriginRules:
     def __init__(self, bound: str, hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
-        """`bound` is the address that the gateway listens at; `hosts` and `origins` are what is configured."""
+        """`bound` is the address at which the gateway listens; `hosts` and `origins` are `server.allowed_hosts` and
+        `server.allowed_origins`."""
         self._bound = bound.strip("[]").rstrip(".").lower()
         self._local = _is_loopback(self._bound)
         self._hosts = tuple(hosts)
@@ -34,23 +34,23 @@ class OriginRules:
         self._known: set[bytes] = set()
 
     def check_host(self, host: bytes) -> None:
-        """Of a request without an origin. Raises HostNotAllowed."""
+        """Check the host of a request without an origin. Raises HostNotAllowed."""
         if host in self._known:
             return
-        if not self._trusts(_host_name(host)) and (self._local or self._hosts):
-            raise HostNotAllowed(_host_refusal(host))
+        if not self._trusts(_parse_host(host)) and (self._local or self._hosts):
+            raise HostNotAllowed(_host_error_message(host))
         if len(self._known) < MAX_KNOWN_HOSTS:
             self._known.add(host)
 
     def check_origin(self, origin: bytes, host: bytes | None) -> None:
-        """Raises HostNotAllowed and OriginNotAllowed."""
-        if host is not None and not self._trusts(_host_name(host)):
-            raise HostNotAllowed(_host_refusal(host))
+        """Check the origin and the host of a browser's request. Raises HostNotAllowed or OriginNotAllowed."""
+        if host is not None and not self._trusts(_parse_host(host)):
+            raise HostNotAllowed(_host_error_message(host))
         text = origin.decode("latin-1").lower()
         if self.is_configured(origin):
             return
         scheme, _, authority = text.partition("://")
-        name = _host_name(authority.encode("latin-1"))
+        name = _parse_host(authority.encode("latin-1"))
         if scheme in _DEFAULT_PORTS and (_is_loopback(name) or name == self._bound):
             return
         if host is not None and _without_default_port(authority, scheme) == _without_default_port(
@@ -58,34 +58,34 @@ class OriginRules:
         ):
             return
         raise OriginNotAllowed(
-            f"web pages of {text[:200]!r} may not use this gateway; whoever runs it can add that origin to "
+            f"web pages of {text[:200]!r} may not use this gateway; its operator can add that origin to "
             "server.allowed_origins"
         )
 
     def is_configured(self, origin: bytes) -> bool:
-        """Whether pages of this origin may also read what they are answered (CORS)."""
+        """Whether pages of this origin may also read the responses (CORS)."""
         return "*" in self._origins or origin.decode("latin-1").lower() in self._origins
 
     def _trusts(self, name: str) -> bool:
-        """Whether no stranger can have made this name lead here."""
+        """Whether an attacker cannot have made this name resolve to this gateway."""
         if _is_loopback(name) or name == self._bound or any(_matches(name, pattern) for pattern in self._hosts):
             return True
         return not self._local and bool(name) and (_is_address(name) or "." not in name)
 
 
 def check_content_type(content_type: bytes | None, *, from_browser: bool) -> None:
-    """Raises WrongMediaType. Programs may leave it out, browsers must name JSON."""
+    """Check that a body is JSON; only browsers must send the header. Raises WrongMediaType."""
     if content_type is None and not from_browser:
         return
     given = (content_type or b"").decode("latin-1")
     kind = given.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        what = f"it is {given[:100]!r}" if content_type is not None else "there is none"
-        raise WrongMediaType(f"the header content-type must be application/json, but {what}")
+        actual = f"it is {given[:100]!r}" if content_type is not None else "it is missing"
+        raise WrongMediaType(f"the header content-type must be application/json, but {actual}")
 
 
 def cors_headers(origin: bytes) -> Headers:
-    """With which a browser lets a page of this origin read the response."""
+    """Return the headers that let a page of this origin read the response."""
     return [
         (b"access-control-allow-origin", origin),
         (b"access-control-expose-headers", _EXPOSED_HEADERS),
@@ -94,12 +94,12 @@ def cors_headers(origin: bytes) -> Headers:
 
 
 def preflight_headers(origin: bytes, headers: Headers) -> Headers:
-    """The answer to a browser that asks what a page may send."""
-    asked = b", ".join(value for name, value in headers if name == b"access-control-request-headers")
+    """Return the headers of the answer to a CORS preflight."""
+    requested = b", ".join(value for name, value in headers if name == b"access-control-request-headers")
     answer = [
         (b"access-control-allow-origin", origin),
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", asked or b"content-type"),
+        (b"access-control-allow-headers", requested or b"content-type"),
         (b"access-control-max-age", b"600"),
         (b"vary", b"origin, access-control-request-headers"),
         (b"content-length", b"0"),
@@ -109,15 +109,15 @@ def preflight_headers(origin: bytes, headers: Headers) -> Headers:
     return answer
 
 
-def _host_refusal(host: bytes) -> str:
+def _host_error_message(host: bytes) -> str:
     return (
-        f"this gateway does not answer to the host {host.decode('latin-1')[:200]!r}; whoever runs it can add that "
-        "name to server.allowed_hosts"
+        f"this gateway does not serve the host {host.decode('latin-1')[:200]!r}; its operator can add that name to "
+        "server.allowed_hosts"
     )
 
 
-def _host_name(host: bytes) -> str:
-    """Without port, brackets and the dot at the end; "" where it is no host."""
+def _parse_host(host: bytes) -> str:
+    """Return the host without port, brackets and a final dot; "" if it is not a valid host."""
     text = host.decode("latin-1").strip().lower()
     if text.startswith("["):
         inside, _, after = text[1:].partition("]")

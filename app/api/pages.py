@@ -1,7 +1,7 @@
-"""Pages for people: `/` with links, and `/docs`, which needs nothing from the internet.
+"""HTML pages: `/` with links, and `/docs`, which needs nothing from the internet.
 
-Swagger UI's files are those of the package fastapi-swagger. Everything comes from the gateway itself, which the content
-security policy holds: no inline script, no other origin. Links are relative, so that a proxy may add a prefix.
+The files of Swagger UI come from the package fastapi-swagger. The browser loads everything from the gateway itself: the
+content security policy allows no inline script and no other origin. Links are relative, so a proxy may add a prefix.
 """
 
 from collections.abc import Callable
@@ -27,11 +27,11 @@ _DOCS_POLICY = _POLICY.format(
 )
 
 _LINKS = {
-    "docs": "the API, to read and to try",
-    "openapi.json": "its OpenAPI document",
+    "docs": "the API: read it and try it",
+    "openapi.json": "the OpenAPI document",
     "v1/models": "the models",
-    "healthz": "whether this process lives",
-    "readyz": "whether it takes requests",
+    "healthz": "whether this process runs",
+    "readyz": "whether it accepts requests",
 }
 _START = f"""<!doctype html>
 <html lang="en">
@@ -82,12 +82,12 @@ _ASSETS = {
 def add_routes(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def start(request: Request) -> Response:
-        """A page for browsers, JSON for everything else."""
+        """Return a page for browsers, and JSON for other clients."""
         headers = _HEADERS | {"vary": "accept"}
         if "text/html" in request.headers.get("accept", ""):
             return HTMLResponse(_START, headers=headers | {"content-security-policy": _START_POLICY})
-        about = {"name": "parley", "version": __version__, "links": {f"/{path}": text for path, text in _LINKS.items()}}
-        return JSONResponse(about, headers=headers)
+        links = {f"/{path}": text for path, text in _LINKS.items()}
+        return JSONResponse({"name": "parley", "version": __version__, "links": links}, headers=headers)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -98,12 +98,12 @@ def add_routes(app: FastAPI) -> None:
         return Response(_DOCS_START, media_type="text/javascript", headers=_HEADERS)
 
     for name, media_type in _ASSETS.items():
-        app.add_api_route(f"/docs/{name}", _asset(name, media_type), include_in_schema=False)
+        app.add_api_route(f"/docs/{name}", _make_asset_endpoint(name, media_type), include_in_schema=False)
 
 
-def _asset(name: str, media_type: str) -> Callable[[], Response]:
+def _make_asset_endpoint(name: str, media_type: str) -> Callable[[], Response]:
     def asset() -> Response:
-        """Read in a thread of the framework's."""
+        """Return the file. FastAPI calls this function in a thread, because it reads from the disk."""
         data = resources.files("fastapi_swagger.resources").joinpath(name).read_bytes()
         return Response(data, headers=_HEADERS | {"content-type": media_type, "cache-control": "max-age=3600"})
 

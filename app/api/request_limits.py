@@ -1,4 +1,4 @@
-"""How much one request may say, and what of it no type can refuse."""
+"""Check the limits of one request that no type can express: the length of lists, the nesting, and numbers."""
 
 import math
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from app.errors import Violation
 from app.settings import Server
 from app.validation import json_path
 
-_LEAST, _MOST = -(2**63), 2**64 - 1
-"""Of whole numbers in what is passed on unread: other programs' JSON has no more."""
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
+"""The range of integers in values that are passed on: the JSON parsers of other programs accept no others."""
 
 
 class RequestLimits(BaseModel):
@@ -28,7 +28,7 @@ def request_limits(server: Server) -> RequestLimits:
 
 
 def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> Iterator[Violation]:
-    """Lists that are too long to be looked at one by one."""
+    """Yield a violation for each list that has too many entries."""
     messages = body.get("messages")
     if isinstance(messages, list):
         if len(messages) > limits.max_messages:
@@ -41,27 +41,29 @@ def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> Iterator[Vio
 
 
 def _count_items(message: Any) -> int:
-    """The entries of a message's lists, and of the lists in them (results, the frames of a video)."""
+    """Count the entries of a message's lists, and of the lists in them (tool results, the frames of a video)."""
     lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
     return sum(len(entries) + sum(map(_count_items, entries)) for entries in lists)
 
 
-def find_invalid_values(value: Any, path: str, room: int) -> Iterator[Violation]:
-    """Numbers that JSON lacks, and what is nested deeper than `room`."""
+def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
+    """Yield a violation for each number that JSON cannot express, and for values nested deeper than `max_nesting`."""
     if isinstance(value, float):
         if not math.isfinite(value):
             yield Violation(path, "must be a finite number")
         return
     if isinstance(value, int):
-        if not _LEAST <= value <= _MOST:
-            yield Violation(path, f"must be a number from {_LEAST} to {_MOST}")
+        if not _MIN_INTEGER <= value <= _MAX_INTEGER:
+            yield Violation(path, f"must be a number from {_MIN_INTEGER} to {_MAX_INTEGER}")
         return
     if not isinstance(value, dict | list) or not value:
         return
-    if room == 0:
+    if max_nesting == 0:
         yield Violation(path, "is nested too deeply")
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if isinstance(item, dict | list | float) or (isinstance(item, int) and not _LEAST <= item <= _MOST):
-            yield from find_invalid_values(item, json_path([key], path), room - 1)
+        if isinstance(item, dict | list | float) or (
+            isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER
+        ):
+            yield from find_invalid_values(item, json_path([key], path), max_nesting - 1)

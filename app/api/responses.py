@@ -1,7 +1,7 @@
-"""One reply on its way to one client, from the read callback of the upstream's socket into the ASGI `send`.
+"""Send one reply to one client: from the read callback of the upstream's socket to the ASGI `send`.
 
-`EventStreamResponse` writes frames as the events come, `JsonResponse` one body at the end. No task is switched and
-nothing is awaited for a chunk. While the client reads more slowly than the model writes, the upstream is not read.
+`EventStreamResponse` writes frames as the events come, `JsonResponse` one body at the end. A chunk causes no task
+switch and no `await`. While the client reads more slowly than the model writes, the upstream is not read.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ STREAM_HEADERS = (
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 MAX_WARNINGS_BYTES = 4096
-"""The longest `x-parley-warnings`: many clients and proxies take no more than 8 KB for all headers together."""
+"""The maximum length of `x-parley-warnings`: many clients and proxies accept at most 8 KB for all headers together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseLimits:
     heartbeat_seconds: float
-    """The longest silence of a stream: then a comment is sent."""
+    """After this time without data, a stream sends a comment."""
     commit_seconds: float
     """A stream is opened after this time, even if the upstream has not answered yet."""
     stall_seconds: float
@@ -46,10 +46,7 @@ class ResponseLimits:
 
 
 class ReplyResponse(ABC):
-    """What both kinds of response share: the upstream's reply, the client's connection and how the response ended.
-
-    It receives the events of a reply and sends them to one client. It is used once.
-    """
+    """Receives the events of one reply and sends them to one client. The base class of both kinds of response."""
 
     def __init__(
         self,
@@ -73,9 +70,9 @@ class ReplyResponse(ABC):
         self._abort_connection = abort_connection
         self._reply: Reply | None = None
         self.done: asyncio.Future[None] = loop.create_future()
-        """Resolved when the response has been sent, has failed, or the client has left."""
+        """Resolved when the response has been sent or has failed, or the client has disconnected."""
         self.finished = False
-        """Nothing more is sent."""
+        """The last data was handed over; nothing more is sent."""
         self.status = 0
         """The HTTP status; 0 before the head of the response is sent."""
         self.first_at: float | None = None
@@ -83,7 +80,7 @@ class ReplyResponse(ABC):
         self.outcome: Finish | None = None
         self.error: ParleyError | None = None
         self.disconnected = False
-        """The client left before the end."""
+        """The client disconnected before the end."""
 
     def set_origin(self, origin: Origin) -> None:
         """Where the reply comes from is known."""
@@ -151,11 +148,11 @@ class ReplyResponse(ABC):
 
     @abstractmethod
     def _write_events(self, events: list[Event]) -> None:
-        """The events of one read; empty where the upstream only showed that it lives."""
+        """Write the events of one read; an empty list means that the upstream is alive but sent no event yet."""
 
     @abstractmethod
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
-        """The events of several reads."""
+        """Write the events of several reads."""
 
     def _record_first_event(self) -> None:
         if self.first_at is None:
@@ -178,7 +175,7 @@ class ReplyResponse(ABC):
         self._resolve()
 
     def _finish(self) -> None:
-        """The last bytes were handed over. The response is done when the client has taken them."""
+        """End the response after its last bytes. It is done when the send queue is empty."""
         self.finished = True
         if self._reply is not None:
             self._reply.close()
@@ -253,7 +250,7 @@ class ReplyResponse(ABC):
 
 
 class SkipFrames:
-    """An encoder that leaves out its first frames, which the client has read before.
+    """An encoder that skips the frames that the client has already read.
 
     Frames are counted from 1; in `format: qwen` that is their `seq`.
     """
@@ -319,7 +316,7 @@ class EventStreamResponse(ReplyResponse):
 
     @override
     def _write_events(self, events: list[Event], earlier: bytes = b"") -> None:
-        """`earlier` are the frames of reads before this one; they go out in the same write."""
+        """Write the events of one read. `earlier` holds the frames of earlier reads; all go out in one write."""
         if not events:
             self.start_stream()
             self._write(earlier)
@@ -330,12 +327,12 @@ class EventStreamResponse(ReplyResponse):
             self._write(earlier)
             self._write_failure(events, last)
             return
-        self.start_stream()  # the frame that opens the stream is numbered before those of the events
+        self.start_stream()  # the frame that opens the stream must get the first number
         data = earlier + self.encoder.feed(events) if earlier else self.encoder.feed(events)
         if type(last) is Finish:
             self.outcome = last
             self._end_stream(data)
-        elif data:  # a format may have no frame for an event: heartbeats go on meanwhile
+        elif data:  # some formats have no frame for some events: then heartbeats must go on
             self._quiet = False
             self._write(data)
 
@@ -373,7 +370,7 @@ class EventStreamResponse(ReplyResponse):
 
     @override
     def tick(self, now: float) -> None:
-        """Besides what every response does: open the stream in time, and send heartbeats."""
+        """Do what every response does, start the stream after `commit_seconds`, and send heartbeats."""
         interval, self._ticked = now - self._ticked, now
         super().tick(now)
         if self.finished or self._send_queue.blocked:
@@ -384,7 +381,8 @@ class EventStreamResponse(ReplyResponse):
             self.on_crash(error)
 
     def _keep_alive(self, now: float, interval: float) -> None:
-        """What was written since the last tick may be as old as that tick, and the next tick may be too late."""
+        """Start the stream or send a heartbeat if it is due before the next tick. Data that was written since the last
+        tick counts as written at that tick."""
         if not self.status:
             if now >= self._commit_at:
                 self._last_sent = now
@@ -418,7 +416,7 @@ class JsonResponse(ReplyResponse):
 
     @override
     def fail(self, error: ParleyError) -> None:
-        """The body also holds what came of the reply before the error, where the format has a place for it."""
+        """End with an HTTP error. If the format allows it, the body also holds the reply up to the error."""
         if self.finished:
             return
         self.error = error
@@ -426,7 +424,7 @@ class JsonResponse(ReplyResponse):
 
 
 def _warnings_header(warnings: Sequence[str]) -> bytes:
-    """A JSON list in ASCII. If there is no room for all warnings, the last entry counts the others."""
+    """Write the warnings as a JSON list in ASCII. If they are too long, the last entry counts those left out."""
     shown: list[str] = []
     size = 2
     for text in warnings:

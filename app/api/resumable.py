@@ -1,6 +1,6 @@
-"""Keeps replies for clients that resume or cancel them by their ids, until some time after they ended.
+"""Keeps replies for clients that resume or cancel them by id, until `cache.resume_seconds` after their end.
 
-Gateways that share a Redis also write a record of each reply there, so that another gateway can resume it.
+Gateways that share a Redis also write a record of each reply there, with which another gateway can resume it.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 
 SWEEP_SECONDS = 1.0
-"""How often ended replies are looked for."""
+"""How often ended replies are searched and old ones dropped."""
 MAX_REPLIES = 100_000
 
 
@@ -28,13 +28,13 @@ class ResumableReply:
     format: Format
     mode: ReplyMode
     scope: str
-    """The caller to whom it belongs."""
+    """The identity of the caller to whom the reply belongs."""
     source: ReplaySource
     keep_running: bool = False
-    """The upstream call goes on when its caller leaves."""
+    """The upstream call goes on when its client disconnects."""
 
     def release(self) -> None:
-        """The reply can no longer be resumed."""
+        """End the call if only this reply keeps it running: the reply can no longer be resumed."""
         if self.keep_running:
             self.source.release()
 
@@ -57,7 +57,7 @@ class ResumableReplies:
         return len(self._replies)
 
     def put(self, reply: ResumableReply) -> None:
-        """Replaces what was reply under the same id."""
+        """Add a reply. It replaces an earlier one with the same id."""
         loop = asyncio.get_running_loop()
         id_ = reply.info.response_id
         if id_ not in self._replies:
@@ -98,7 +98,7 @@ class ResumableReplies:
         self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
 
     def _start_retention(self, id_: str, reply: ResumableReply) -> None:
-        """The reply has ended, and `keep_seconds` begin. A log that several callers share is counted for each."""
+        """Start the `keep_seconds` of a reply that has ended. A log that several replies share is counted for each."""
         size = reply.source.size
         self._ended[id_] = size
         self._bytes += size
@@ -141,7 +141,7 @@ def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
 
 
 def parse_record(data: bytes) -> ResumeRecord | None:
-    """Returns None for a record that another version of the gateway wrote."""
+    """Parse a record; None if another version of the gateway wrote it in another form."""
     try:
         record = msgspec.json.decode(data, type=ResumeRecord)
     except msgspec.MsgspecError:

@@ -26,7 +26,7 @@ class ResumeEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] != "GET":
-                raise MethodNotAllowed(f"{scope['path']} takes GET, not {scope['method']}", "GET")
+                raise MethodNotAllowed(f"{scope['path']} accepts GET, not {scope['method']}", "GET")
             after = _parse_last_event_id(scope)
             with self._context.admit():
                 resumable = await self._context.find_resumable(_id(scope), caller_scope(scope))
@@ -35,7 +35,7 @@ class ResumeEndpoint:
                 if not after or not await _has_ended(self._context, resumable):
                     await self._stream_rest(resumable, after, scope, receive, send)
                     return
-                async with _kept_open(resumable):
+                async with _keep_open(resumable):
                     if after >= await _count_frames(resumable):
                         await send_no_content(send)
                     else:
@@ -50,7 +50,7 @@ class ResumeEndpoint:
         response = self._context.create_event_stream(
             scope, send, resumable.info, resumable.format, resumable.mode, skip_frames=after
         )
-        response.start_stream()  # the client had a stream before: a failure is its last frame, never a status
+        response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
         await self._context.run_response(response, resumable.source.open(), receive)
 
 
@@ -68,14 +68,14 @@ class ReplyEndpoint:
                 case "DELETE":
                     await send_json(send, 200, await self._cancel(_id(scope), scope))
                 case method:
-                    raise MethodNotAllowed(f"{scope['path']} takes GET, DELETE, not {method}", "GET, DELETE")
+                    raise MethodNotAllowed(f"{scope['path']} accepts GET, DELETE, not {method}", "GET, DELETE")
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
 
     async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the reply in the format of its request, as a request without `stream` would get it. While the reply is
-        not complete, the answer is 202."""
+        """Send the reply in the format of its request, as for a request without `stream`. While the reply is not
+        complete, the answer is 202."""
         with self._context.admit():
             id_, context = _id(scope), self._context
             resumable = await context.find_resumable(id_, caller_scope(scope))
@@ -89,7 +89,7 @@ class ReplyEndpoint:
             await context.run_response(response, resumable.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:
-        """The upstream call goes on while other replies read it."""
+        """Cancel the reply. Its upstream call goes on while other replies read it."""
         context = self._context
         resumable = context.resumable.find(id_)
         record = None if resumable is not None else await context.find_remote(id_)
@@ -119,8 +119,8 @@ async def _has_ended(context: AppContext, resumable: ResumableReply) -> bool:
 
 
 @asynccontextmanager
-async def _kept_open(resumable: ResumableReply) -> AsyncIterator[None]:
-    """Keeps a reader of the reply while its frames are counted and sent: a call of another gateway is followed only
+async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
+    """Keep a reader on the reply while its frames are counted and sent: a call of another gateway is followed only
     while it has a reader here."""
     listening = None if resumable.source.ended else await resumable.source.open()
     try:
@@ -147,7 +147,7 @@ async def _count_frames(resumable: ResumableReply) -> int:
 
 
 class _FrameCounter:
-    """Receives a reply to its end."""
+    """Receives a whole reply and counts its frames."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -185,11 +185,11 @@ def _parse_last_event_id(scope: Scope) -> int:
     A browser that reconnects uses the same URL each time: then the number in the header is the larger one.
     """
     query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    given = [("after", value) for value in query.get("after", ())]
-    given += [
+    values = [("after", value) for value in query.get("after", ())]
+    values += [
         ("Last-Event-ID", value.decode("latin-1")) for name, value in scope["headers"] if name == b"last-event-id"
     ]
-    wrong = [name for name, value in given if not re.fullmatch(r"[0-9]{1,15}", value)]
-    if wrong:
-        raise InvalidInput([Violation(name, "must be the number of the last frame that was read") for name in wrong])
-    return max((int(value) for _, value in given), default=0)
+    invalid = [name for name, value in values if not re.fullmatch(r"[0-9]{1,15}", value)]
+    if invalid:
+        raise InvalidInput([Violation(name, "must be the number of the last frame that was read") for name in invalid])
+    return max((int(value) for _, value in values), default=0)

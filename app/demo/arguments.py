@@ -1,15 +1,16 @@
 """Fills a function's parameters or a response format: values of the type that a JSON schema asks for.
 
-Values come from the question where it has any that fit, then from the schema (`const`, `enum`, `default`). Type,
-`enum`, `required`, `minimum`, `maximum`, `anyOf` and local `$ref` are followed; other keywords are not.
+Values come from the question where it has any that fit. Type, `const`, `enum`, `required`, `minimum`, `maximum` and
+local `$ref` are followed, and the first alternative of `anyOf`; other keywords are not.
 """
 
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
+T = TypeVar("T")
 Schema: TypeAlias = Mapping[str, Any]
 Span: TypeAlias = tuple[int, int]
 
@@ -44,17 +45,14 @@ class Details:
     """Names that the text lists ("Paris and Tokyo"); empty or at least two."""
     numbers: tuple[int | float, ...] = ()
 
-    def only(self, name: str) -> "Details":
-        return replace(self, names=(name,), listed=())
-
 
 def find_details(question: str) -> Details:
     text = question[:_MAX_QUESTION]
     lists = [list(dict.fromkeys(names)) for names in _join_lists(text, _find_names(text))]
-    listed = tuple(max(lists, key=len, default=[])[:_MAX_LISTED])
-    names = tuple(dict.fromkeys(name for names in lists for name in names))
+    listed = max(lists, key=len, default=[])[:_MAX_LISTED]
     numbers = (float(each) if "." in each else int(each) for each in _NUMBER.findall(text))
-    return Details(text.strip(), names, listed if len(listed) > 1 else (), tuple(numbers))
+    names = (name for names in lists for name in names)
+    return Details(text.strip(), tuple(names), tuple(listed) if len(listed) > 1 else (), tuple(numbers))
 
 
 def _find_names(text: str) -> list[Span]:
@@ -89,25 +87,19 @@ def is_name_parameter(name: str, schema: Schema) -> bool:
     return is_free_text and not _WHOLE_TEXT.search(name)
 
 
-def read_properties(parameters: Schema) -> dict[str, Schema]:
-    properties = _resolve(parameters, parameters).get("properties")
-    known = properties if isinstance(properties, Mapping) else {}
-    return {key: _resolve(schema, parameters) for key, schema in known.items()}
-
-
-def read_required(schema: Schema) -> list[str]:
-    """The required properties, or else the first property."""
-    listed = schema.get("required")
-    required = [key for key in listed if isinstance(key, str)] if isinstance(listed, list) else []
-    return required or list(_read_object(schema, "properties"))[:1]
-
-
 def read_type(schema: Schema) -> str:
     """The first type that is not `null`; guessed where the schema names none."""
     named = schema.get("type")
     types = [each for each in (named if isinstance(named, list) else [named]) if each in _TYPES]
     implied = "object" if "properties" in schema or "required" in schema else "array" if "items" in schema else "string"
     return next((each for each in types if each != "null"), types[0] if types else implied)
+
+
+def read_required(parameters: Schema) -> dict[str, Schema]:
+    """A function's required parameters, or else its first one; each with its schema."""
+    properties = _read(_resolve(parameters, parameters), "properties", dict, {})
+    keys = _read_required_keys(parameters) or list(properties)[:1]
+    return {key: _resolve(properties.get(key), parameters) for key in keys}
 
 
 def fill_schema(schema: Schema, details: Details) -> Any:
@@ -118,7 +110,7 @@ def fill_schema(schema: Schema, details: Details) -> Any:
 class _SchemaFiller:
     def __init__(self, root: Schema, details: Details) -> None:
         self._root = root
-        self._details = details
+        self._text = details.text
         self._names = list(details.names)
         self._numbers = list(details.numbers)
         self._values_left = _MAX_VALUES
@@ -131,44 +123,38 @@ class _SchemaFiller:
             return {"object": {}, "array": []}.get(kind)
         if "const" in found:
             return found["const"]
-        if isinstance(found.get("enum"), list) and found["enum"]:
-            return [*self._find_mentioned(found), *found["enum"]][0]
+        if values := _read(found, "enum", list, []):
+            return [*self._find_mentioned(values), *values][0]
         match kind:
             case "object":
                 return self._fill_object(found, depth)
             case "array":
-                return self._fill_array(found, name, depth)
+                return [self.fill(found.get("items"), name, depth + 1)]
             case "integer" | "number":
                 return self._fill_number(found, kind)
             case "boolean":
-                return found.get("default") is not False
+                return True
             case "null":
                 return None
             case _:
                 return self._fill_string(found, name)
 
-    def _find_mentioned(self, schema: Schema) -> list[str]:
+    def _find_mentioned(self, values: list[Any]) -> list[str]:
         """Return the values of an enum that the text names."""
-        values = schema["enum"] if isinstance(schema.get("enum"), list) else []
-        text = self._details.text.casefold()
+        text = self._text.casefold()
         return [value for value in values if isinstance(value, str) and value and value.casefold() in text]
 
     def _fill_object(self, schema: Schema, depth: int) -> dict[str, Any]:
         """The required properties, and enums of which the question names a value."""
-        properties = _read_object(schema, "properties")
-        mentioned = [key for key in properties if self._find_mentioned(_resolve(properties[key], self._root))]
-        keys = dict.fromkeys([*(read_required(schema) if depth == 0 or "required" in schema else []), *mentioned])
-        return {key: self.fill(properties.get(key, {}), key, depth + 1) for key in keys}
-
-    def _fill_array(self, schema: Schema, name: str, depth: int) -> list[Any]:
-        items = schema.get("items", {})
-        is_list_of_names = is_name_parameter(name, _resolve(items, self._root))
-        count = max(1, len(self._details.listed)) if is_list_of_names else 1
-        return [self.fill(items, name, depth + 1) for _ in range(count)]
+        properties = _read(schema, "properties", dict, {})
+        required = _read_required_keys(schema) or (list(properties)[:1] if depth == 0 else [])
+        mentioned = [key for key, value in properties.items() if self._find_mentioned(_read(value, "enum", list, []))]
+        return {key: self.fill(properties.get(key), key, depth + 1) for key in dict.fromkeys([*required, *mentioned])}
 
     def _fill_number(self, schema: Schema, kind: str) -> int | float:
-        least, most = _read_number(schema, "minimum", -math.inf), _read_number(schema, "maximum", math.inf)
-        for value in (*self._numbers, _read_number(schema, "default", 1), 1):
+        least = _read(schema, "minimum", (int, float), -math.inf)
+        most = _read(schema, "maximum", (int, float), math.inf)
+        for value in (*self._numbers, 1):
             if least <= value <= most and (kind == "number" or float(value).is_integer()):
                 if value in self._numbers:
                     self._numbers.remove(value)
@@ -178,10 +164,7 @@ class _SchemaFiller:
     def _fill_string(self, schema: Schema, name: str) -> str:
         if is_name_parameter(name, schema) and self._names:
             return self._names.pop(0)
-        default = schema.get("default")
-        return (
-            default if isinstance(default, str) and default else (self._details.text or name or "example")[:_MAX_TEXT]
-        )
+        return (self._text or name or "example")[:_MAX_TEXT]
 
 
 def _resolve(schema: Any, root: Schema) -> dict[str, Any]:
@@ -192,28 +175,30 @@ def _resolve(schema: Any, root: Schema) -> dict[str, Any]:
         key = next((key for key in ("$ref", "anyOf", "oneOf", "allOf") if key in schema), None)
         if key is None:
             return dict(schema)
-        chosen = _find_reference(schema[key], root) if key == "$ref" else _choose_alternative(schema[key])
+        if key == "$ref":
+            chosen = _find_reference(str(schema[key]), root)
+        else:
+            chosen = _choose_alternative(_read(schema, key, list, []))
         schema = {**chosen, **{other: value for other, value in schema.items() if other != key}}
     return {}
 
 
-def _find_reference(reference: Any, root: Schema) -> Schema:
-    found: Any = root
-    for step in str(reference).split("/")[1:]:
-        found = _read_object(found, step) if isinstance(found, Mapping) else {}
-    return found if isinstance(found, Mapping) else {}
+def _find_reference(reference: str, root: Schema) -> Schema:
+    for step in reference.split("/")[1:]:
+        root = _read(root, step, dict, {})
+    return root
 
 
-def _choose_alternative(options: Any) -> Schema:
-    schemas = [option for option in options if isinstance(option, Mapping)] if isinstance(options, list) else []
-    return next((option for option in schemas if option.get("type") != "null"), schemas[0] if schemas else {})
+def _choose_alternative(options: list[Any]) -> Schema:
+    schemas = [option for option in options if isinstance(option, Mapping)]
+    return min(schemas, key=lambda option: option.get("type") == "null", default={})
 
 
-def _read_object(schema: Schema, key: str) -> Schema:
-    value = schema.get(key)
-    return value if isinstance(value, Mapping) else {}
+def _read(schema: Any, key: str, kind: type[T] | tuple[type[T], ...], default: T) -> T:
+    """The value of a key, or the default if it is missing or of another type."""
+    value = schema.get(key) if isinstance(schema, Mapping) else None
+    return value if isinstance(value, kind) else default
 
 
-def _read_number(schema: Schema, key: str, default: float) -> float:
-    value = schema.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+def _read_required_keys(schema: Schema) -> list[str]:
+    return [key for key in _read(schema, "required", list, []) if isinstance(key, str)]

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
@@ -42,18 +42,20 @@ class DemoReply:
 def think(question: Question) -> list[ReplyEvent]:
     """The last event is the only `Finish`. Each delta counts as one token."""
     request, reply = question.body, _compose(question)
+    calls, content = reply.calls, reply.content
     if question.writes_calls:
-        reply = replace(reply, content=_write_calls(reply), calls=())
-    content, stopped = _cut_at_stop(reply.content, [request.stop] if isinstance(request.stop, str) else request.stop)
+        calls, content = (), "\n".join(filter(None, [content, *map(_write_call, calls)]))
+    for stop in [request.stop] if isinstance(request.stop, str) else request.stop:
+        if stop and stop in content:
+            calls, content = (), content[: content.find(stop)]
     thinking = request.enable_thinking and request.chat_template_kwargs.get("enable_thinking") is not False
-    thoughts: list[Delta] = [ReasoningDelta(token) for token in split_tokens(reply.thought)] if thinking else []
-    answer: list[Delta] = [TextDelta(token) for token in split_tokens(content)]
-    answer += [] if stopped else _stream_calls(reply.calls, question.fingerprint)
-    deltas = _cut_at_limit(request.max_completion_tokens or request.max_tokens, thoughts, answer)
-    if len(deltas) < len(thoughts) + len(answer):
-        return [*deltas, Finish("length", _count_usage(question.prompt_tokens, deltas))]
-    called = reply.calls and not stopped
-    return [*deltas, Finish("tool_calls" if called else "stop", _count_usage(question.prompt_tokens, deltas))]
+    deltas: list[Delta] = [ReasoningDelta(token) for token in split_tokens(reply.thought)] if thinking else []
+    deltas += [TextDelta(token) for token in split_tokens(content)]
+    deltas += _stream_calls(calls, question.fingerprint)
+    most = request.max_completion_tokens or request.max_tokens or len(deltas)
+    if most < len(deltas):
+        return [*deltas[:most], Finish("length", _count_usage(question.prompt_tokens, deltas[:most]))]
+    return [*deltas, Finish("tool_calls" if calls else "stop", _count_usage(question.prompt_tokens, deltas))]
 
 
 def split_tokens(text: str) -> list[str]:
@@ -88,13 +90,13 @@ def _format_answer(wanted: AnswerFormat, answer: str, question: str) -> str:
     if wanted.schema is not None:
         value = fill_schema(wanted.schema, find_details(strip_field_list(question)))
     if wanted.kind == "sections" and isinstance(value, Mapping):
-        sections = [f"[[ ## {name} ## ]]\n{_write_json(part)}" for name, part in value.items()]
+        sections = [f"[[ ## {name} ## ]]\n{_write_section(part)}" for name, part in value.items()]
         return "\n\n".join([*sections, "[[ ## completed ## ]]"])
     text = json.dumps(value, ensure_ascii=False)
     return f"```json\n{text}\n```" if wanted.kind == "json_block" else text
 
 
-def _write_json(value: Any) -> str:
+def _write_section(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -116,15 +118,10 @@ def _shorten(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _write_calls(reply: DemoReply) -> str:
-    """Write the text, and the calls in the form that the nous prompt demands."""
-    calls = (f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}' for name, arguments in reply.calls)
-    return "\n".join(filter(None, [reply.content, *(f"<tool_call>\n{call}\n</tool_call>" for call in calls)]))
-
-
-def _cut_at_stop(content: str, stop: list[str]) -> tuple[str, bool]:
-    found = [content.find(word) for word in stop if word in content]
-    return (content[: min(found)], True) if found else (content, False)
+def _write_call(call: tuple[str, str]) -> str:
+    """Write a call as text, in the form that the nous prompt demands."""
+    name, arguments = call
+    return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>'
 
 
 def _stream_calls(calls: tuple[tuple[str, str], ...], fingerprint: str) -> Iterator[ToolCallDelta]:
@@ -132,14 +129,6 @@ def _stream_calls(calls: tuple[tuple[str, str], ...], fingerprint: str) -> Itera
         yield ToolCallDelta(index, "", f"call_{fingerprint[:22]}{index:02d}", name)
         size = max(1, min(_ARGUMENTS_PER_DELTA, len(arguments) // 2))
         yield from (ToolCallDelta(index, arguments[at : at + size]) for at in range(0, len(arguments), size))
-
-
-def _cut_at_limit(most: int | None, thoughts: list[Delta], answer: list[Delta]) -> list[Delta]:
-    """A tight limit leaves at least half of itself for the answer."""
-    if most is None or len(thoughts) + len(answer) <= most:
-        return thoughts + answer
-    kept = thoughts[: max(most // 2, most - len(answer))]
-    return kept + answer[: most - len(kept)]
 
 
 def _count_usage(prompt: int, deltas: list[Delta]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Some clients send no `tools` or schema but write them into the prompt: the nous 
 
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-_NOT_HASHED = ("stream", "stream_options")  # a streamed and a whole reply are equal
 
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
 _DEMAND = re.compile(r"You must call (?:the function (.+?)|at least one of the functions) in this reply")
@@ -25,22 +24,18 @@ _FIELDS_WANTED = re.compile(
 )
 _FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
 _PYTHON_TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
+_BRACE = re.compile("{")
 _MAX_SCHEMA_SEARCHES = 50
 
 
-class MalformedRequest(Exception):
-    """The request cannot be read; `param` is the path of the field."""
-
-    def __init__(self, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.param = param
+class MalformedRequest(ValueError):
+    """The body is not valid JSON, or a field is missing or has the wrong type. The message names the field."""
 
 
 class BodyObject(BaseModel):
     """One JSON object of the body. Null counts as absent, and unknown keys are ignored."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -57,7 +52,6 @@ class DemoTool(BodyObject):
     """A function that is offered or demanded, or the call of one."""
 
     id: str = ""
-    type: Literal["function"] = "function"
     function: DemoFunction
 
 
@@ -70,14 +64,13 @@ class DemoPart(BodyObject):
     @property
     def media_type(self) -> str:
         """That of a data URL, such as `image/png`, or else `image/*`."""
-        family = self.type.removeprefix("input_").removesuffix("_url")
         value = (self.model_extra or {}).get(self.type)
         named = re.match(r"data:([^;,]{1,80})", str(value.get("url")) if isinstance(value, dict) else "")
-        return named[1] if named else f"{family}/*"
+        return named[1] if named else self.type.removeprefix("input_").removesuffix("_url") + "/*"
 
 
 class DemoMessage(BodyObject):
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    role: str
     content: str | list[DemoPart] = ""
     tool_calls: list[DemoTool] = []
     tool_call_id: str = ""
@@ -115,7 +108,6 @@ class DemoRequest(BodyObject):
     stop: str | list[str] = []
     max_completion_tokens: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=1)
-    n: Literal[1] = 1
     enable_thinking: bool = True
     chat_template_kwargs: dict[str, Any] = {}
     stream: bool = False
@@ -124,10 +116,6 @@ class DemoRequest(BodyObject):
     @property
     def functions(self) -> list[DemoFunction]:
         return [tool.function for tool in self.tools]
-
-    @property
-    def demanded_name(self) -> str | None:
-        return self.tool_choice.function.name if isinstance(self.tool_choice, DemoTool) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +133,7 @@ class Question:
     fingerprint: str
     """Equal for requests that get the same reply."""
     writes_calls: bool
-    """The functions stand in the prompt, and calls are to be written as text."""
+    """The functions are in the prompt, and calls are written as text."""
     answer_format: AnswerFormat
     prompt_tokens: int
 
@@ -155,42 +143,14 @@ def read_request(content: bytes) -> Question:
     try:
         body = DemoRequest.model_validate_json(content)
     except ValidationError as exc:
-        raise _describe(exc) from None
-    if body.tool_choice == "required" and not body.tools:
-        raise MalformedRequest("'tool_choice' is 'required', but no tools are offered.", "tool_choice")
-    if body.demanded_name and body.demanded_name not in {function.name for function in body.functions}:
-        raise MalformedRequest("'tool_choice' names a function that is not among the tools.", "tool_choice")
-    for at, message in enumerate(body.messages):
-        if message.role == "tool" and not message.tool_call_id:
-            path = f"messages[{at}].tool_call_id"
-            raise MalformedRequest(f"'{path}' is required.", path)
+        error = exc.errors(include_url=False, include_input=False)[0]
+        raise MalformedRequest(f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg']}") from None
     tokens = sum(len(message.text) // 4 + 4 for message in body.messages)
     prompted = None if body.tools else _read_prompted_tools(body)
     asked = prompted or body
-    return Question(asked, _hash_body(content), prompted is not None, _read_answer_format(asked), tokens)
-
-
-def _describe(errors: ValidationError) -> MalformedRequest:
-    """The error with the longest path: the others are of alternatives that were not meant."""
-    error = max(errors.errors(include_url=False, include_input=False), key=lambda error: len(error["loc"]))
-    path = ""
-    for step in error["loc"]:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        elif step.islower() and step.replace("_", "").isalpha() and step not in ("str", "literal"):
-            path += f".{step}" if path else step
-    return MalformedRequest(f"'{path or 'body'}': {error['msg']}.", path or None)
-
-
-def _hash_body(content: bytes) -> str:
-    hashed = {key: value for key, value in json.loads(content).items() if key not in _NOT_HASHED}
-    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
-
-
-def strip_field_list(text: str) -> str:
-    """The text without the list of fields that dspy puts at its end."""
-    wanted = _FIELDS_WANTED.search(text)
-    return text[: wanted.start()] if wanted else text
+    hashed = body.model_dump_json(exclude={"stream", "stream_options"})  # a streamed and a whole reply are equal
+    fingerprint = hashlib.sha256(hashed.encode()).hexdigest()
+    return Question(asked, fingerprint, prompted is not None, _read_answer_format(asked), tokens)
 
 
 def _read_prompted_tools(body: DemoRequest) -> DemoRequest | None:
@@ -205,7 +165,7 @@ def _read_prompted_tools(body: DemoRequest) -> DemoRequest | None:
             tools.append(DemoTool.model_validate_json(line))
     demand = _DEMAND.search(prompt.string, prompt.end())
     named = [tool for tool in tools if demand and tool.function.name == demand[1]]
-    choice = named[0] if named else "required" if demand and tools else "auto"
+    choice = named[0] if named else "required" if demand else "auto"
     messages = list(_read_prompted_results(body.messages))
     return body.model_copy(update={"tools": tools, "tool_choice": choice, "messages": messages})
 
@@ -216,8 +176,8 @@ def _read_prompted_results(messages: Sequence[DemoMessage]) -> Iterator[DemoMess
     for message in messages:
         names = _CALLED_NAME.findall(message.text) if message.role == "assistant" else names
         results = _RESULT.findall(message.text) if message.role == "user" else []
-        for at, text in enumerate(results):
-            yield DemoMessage(role="function", content=text, name=names[at] if at < len(names) else "")
+        for text, name in zip(results, itertools.chain(names, itertools.repeat("")), strict=False):
+            yield DemoMessage(role="function", content=text, name=name)
         if not results:
             yield message
 
@@ -249,17 +209,19 @@ def _read_python_type(kind: str) -> dict[str, Any]:
     return {"type": _PYTHON_TYPES.get(kind, "string")}
 
 
+def strip_field_list(text: str) -> str:
+    """The text without the list of fields that dspy puts at its end."""
+    wanted = _FIELDS_WANTED.search(text)
+    return text[: wanted.start()] if wanted else text
+
+
 def _find_schema(text: str) -> dict[str, Any] | None:
-    """The first JSON schema of an object or a list that a text names a schema."""
-    at = text.casefold().find("schema")
-    for _ in range(_MAX_SCHEMA_SEARCHES if at >= 0 else 0):
-        at = text.find("{", at + 1)
-        if at < 0:
-            break
-        try:
-            value, _ = json.JSONDecoder().raw_decode(text, at)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and isinstance(value.get("properties", value.get("items")), dict):
-            return value
+    """The first JSON schema of an object or a list that follows the word "schema"."""
+    named = re.search("schema", text, re.IGNORECASE)
+    braces = _BRACE.finditer(text, named.end()) if named else iter(())
+    for brace in itertools.islice(braces, _MAX_SCHEMA_SEARCHES):
+        with contextlib.suppress(ValueError, RecursionError):
+            value, _ = json.JSONDecoder().raw_decode(text, brace.start())
+            if isinstance(value.get("properties", value.get("items")), dict):
+                return dict(value)
     return None

@@ -13,8 +13,8 @@ def to_json(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def write_chunks(question: Question, events: Sequence[ReplyEvent], created: int) -> Iterator[dict[str, Any]]:
-    head = _write_head(question, "chat.completion.chunk", created)
+def write_chunks(question: Question, events: Sequence[ReplyEvent]) -> Iterator[dict[str, Any]]:
+    head = _write_head(question, "chat.completion.chunk")
     yield {**head, "choices": [_write_choice({"role": "assistant", "content": ""})]}
     for event in events:
         match event:
@@ -32,7 +32,7 @@ def write_chunks(question: Question, events: Sequence[ReplyEvent], created: int)
                 assert_never(event)
 
 
-def write_completion(question: Question, events: Sequence[ReplyEvent], created: int) -> dict[str, Any]:
+def write_completion(question: Question, events: Sequence[ReplyEvent]) -> dict[str, Any]:
     finish = next(event for event in events if isinstance(event, Finish))
     thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     content = "".join(event.text for event in events if isinstance(event, TextDelta))
@@ -41,7 +41,7 @@ def write_completion(question: Question, events: Sequence[ReplyEvent], created: 
     message |= {"reasoning_content": thought} if thought else {}
     message |= {"tool_calls": calls} if calls else {}
     choice = {"index": 0, "message": message, "finish_reason": finish.reason}
-    return {**_write_head(question, "chat.completion", created), "choices": [choice], "usage": finish.usage}
+    return {**_write_head(question, "chat.completion"), "choices": [choice], "usage": finish.usage}
 
 
 def write_models() -> dict[str, Any]:
@@ -49,17 +49,12 @@ def write_models() -> dict[str, Any]:
     return {"object": "list", "data": [model]}
 
 
-def write_error(message: str, param: str | None = None) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
+def write_error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
 
 
-def _write_head(question: Question, kind: str, created: int) -> dict[str, Any]:
-    return {
-        "id": f"chatcmpl-{question.fingerprint[:24]}",
-        "object": kind,
-        "created": created,
-        "model": question.body.model,
-    }
+def _write_head(question: Question, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{question.fingerprint[:24]}", "object": kind, "created": 0, "model": question.body.model}
 
 
 def _write_choice(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:

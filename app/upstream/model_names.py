@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.nearest import nearest_model
+from app.nearest import find_nearest_model
 
 SHOWN = 10
 MAX_SHOWN_NAME = 100
@@ -17,7 +17,7 @@ def join_names(names: Sequence[str]) -> str:
 
 def suggest_model(name: str, known: Sequence[str]) -> str:
     """Return the end of the message "there is no model 'x'": a similar name, or the available ones."""
-    near = nearest_model(name, known)
+    near = find_nearest_model(name, known)
     if near is not None:
         return f"; did you mean {near!r}?"
     return f"; available models: {join_names(known)}" if known else ""

@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from app.api.chat_schema import read_tools
+from app.api.chat_schema import parse_tools
 
 from tests.api.recorded_functions import CASES, why_different
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: json.dumps(case["input"]))
 def test_a_function_is_taken_where_qwen_agent_knows_a_tool_or_looser(case: Any) -> None:
-    tools, wrong = read_tools("functions", [case["input"]])
+    tools, wrong = parse_tools("functions", [case["input"]])
     assert (len(tools) == 1) == (not wrong) == (case["result"] or bool(why_different(case)))
 
 
@@ -29,12 +29,12 @@ def test_a_function_is_taken_where_qwen_agent_knows_a_tool_or_looser(case: Any) 
     ],
 )
 def test_what_a_tool_lacks_is_named_where_it_is_missing(tool: Any, path: str, message: str) -> None:
-    tools, [wrong] = read_tools("tools", [tool])
+    tools, [wrong] = parse_tools("tools", [tool])
     assert (tools, wrong.path) == ((), path)
     assert wrong.message.startswith(message)
 
 
 def test_a_tool_may_be_bare_or_wrapped() -> None:
     for tool in ({"name": "f"}, {"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}):
-        [read], wrong = read_tools("tools", [tool])
+        [read], wrong = parse_tools("tools", [tool])
         assert (read.name, wrong) == ("f", [])

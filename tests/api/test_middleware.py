@@ -102,7 +102,7 @@ def test_an_unknown_path_is_told_the_nearest(gateway: Running, path: str, meant:
 
 @pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions"])
 def test_a_wrong_method_is_told_the_right_one(gateway: Running, path: str) -> None:
-    assert gateway.ask("PUT", path).json["error"]["message"] == f"{path} takes POST, not PUT"
+    assert gateway.ask("PUT", path).json["error"]["message"] == f"{path} accepts POST, not PUT"
 
 
 def test_an_unknown_model_is_told_the_nearest_of_those_that_are_configured(gateway: Running) -> None:

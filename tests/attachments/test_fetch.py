@@ -362,10 +362,16 @@ async def test_a_compressed_body_is_inflated_as_far_as_the_limit() -> None:
         site.answer("/small", reply(small, content_encoding="gzip"))
         site.answer("/brotli", reply(b"x", content_encoding="br"))
         site.answer("/broken", reply(b"x", content_encoding="gzip"))
+        site.answer("/cut", reply(gzip.compress(b"cut" * 100)[:-9], content_encoding="gzip"))
+        site.answer("/members", reply(small + gzip.compress(b" and more"), content_encoding="gzip"))
+        site.answer("/exact", reply(gzip.compress(bytes(1_000_000)), content_encoding="gzip"))
         assert type(await refused(fetcher, site.url("/bomb"))) is TooLarge
         assert (await fetcher.fetch(site.url("/small"), kinds=("image",))).data == b"small"
         assert type(await refused(fetcher, site.url("/brotli"))) is MediaRefused
         assert type(await refused(fetcher, site.url("/broken"))) is MediaRefused
+        assert type(await refused(fetcher, site.url("/cut"))) is MediaRefused
+        assert (await fetcher.fetch(site.url("/members"), kinds=("image",))).data == b"small and more"
+        assert len((await fetcher.fetch(site.url("/exact"), kinds=("image",))).data) == 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -80,4 +80,4 @@ async def test_a_stream_that_was_read_to_its_end_is_204_when_it_is_resumed(url: 
 async def test_a_path_of_a_reply_says_which_methods_it_takes() -> None:
     async with ScriptedServer(FULL) as upstream, caching(upstream, "null:") as gateway:
         status, raw = await asked(gateway, "PUT", "/v1/chat/x")
-        assert (status, json.loads(raw)["error"]["message"]) == (405, "/v1/chat/x takes GET, DELETE, not PUT")
+        assert (status, json.loads(raw)["error"]["message"]) == (405, "/v1/chat/x accepts GET, DELETE, not PUT")

@@ -12,7 +12,6 @@ both as sent and after decompression.
 import asyncio
 import socket
 import ssl
-import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from app.attachments.fetch.address_policy import (
     parse_target,
 )
 from app.chat.messages import MediaKind
+from app.decompress import ExpandsTooFar, decompressor_for
 from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
 
 _THREADS = 8
@@ -58,25 +58,25 @@ async def read_limited(response: httpx.Response, max_bytes: int) -> bytes:
 
     Raises TooLarge as soon as it exceeds `max_bytes`, MediaRefused for an unknown encoding or a broken body.
     """
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise MediaRefused(f"is sent with Content-Encoding {encoding[:40]!r}; only gzip and deflate can be read")
+    encoding = response.headers.get("content-encoding", "")
+    try:
+        decompressor = decompressor_for(encoding)
+    except ValueError:
+        shown = encoding.strip().lower()[:40]
+        raise MediaRefused(f"is sent with Content-Encoding {shown!r}; only gzip and deflate can be read") from None
     body = bytearray()
-    inflate = None if encoding in ("identity", "") else zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     async for data in response.aiter_raw():
-        body += data if inflate is None else _inflate(inflate, data, max_bytes - len(body) + 1)
+        try:
+            body += decompressor.feed(data, max_bytes - len(body) + 1)
+        except ExpandsTooFar:
+            raise TooLarge(f"is larger than {max_bytes} bytes") from None
+        except ValueError:
+            raise MediaRefused("its compressed body is damaged") from None
         if len(body) > max_bytes:
             raise TooLarge(f"is larger than {max_bytes} bytes")
-    if inflate is not None and not inflate.eof:
+    if not decompressor.complete:
         raise MediaRefused("its compressed body is damaged")
     return bytes(body)
-
-
-def _inflate(inflate: "zlib._Decompress", data: bytes, max_bytes: int) -> bytes:
-    try:
-        return inflate.decompress(data, max_bytes)
-    except zlib.error:
-        raise MediaRefused("its compressed body is damaged") from None
 
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

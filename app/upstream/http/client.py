@@ -16,9 +16,9 @@ import msgspec
 
 from app import __version__
 from app.chat.events import Fault
+from app.decompress import decompressor_for
 from app.errors import UpstreamFailed
 from app.upstream import causes, faults
-from app.upstream.http.decompress import decompressor_for
 from app.upstream.http.pool import PoolKey
 from app.upstream.http.response_body import ResponseBody
 from app.upstream.http.transport import PushTransport, RequestPayload

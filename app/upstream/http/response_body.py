@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import httpx
 
-from app.upstream.http.decompress import Decompressor
+from app.decompress import Decompressor
 from app.upstream.http.transport import PushStream
 
 

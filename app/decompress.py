@@ -1,4 +1,4 @@
-"""Decompress response bodies: some proxies compress them although the request asks them not to."""
+"""Decompress response bodies: some servers and proxies compress them although the request asks them not to."""
 
 import zlib
 from typing import Protocol
@@ -8,22 +8,32 @@ PLAIN = ("", "identity", "none", "utf-8")
 
 _GZIP_OR_ZLIB, _BARE = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 
-
-class Decompressor(Protocol):
-    def feed(self, data: bytes) -> bytes:
-        """Decompress the next bytes. Raises ValueError for bytes that are not in the declared encoding."""
-
-
-class IdentityDecompressor:
-    def feed(self, data: bytes) -> bytes:
-        return data
-
-
 MAX_INFLATED = 8 * 1024 * 1024
 """What one socket read may expand to. Text compresses to about a tenth of its size, a zip bomb to a thousandth."""
 
 MAX_MEMBERS = 256
 """How many gzip members one socket read may hold: the data behind each member is copied."""
+
+
+class ExpandsTooFar(ValueError):
+    """The next bytes expand to more than the limit."""
+
+
+class Decompressor(Protocol):
+    @property
+    def complete(self) -> bool:
+        """Whether the body may end here."""
+
+    def feed(self, data: bytes, max_bytes: int = MAX_INFLATED) -> bytes:
+        """Decompress the next bytes. Raises ExpandsTooFar if they become more than `max_bytes`, and ValueError for
+        bytes that are not in the declared encoding."""
+
+
+class IdentityDecompressor:
+    complete = True
+
+    def feed(self, data: bytes, max_bytes: int = MAX_INFLATED) -> bytes:
+        return data
 
 
 class ZlibDecompressor:
@@ -36,7 +46,11 @@ class ZlibDecompressor:
         self._head = b""
         self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
-    def feed(self, data: bytes) -> bytes:
+    @property
+    def complete(self) -> bool:
+        return self._inflate.eof
+
+    def feed(self, data: bytes, max_bytes: int = MAX_INFLATED) -> bytes:
         if len(self._head) < 2:
             data = self._head + data
             self._head = data[:2]
@@ -44,27 +58,22 @@ class ZlibDecompressor:
                 return b""
             self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB if _has_header(data) else _BARE)
         try:
-            return self._decompress(data)
+            return self._decompress(data, max_bytes)
         except zlib.error as error:
             raise ValueError(f"a body that cannot be decompressed: {error}") from None
 
-    def _decompress(self, data: bytes) -> bytes:
-        out = self._decompress_limited(data, MAX_INFLATED)
-        members = 0
-        while self._inflate.eof and self._inflate.unused_data:
-            members += 1
-            if members > MAX_MEMBERS:
-                raise ValueError(f"a compressed body of more than {MAX_MEMBERS} gzip members in one read")
+    def _decompress(self, data: bytes, max_bytes: int) -> bytes:
+        out = b""
+        for _ in range(1 + MAX_MEMBERS):
+            room = max_bytes - len(out)
+            out += self._inflate.decompress(data, max(room, 1))
+            if self._inflate.unconsumed_tail or room < 1:
+                raise ExpandsTooFar(f"a compressed body that expands to more than {max_bytes} bytes in one read")
             data = self._inflate.unused_data
+            if not data:
+                return out
             self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-            out += self._decompress_limited(data, MAX_INFLATED - len(out))
-        return out
-
-    def _decompress_limited(self, data: bytes, max_bytes: int) -> bytes:
-        out = self._inflate.decompress(data, max(max_bytes, 1))
-        if self._inflate.unconsumed_tail or max_bytes < 1:
-            raise ValueError(f"a compressed body that expands to more than {MAX_INFLATED} bytes in one read")
-        return out
+        raise ValueError(f"a compressed body of more than {MAX_MEMBERS} gzip members in one read")
 
 
 def _has_header(data: bytes) -> bool:

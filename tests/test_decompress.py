@@ -4,7 +4,7 @@ import gzip
 import zlib
 
 import pytest
-from app.upstream.http.decompress import decompressor_for
+from app.decompress import decompressor_for
 
 from tests.cuts import every_cut, whole
 
