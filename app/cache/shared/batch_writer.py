@@ -25,21 +25,21 @@ class BatchWriter:
     def __init__(self, ledger: CallStore) -> None:
         self._calls = ledger
         self._loop = asyncio.get_running_loop()
-        self._leases: set[CallLease] = set()
+        self.leases: set[CallLease] = set()
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, names: CallKeys, fence: int, place: int = 0) -> CallLease:
         """`place`: the number of the last record that is there."""
         tenure = CallLease(names, fence, place, self._woken.set, self._loop.time())
-        self._leases.add(tenure)
+        self.leases.add(tenure)
         if self._task is None:
             self._task = self._loop.create_task(self._run())
         self._woken.set()
         return tenure
 
     def __len__(self) -> int:
-        return len(self._leases)
+        return len(self.leases)
 
     async def aclose(self) -> None:
         """Everybody else may lead what was led here."""
@@ -47,14 +47,14 @@ class BatchWriter:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        for tenure in self._leases:
+        for tenure in self.leases:
             tenure.resign()
         for _ in range(LAST_ROUNDS):
-            if not self._leases or not await self._flush(list(self._leases)):
+            if not self.leases or not await self._flush(list(self.leases)):
                 break
-        for tenure in tuple(self._leases):
+        for tenure in tuple(self.leases):
             tenure.drop()
-        self._leases.clear()
+        self.leases.clear()
 
     async def _run(self) -> None:
         while True:
@@ -63,14 +63,14 @@ class BatchWriter:
             await asyncio.sleep(FLUSH_SECONDS)
             self._woken.clear()
             now = self._loop.time()
-            due = [one for one in self._leases if one.urgent or now >= self._renewal(one)]
+            due = [one for one in self.leases if one.urgent or now >= self._renewal(one)]
             if due and not await self._flush(due):
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait(self) -> None:
-        if any(one.urgent for one in self._leases):
+        if any(one.urgent for one in self.leases):
             return
-        first = min((self._renewal(one) for one in self._leases), default=None)
+        first = min((self._renewal(one) for one in self.leases), default=None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(first):
                 await self._woken.wait()
@@ -93,7 +93,7 @@ class BatchWriter:
                 for tenure in group:
                     tenure.drop()
             finally:
-                self._leases -= {one for one in due if one.over}
+                self.leases -= {one for one in due if one.over}
         return True
 
     async def _write(self, group: list[CallLease]) -> None:

@@ -43,7 +43,7 @@ class StreamTailer:
     def __init__(self, ledger: CallStore) -> None:
         self._calls = ledger
         self._loop = asyncio.get_running_loop()
-        self._followers: dict[TailFollower, float] = {}
+        self.followers: dict[TailFollower, float] = {}
         """Since when."""
         self._answered_at = self._loop.time()
         self._turn = 0
@@ -51,27 +51,27 @@ class StreamTailer:
         self._tasks: list[asyncio.Task[None]] = []
 
     def add(self, one: TailFollower) -> None:
-        self._followers[one] = self._loop.time()
+        self.followers[one] = self._loop.time()
         if not self._tasks:
             self._tasks = [self._loop.create_task(self._read_on()), self._loop.create_task(self._watch_on())]
         self._woken.set()
 
     def discard(self, one: TailFollower) -> None:
-        self._followers.pop(one, None)
+        self.followers.pop(one, None)
 
     def wake(self) -> None:
         """Somebody is hungry again."""
         self._woken.set()
 
     def __len__(self) -> int:
-        return len(self._followers)
+        return len(self.followers)
 
     async def aclose(self) -> None:
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        self._followers.clear()
+        self.followers.clear()
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -84,10 +84,10 @@ class StreamTailer:
                 continue
             found = await self._run_or_none(self._calls.read(places, BLOCK_MS))
             if found is None:
-                self._notify_unavailable(tuple(self._followers))
+                self._notify_unavailable(tuple(self.followers))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            for one in tuple(self._followers):
+            for one in tuple(self.followers):
                 if one.names in found and one.wants_records:
                     self._deliver(one, found[one.names])
             if found:
@@ -96,7 +96,7 @@ class StreamTailer:
     def _places(self) -> dict[CallKeys, int]:
         """From where to read which flights; where there are very many, some of them in turn."""
         places: dict[CallKeys, int] = {}
-        for one in self._followers:
+        for one in self.followers:
             if one.wants_records:
                 places[one.names] = min(one.last_record, places.get(one.names, one.last_record))
         if len(places) <= MAX_STREAMS:
@@ -117,7 +117,7 @@ class StreamTailer:
     async def _watch_on(self) -> None:
         while True:
             await asyncio.sleep(self._calls.lease_seconds / 3)
-            followers = tuple(self._followers)
+            followers = tuple(self.followers)
             for start in range(0, len(followers), MAX_STREAMS):
                 await self._watch(followers[start : start + MAX_STREAMS])
 
@@ -125,7 +125,7 @@ class StreamTailer:
         states = await self._run_or_none(self._calls.watch([one.names for one in followers]))
         if states is not None:
             for one, state in zip(followers, states, strict=True):
-                if one in self._followers:
+                if one in self.followers:
                     one.on_state(state)
             return
         self._notify_unavailable(followers)
@@ -133,8 +133,8 @@ class StreamTailer:
     def _notify_unavailable(self, followers: Sequence[TailFollower]) -> None:
         now = self._loop.time()
         for one in followers:
-            if one in self._followers:
-                one.on_unavailable(now - max(self._answered_at, self._followers[one]))
+            if one in self.followers:
+                one.on_unavailable(now - max(self._answered_at, self.followers[one]))
 
     async def _run_or_none(self, asked: Coroutine[Any, Any, T]) -> T | None:
         """None: Redis is away."""
