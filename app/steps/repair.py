@@ -5,11 +5,16 @@ of a call is passed on at once, and its arguments at the end of the reply.
 """
 
 import json
+import re
 
 import json_repair
 
 from app.chat.accumulator import is_json
 from app.chat.events import Event, Extra, Failed, Finish, ToolCallDelta
+
+MAX_NESTING = 100
+"""What is nested more deeply is not repaired: that takes much time for nothing."""
+_BRACKET = re.compile(r"[\[\]{}]")
 
 
 class RepairStage:
@@ -46,7 +51,7 @@ class RepairStage:
 
 def repair(text: str) -> str | None:
     """Return the arguments as a JSON object, or None if they are valid JSON or cannot be repaired."""
-    if is_json(text):
+    if is_json(text) or _nesting(text) > MAX_NESTING:
         return None
     try:
         value = json_repair.loads(text)
@@ -55,3 +60,12 @@ def repair(text: str) -> str | None:
     if not isinstance(value, dict) or (not value and text.strip(" \t\r\n{}")):
         return None
     return json.dumps(value, ensure_ascii=False)
+
+
+def _nesting(text: str) -> int:
+    """How deeply brackets are nested. Those in strings count, too."""
+    depth = deepest = 0
+    for match in _BRACKET.finditer(text):
+        depth += 1 if match[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest

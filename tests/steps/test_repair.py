@@ -2,7 +2,7 @@
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, TextDelta, ToolCallDelta
-from app.steps.repair import RepairStage
+from app.steps.repair import MAX_NESTING, RepairStage
 
 from tests.steps.stage_runner import STOP, joined, run
 
@@ -33,6 +33,13 @@ def test_what_is_whole_or_hopeless_stays_as_it_is(raw: str) -> None:
     message = run([RepairStage()], call(raw)).messages()[0]
     assert message["function_call"]["arguments"] == raw
     assert "repaired" not in message["extra"]
+
+
+@pytest.mark.parametrize(("deep", "repaired"), [(MAX_NESTING, True), (MAX_NESTING + 1, False)])
+def test_what_is_nested_too_deeply_is_not_repaired(deep: int, repaired: bool) -> None:
+    raw = '{"a": ' + "[" * (deep - 1)
+    message = run([RepairStage()], call(raw)).messages()[0]
+    assert ("repaired" in message["extra"]) is repaired
 
 
 def test_a_name_is_told_at_once_and_arguments_at_the_end() -> None:
