@@ -254,3 +254,10 @@ def test_what_was_gathered_is_what_is_sent() -> None:
         Media("file", ("data:c",), name="x.pdf"),
     )
     assert [need.path for need in media_requests(request, profile)] == ["p[0]", "p[1]", "", ""]
+
+
+@pytest.mark.parametrize("url", ["data:image/png;base64,@@@", "data:image/png,plain", "data:;base64,", "data:x"])
+def test_data_that_is_not_what_it_declares_is_looked_at(url: str) -> None:
+    asked = ChatRequest("m", (Message("user", (Media("image", (url,)),)),))
+    (found,) = media_requests(asked, VISION)
+    assert found.url == url

@@ -64,3 +64,9 @@ def test_calls_keep_their_own_arguments() -> None:
     parts = [*call('{"a": 1'), *call('{"b": 2', index=1)]
     found = [one[2] for one in run([RepairStage()], parts).short()]
     assert found == ['{"a": 1}', '{"b": 2}']
+
+
+def test_no_arguments_at_all_are_not_repaired() -> None:
+    message = run([RepairStage()], call("")).messages()[0]
+    assert message["function_call"]["arguments"] == ""
+    assert "repaired" not in message["extra"]

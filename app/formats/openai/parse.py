@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
@@ -140,4 +140,4 @@ def _parse_part_without_mark(part: Any, path: str) -> Text | Media:
             return Media("audio", (part.audio_url.url,), path=f"{path}.audio_url")
         case wire.FilePart():
             return Media("file", (part.file.file_data or "",), name=part.file.filename, path=f"{path}.file")
-    raise AssertionError(part)
+    assert_never(part)
