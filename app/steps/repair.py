@@ -15,6 +15,7 @@ from app.chat.events import Event, Extra, Failed, Finish, ToolCallDelta
 MAX_NESTING = 100
 """What is nested more deeply is not repaired: that takes much time for nothing."""
 _BRACKET = re.compile(r"[\[\]{}]")
+_CLOSING = {"[": "]", "{": "}"}
 
 
 class RepairStage:
@@ -55,7 +56,7 @@ def repair(text: str) -> str | None:
         return None
     try:
         value = json_repair.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # pragma: no cover - no input is known for which the library raises
         return None
     if not isinstance(value, dict) or (not value and text.strip(" \t\r\n{}")):
         return None
@@ -63,9 +64,13 @@ def repair(text: str) -> str | None:
 
 
 def _nesting(text: str) -> int:
-    """How deeply brackets are nested. Those in strings count, too."""
-    depth = deepest = 0
-    for match in _BRACKET.finditer(text):
-        depth += 1 if match[0] in "[{" else -1
-        deepest = max(deepest, depth)
+    """How deeply brackets are nested. Those in strings count, too, and a bracket that closes another kind does not."""
+    open_: list[str] = []
+    deepest = 0
+    for bracket in _BRACKET.findall(text):
+        if bracket in _CLOSING:
+            open_.append(bracket)
+            deepest = max(deepest, len(open_))
+        elif open_ and bracket == _CLOSING[open_[-1]]:
+            open_.pop()
     return deepest

@@ -202,6 +202,17 @@ def test_a_files_parts_are_marked_in_the_callers_language(file: FileText, said: 
     assert result.messages[0].parts[1] == Text(f'\n<file name="a">\n{said}\n</file>\n')
 
 
+def test_the_text_of_a_file_in_a_result_stands_for_the_file() -> None:
+    profile = TEXT.model_copy(update={"file_text": True, "name_media": "never"})
+    request = ChatRequest("m", (Message("tool", (ToolResult((Media("file", ("https://h/a",)),), "f"),)),))
+    [need] = media_requests(request, profile)
+    result, warnings = rewrite_media(request, profile, {need: FileText((Section("plain"),))}, "en")
+    (found,) = result.messages[0].parts
+    assert isinstance(found, ToolResult)
+    assert [type(part) for part in found.content] == [Text]
+    assert "plain" in str(found.content) and not warnings
+
+
 WEB = "https://h/a"
 
 

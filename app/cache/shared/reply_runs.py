@@ -114,6 +114,5 @@ def cut(event: Words, start: int) -> Words:
         return ToolCallDelta(event.index, event.arguments[start:])
     if isinstance(event, TextDelta):
         return TextDelta(event.text[start:], event.refusal)
-    if isinstance(event, MediaOutput):
-        return event  # it is told whole or not at all
+    assert isinstance(event, ReasoningDelta), "media are told whole or not at all"
     return ReasoningDelta(event.text[start:])

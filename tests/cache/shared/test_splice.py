@@ -129,6 +129,8 @@ def test_media_are_told_once() -> None:
 def test_other_media_are_a_fault() -> None:
     assert spliced([[PICTURE]], [[MediaOutput("image", "https://a.test/y.png"), DONE]]) == [Failed(DIVERGED)]
     assert spliced([[PICTURE]], [[MediaOutput("audio", PICTURE.url), DONE]]) == [Failed(DIVERGED)]
+    for url in (PICTURE.url + "?more", PICTURE.url[:-1]):
+        assert spliced([[PICTURE]], [[MediaOutput("image", url), DONE]]) == [Failed(DIVERGED)]
 
 
 def test_a_reply_that_failed_before_is_repeated_to_its_failure() -> None:
