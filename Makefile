@@ -1,10 +1,10 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test coverage check format openapi lock bench compatibility interop storms
+.PHONY: help serve test coverage check format openapi lock bench bench-quick compatibility interop storms
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 serve: ## run the gateway (ARGS="--port 9000")
 	@scripts/bootstrap runtime
@@ -47,9 +47,13 @@ openapi: ## write openapi/openapi.json
 lock: ## write both lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
-bench: ## measure speed (ARGS goes to bench/run)
+bench: ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
 	@scripts/bootstrap runtime
-	@exec bench/run $(ARGS)
+	@exec bench/run --write $(ARGS)
+
+bench-quick: ## count instructions and compare them with their bounds (ARGS="--update" sets these)
+	@scripts/bootstrap runtime
+	@exec .venv/bin/python bench/quick $(ARGS)
 
 compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the recorded replies)
 	@scripts/bootstrap dev

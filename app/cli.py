@@ -10,18 +10,16 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from app import __version__
+from app.format_names import FormatName
 from app.settings import Settings, SettingsError, load
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 """The address of a gateway with the default settings."""
 if TYPE_CHECKING:
     from app.cache.urls import CacheUrl
-
-FORMAT_NAMES = ("qwen", "openai", "autogen", "agentscope", "agentscope2")
-"""The names of FORMATS, repeated here because loading that module takes too long for `--help`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,9 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     convert = commands.add_parser("convert", help="convert a conversation from one format to another")
     convert.add_argument("file", type=Path, help="a JSON file with a list of messages; - for standard input")
     convert.add_argument(
-        "--from", dest="source", default="auto", choices=["auto", *FORMAT_NAMES], help="the format of FILE"
+        "--from", dest="source", default="auto", choices=["auto", *get_args(FormatName)], help="the format of FILE"
     )
-    convert.add_argument("--to", dest="target", required=True, choices=FORMAT_NAMES, help="the format to write")
+    convert.add_argument("--to", dest="target", required=True, choices=get_args(FormatName), help="the format to write")
     convert.add_argument("--strict", action="store_true", help="fail if anything would be lost")
     cache = commands.add_parser("cache", help="count or delete the cached replies")
     cache.add_argument("action", choices=["stats", "purge"])

@@ -15,11 +15,11 @@ import asyncio
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import httptools
 import msgspec
+from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -58,8 +58,7 @@ _WATCHED = frozenset((b"expect", b"host", b"transfer-encoding"))
 _DROPPED_WITH_UPGRADE = frozenset((b"upgrade", b"http2-settings"))
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     max_connections: int
     max_head_bytes: int
     head_seconds: float

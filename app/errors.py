@@ -33,8 +33,9 @@ Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from app.chat.events import Fault
 
@@ -60,8 +61,7 @@ FAULT_STATUS = {
 """The gateway's status for each code of an upstream fault. The upstream's own status is in `upstream.status`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     path: str
     """JSON path in the request: `messages[2].content[0].image`."""
     message: str

@@ -1,17 +1,18 @@
-"""The journey of one request: which model, what it is sent, and its reply as events.
+"""`Gateway`: chooses the model of a request, prepares the request for its deployments, and opens the reply.
 
-`prepare` does everything that can be refused before a byte goes out; `open` sends and waits for the server's word;
-the `LiveReply` it returns pushes events at one receiver until its terminal event.
+`prepare` makes all checks that need no model server. `open` sends the request and waits for the head of the response;
+the `UpstreamStream` that it returns pushes events to one receiver until the last event of the reply.
 """
 
 import asyncio
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from app.attachments import AttachmentLoader
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
@@ -40,74 +41,75 @@ _T = TypeVar("_T")
 
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 RETRY_SECONDS = 0.5
-"""The first wait before a request is sent again, doubled each time, where the server names no time itself."""
+"""The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
 MAX_RETRY_SECONDS = 30.0
-"""A server that asks for a longer wait is not waited for: the caller is told, and can wait better."""
+"""If a server demands a longer wait, the request is not retried, and the caller gets the error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """One way to a model: a server, the model's name there, and what the two can do."""
+class Deployment(Struct, frozen=True):
+    """A model on an upstream: the server, the model's name there, and the profile of both."""
 
     target: Target
     model: str
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRoute:
-    """A model as callers know it."""
+class ModelRoute(Struct, frozen=True):
+    """A model under the name that callers use, with its deployments."""
 
     model: str
     deployments: tuple[Deployment, ...]
     defaults: Mapping[str, Any]
     max_retries: int = 0
     cache_seconds: float | None = None
-    """How long a reply may be answered from the cache; None: it never is."""
+    """How long the cache may answer with a reply; None if it never does."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedRequest:
-    """A request that nothing is left to refuse."""
+class PreparedRequest(Struct, frozen=True):
+    """A request that passed all checks, with a body for each deployment."""
 
     route: ModelRoute
-    """With those of its ways that can take this request."""
+    """The route, with only the deployments that can serve this request."""
     request: ChatRequest
-    """The request as the caller made it, without its messages: by it the reply is read."""
+    """The caller's request without its messages. The parsing of the reply depends on it."""
     bodies: tuple[bytes, ...]
-    """One for each way."""
+    """One for each deployment."""
     warnings: tuple[str, ...]
     max_retries: int
     wait_seconds: float | None
     deterministic: bool = False
-    """Whichever way it takes, the reply is meant to be the same each time."""
+    """Whether every deployment should give the same reply each time."""
 
     @property
     def size(self) -> int:
-        """The bytes of its bodies; ways that are sent the same share one."""
+        """The size of the bodies in bytes. Deployments with equal bodies share one."""
         return sum({id(body): len(body) for body in self.bodies}.values())
 
     def key(self, scope: str) -> str:
-        """Under which its reply is cached."""
-        return cache_key([*map(self._part, self.route.deployments, self.bodies)], scope)
+        """Return the key under which the reply is cached."""
+        return cache_key([*map(self._make_key_part, self.route.deployments, self.bodies)], scope)
 
-    def _part(self, way: Deployment, body: bytes) -> KeyPart:
-        traits = pipeline.reply_traits(self.request, way.profile)
+    def _make_key_part(self, deployment: Deployment, body: bytes) -> KeyPart:
+        traits = pipeline.reply_traits(self.request, deployment.profile)
         return KeyPart(
-            way.target.base_url, way.model, body, traits, select_reply_fields(way.profile), way.target.variant
+            deployment.target.base_url,
+            deployment.model,
+            body,
+            traits,
+            select_reply_fields(deployment.profile),
+            deployment.target.variant,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyOptions:
-    """What a caller wants of a reply beyond what it says."""
+class ReplyOptions(Struct, frozen=True):
+    """The caller's options for a reply that do not change its content."""
 
     reply_id: str
     cache_policy: CachePolicy
     scope: str
-    """Replies are shared among requests of one scope only."""
+    """Replies are shared only among requests with the same scope."""
     keep_running: bool
-    """The call goes on when the caller leaves."""
+    """The call goes on when the client disconnects."""
     attempts: AttemptLog
     """The requests to model servers are added to it."""
     lease: Lease
@@ -117,7 +119,7 @@ class ReplyOptions:
 class Gateway:
     def __init__(
         self,
-        find: Callable[[str], ModelRoute | None],
+        find_route: Callable[[str], ModelRoute | None],
         default_model: str | None,
         client: UpstreamClient,
         counter: Callable[[str | None], TokenCounter],
@@ -129,9 +131,9 @@ class Gateway:
         catalog: Catalog | None,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """`known` are the configured models. `catalog` lists those of the pass-through's upstream; None: there is no
-        pass-through."""
-        self._find = find
+        """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
+        None if there is no pass-through."""
+        self._find_route = find_route
         self._default_model = default_model
         self._client = client
         self._counter = counter
@@ -143,9 +145,9 @@ class Gateway:
         self._retry_seconds = retry_seconds
 
     async def resolve_model(self, named: str | None) -> str:
-        """The name of the model for a request: as named, else the default, else the only one there is.
+        """Return the model of a request: the one that it names, else the default, else the only model.
 
-        Raises BadRequest where there is not exactly one, UpstreamFailed where the server cannot be asked.
+        Raises BadRequest if there is not exactly one model, and UpstreamFailed if the server's list cannot be fetched.
         """
         name = named or self._default_model
         if name:
@@ -153,72 +155,78 @@ class Gateway:
         names = list(dict.fromkeys((*self._known, *await self._list_passthrough_models())))
         if len(names) == 1:
             return names[0]
-        raise BadRequest(f"`model` is required. {_choice(names)}", "model")
+        raise BadRequest(f"`model` is required. {_describe_models(names)}", "model")
 
     async def _list_passthrough_models(self) -> Sequence[str]:
-        """What the pass-through's server lists. A server that answers without a list lists nothing."""
+        """Return the models of the pass-through's server; none if it answers but has no list."""
         if self._catalog is None:
             return ()
         try:
             return await self._catalog.names()
         except UpstreamFailed as error:
             fault = await self._explain_path(error.fault, self._catalog.target)
-            if fault.cause != WRONG_BASE_URL.word and _lists_nothing(fault):
+            if fault.cause != WRONG_BASE_URL.word and _has_no_model_list(fault):
                 return ()
             raise UpstreamFailed(fault) from error
 
     def route(self, model: str) -> ModelRoute:
-        """Raises UnknownModel."""
-        route = self._find(model)
+        """Return the route of a model. Raises UnknownModel."""
+        route = self._find_route(model)
         if route is None:
             hint = suggest_model(model, self._known)
             raise UnknownModel(f"there is no model {_shorten_name(model)!r}{hint} (GET /v1/models lists them)", "model")
         return route
 
-    def media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
-        """Media whose bytes are needed before this request can be prepared. Raises InvalidInput."""
+    def find_media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
+        """Return the media that must be loaded before this request can be prepared. Raises InvalidInput."""
         if not any(isinstance(part, Media | ToolResult) for message in request.messages for part in message.parts):
             return []
         request = replace(request, params=merge_params(route.defaults, request.params))
-        sound = _keep_possible(
-            [(way, _attempt(pipeline.check_request, request, way.profile)) for way in route.deployments]
+        checked = _keep_successes(
+            [
+                (deployment, _result_or_error(pipeline.check_request, request, deployment.profile))
+                for deployment in route.deployments
+            ]
         )
-        passed = (one for way, _ in sound for one in pipeline.find_passed_urls(request, way.profile))
-        if refused := self._loader.check_url_text(list(dict.fromkeys(passed))):
-            raise InvalidInput(refused)
-        needs = (one for way, _ in sound for one in pipeline.media_requests(request, way.profile))
-        return list(dict.fromkeys(needs))
+        profiles = [deployment.profile for deployment, _ in checked]
+        urls = (url for profile in profiles for url in pipeline.find_passed_urls(request, profile))
+        if violations := self._loader.check_url_text(list(dict.fromkeys(urls))):
+            raise InvalidInput(violations)
+        needed = (media for profile in profiles for media in pipeline.media_requests(request, profile))
+        return list(dict.fromkeys(needed))
 
     async def load_media(
-        self, wanted: list[MediaRequest], hold: Callable[[int], None]
+        self, requests: list[MediaRequest], take_memory: Callable[[int], None]
     ) -> Mapping[MediaRequest, Attachment]:
-        """`hold` is told how many bytes were fetched. Raises ParleyError for media that are refused or cannot be had,
-        and what `hold` raises."""
-        if not wanted:
+        """Load media. `take_memory` is called with the size of what was fetched, and may raise Busy. Raises ParleyError
+        for media that are refused or cannot be loaded."""
+        if not requests:
             return NO_MEDIA
-        return await self._loader.load(wanted, hold)
+        return await self._loader.load(requests, take_memory)
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA
     ) -> PreparedRequest:
-        """Raises InvalidInput for what this model cannot be sent, ContextTooLong for what does not fit.
+        """Build the body for each deployment that can serve the request.
 
-        A server that cannot be sent it is passed over where another can.
+        If none can, raises the first deployment's error: InvalidInput, or ContextTooLong if the messages are too long.
         """
         params = merge_params(route.defaults, request.params)
         request = replace(request, params=params)
         built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
-        for way in route.deployments:
-            key = (way.model, id(way.profile))
+        for deployment in route.deployments:
+            key = (deployment.model, id(deployment.profile))
             if key not in built:
-                built[key] = _attempt(self._build, request, way, media)
-        bodies = _keep_possible([(way, built[way.model, id(way.profile)]) for way in route.deployments])
+                built[key] = _result_or_error(self._build, request, deployment, media)
+        bodies = _keep_successes(
+            [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in route.deployments]
+        )
         warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
         retries = params.get("max_retries")
         return PreparedRequest(
             route
             if len(bodies) == len(route.deployments)
-            else replace(route, deployments=tuple(way for way, _ in bodies)),
+            else replace(route, deployments=tuple(deployment for deployment, _ in bodies)),
             replace(request, messages=()),
             tuple(body.data for _, body in bodies),
             tuple(warnings),
@@ -227,81 +235,86 @@ class Gateway:
             all(body.deterministic for _, body in bodies),
         )
 
-    async def find(self, prepared: PreparedRequest, asked: ReplyOptions) -> FoundReply:
-        """The reply from the cache, a call that is in progress, or a new one. Raises CacheMiss."""
-        policy = asked.cache_policy
+    async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> FoundReply:
+        """Return a stored reply, a call in progress or a new call. Raises CacheMiss."""
+        policy = options.cache_policy
         if policy.only_deterministic and not prepared.deterministic:
             policy = policy.without_cache()
         if policy.only and not policy.read:
             raise CacheMiss("no reply is cached")
         request = CacheRequest(
-            key=prepared.key(asked.scope) if policy.read or policy.write else "",
+            key=prepared.key(options.scope) if policy.read or policy.write else "",
             model=prepared.route.model,
             policy=policy,
             ttl_seconds=policy.ttl_seconds or prepared.route.cache_seconds or 0.0,
             retries=prepared.max_retries,
-            keep_running=asked.keep_running,
+            keep_running=options.keep_running,
         )
-        return await self._cache.find(request, lambda: self._open_with_lease(prepared, asked))
+        return await self._cache.find(request, lambda: self._open_with_lease(prepared, options))
 
-    async def _open_with_lease(self, prepared: PreparedRequest, asked: ReplyOptions) -> UpstreamStream:
-        """The call holds the request's memory, since it may outlive its caller."""
-        with asked.lease.move() as held:
+    async def _open_with_lease(self, prepared: PreparedRequest, options: ReplyOptions) -> UpstreamStream:
+        """Open the call with the memory lease of the request, because the call may outlive the request."""
+        with options.lease.move() as lease:
             if prepared.size > UNCOUNTED_BYTES:
-                held.change(prepared.size)
-            return await self.open(prepared, asked.reply_id, asked.attempts)
+                lease.change(prepared.size)
+            return await self.open(prepared, options.reply_id, options.attempts)
 
-    def _build(self, request: ChatRequest, way: Deployment, media: Mapping[MediaRequest, Attachment]) -> "_BuiltBody":
-        seen, said = pipeline.prepare_request(request, way.profile, self._counter(way.profile.tokenizer), media)
-        body, unsent = upstream_request.build(seen, way.model, way.profile)
+    def _build(
+        self, request: ChatRequest, deployment: Deployment, media: Mapping[MediaRequest, Attachment]
+    ) -> "_BuiltBody":
+        profile = deployment.profile
+        prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
+        body, option_warnings = upstream_request.build(prepared, deployment.model, profile)
         return _BuiltBody(
-            msgspec.json.encode(body), (*said, *unsent), upstream_request.is_deterministic(body, way.profile)
+            msgspec.json.encode(body),
+            (*warnings, *option_warnings),
+            upstream_request.is_deterministic(body, profile),
         )
 
     async def open(self, prepared: PreparedRequest, reply_id: str, attempts: AttemptLog) -> UpstreamStream:
-        """The reply, once a server has begun to answer. Raises UpstreamFailed with the last fault.
+        """Return the reply once a server has sent the head of its response. Raises UpstreamFailed with the last fault.
 
-        A fault after which the same request may work is answered by the model's next server, then by sending again,
-        `max_retries` times; nothing has been said to the caller by then. Each request is added to `attempts`.
+        After a retryable fault, the next deployment is tried; after all of them, the request is retried `max_retries`
+        times. The caller has received no event by then. Each request is added to `attempts`.
         """
         max_attempts = max(len(prepared.route.deployments), 1) + prepared.max_retries
         clock = asyncio.get_running_loop().time
         for attempt in range(max_attempts):
             number = attempt % len(prepared.route.deployments)
-            way = prepared.route.deployments[number]
+            deployment = prepared.route.deployments[number]
             target = (
-                way.target
-                if upstream_request.should_stream(prepared.request, way.profile)
-                else way.target.for_whole_reply()
+                deployment.target
+                if upstream_request.should_stream(prepared.request, deployment.profile)
+                else deployment.target.for_whole_reply()
             )
             target = target.with_timeout(prepared.wait_seconds)
-            began = clock()
+            started_at = clock()
             try:
                 body = await self._client.open(target, prepared.bodies[number])
-            except UpstreamFailed as refused:
-                seconds = clock() - began
-                error = await self._explain(refused, way)
-                attempts.add_attempt(_attempt_of(target, seconds, error.fault))
+            except UpstreamFailed as failure:
+                seconds = clock() - started_at
+                error = await self._explain(failure, deployment)
+                attempts.add_attempt(_make_attempt(target, seconds, error.fault))
                 if not error.retryable or attempt + 1 == max_attempts:
-                    raise error from refused
+                    raise error from failure
                 if attempt + 1 >= len(prepared.route.deployments):
                     round_ = attempt + 1 - len(prepared.route.deployments)
                     await asyncio.sleep(_retry_wait_seconds(error, round_, self._retry_seconds))
                 continue
-            attempts.add_attempt(_attempt_of(target, clock() - began, None))
-            stages = pipeline.reply_stages(prepared.request, way.profile, reply_id)
-            return UpstreamStream(body, reply_id, stages, target, _failure_adder(attempts, target, began))
-        raise AssertionError("a route has at least one way")
+            attempts.add_attempt(_make_attempt(target, clock() - started_at, None))
+            stages = pipeline.reply_stages(prepared.request, deployment.profile, reply_id)
+            return UpstreamStream(body, reply_id, stages, target, _make_failure_recorder(attempts, target, started_at))
+        raise AssertionError("a route has at least one deployment")
 
-    async def _explain(self, error: UpstreamFailed, way: Deployment) -> UpstreamFailed:
-        """The error with what to do about it: which base_url, or which model was probably meant."""
-        fault = await self._explain_path(error.fault, way.target)
+    async def _explain(self, error: UpstreamFailed, deployment: Deployment) -> UpstreamFailed:
+        """Return the error with advice: the right base_url, or the model that was probably meant."""
+        fault = await self._explain_path(error.fault, deployment.target)
         explained = UpstreamFailed(fault)
-        if self._catalog is not None and way.target.name == self._catalog.target.name:
+        if self._catalog is not None and deployment.target.name == self._catalog.target.name:
             if explained.is_server_fault:
                 self._catalog.expire()
             elif fault.code == "not_found":
-                message = fault.message + await self._suggest_model(way.model)
+                message = fault.message + await self._suggest_model(deployment.model)
                 return UpstreamFailed(msgspec.structs.replace(fault, message=message))
         return explained
 
@@ -309,7 +322,7 @@ class Gateway:
         return await self._base_urls.explain(fault, target)
 
     async def _suggest_model(self, model: str) -> str:
-        """What a server that does not know the model probably calls it."""
+        """Return the end of a message that suggests a similar model of the pass-through's server."""
         assert self._catalog is not None
         try:
             return suggest_model(model, await self._catalog.names(MAX_AGE_AFTER_REFUSAL_SECONDS))
@@ -317,52 +330,51 @@ class Gateway:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltBody:
+class _BuiltBody(Struct, frozen=True):
     data: bytes
     warnings: tuple[str, ...]
     deterministic: bool
 
 
-def _attempt(do: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":
+def _result_or_error(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":
     try:
-        return do(*args, **kwargs)
+        return function(*args, **kwargs)
     except ParleyError as error:
         return error
 
 
-def _keep_possible(outcomes: "Sequence[tuple[Deployment, _T | ParleyError]]") -> "list[tuple[Deployment, _T]]":
-    """Those that came to something. Raises the first refusal where none did."""
-    found = [(way, outcome) for way, outcome in outcomes if not isinstance(outcome, ParleyError)]
-    refusals = [outcome for _, outcome in outcomes if isinstance(outcome, ParleyError)]
-    if not found:
-        raise refusals[0]
-    return found
+def _keep_successes(outcomes: "Sequence[tuple[Deployment, _T | ParleyError]]") -> "list[tuple[Deployment, _T]]":
+    """Return the outcomes that are not errors. Raises the first error if there are none."""
+    successes = [(deployment, outcome) for deployment, outcome in outcomes if not isinstance(outcome, ParleyError)]
+    errors = [outcome for _, outcome in outcomes if isinstance(outcome, ParleyError)]
+    if not successes:
+        raise errors[0]
+    return successes
 
 
-def _attempt_of(target: Target, seconds: float, fault: Fault | None) -> Attempt:
+def _make_attempt(target: Target, seconds: float, fault: Fault | None) -> Attempt:
     milliseconds = round(seconds * 1000, 1)
     if fault is None:
         return Attempt(target.name, target.base_url, milliseconds)
     return Attempt(target.name, target.base_url, milliseconds, fault.cause, describe_fault(fault))
 
 
-def _failure_adder(attempts: AttemptLog, target: Target, began: float) -> Callable[[Fault], None]:
-    """For a reply that breaks after the server began to answer."""
+def _make_failure_recorder(attempts: AttemptLog, target: Target, started_at: float) -> Callable[[Fault], None]:
+    """Return a function that records a fault after the server began to answer."""
 
     def add(fault: Fault) -> None:
         if UpstreamFailed(fault).is_server_fault:
-            attempts.add_failure(_attempt_of(target, asyncio.get_running_loop().time() - began, fault))
+            attempts.add_failure(_make_attempt(target, asyncio.get_running_loop().time() - started_at, fault))
 
     return add
 
 
-def _lists_nothing(fault: Fault) -> bool:
-    """The server answers, and has no list of its models."""
+def _has_no_model_list(fault: Fault) -> bool:
+    """Whether the server answers, but has no list of its models."""
     return fault.status in (404, 405, 501) or (fault.status == 200 and fault.code == "upstream_protocol")
 
 
-def _choice(names: Sequence[str]) -> str:
+def _describe_models(names: Sequence[str]) -> str:
     available = f"Available models: {join_names(names)}. " if names else "The model server lists none. "
     return f"{available}(Set default_model in parley.toml to make it optional.)"
 
@@ -372,13 +384,13 @@ def _shorten_name(name: str) -> str:
 
 
 def _retry_wait_seconds(error: UpstreamFailed, round_: int, first_seconds: float) -> float:
-    """Seconds before asking again, once every server was asked. Raises the error where that would be too long."""
-    named = error.fault.retry_after_seconds
-    if named is None:
+    """Return the wait before a retry of all deployments. Raises the error if the server demands too long a wait."""
+    demanded = error.fault.retry_after_seconds
+    if demanded is None:
         return min(first_seconds * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
-    if named > MAX_RETRY_SECONDS:
+    if demanded > MAX_RETRY_SECONDS:
         raise error
-    return named
+    return demanded
 
 
 def new_reply_id() -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import httpx
@@ -11,6 +10,7 @@ import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse, Response
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -56,8 +56,7 @@ _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Resources:
+class _Resources(Struct, frozen=True):
     """What the gateway closes when it stops, in addition to its `AppContext`."""
 
     demo: DemoServer | None

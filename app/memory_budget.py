@@ -1,4 +1,4 @@
-"""One budget for the memory of requests: bodies, parsed values, fetched media, and prepared requests that wait.
+"""One memory budget for all requests: bodies, parsed values, fetched media, and prepared requests that wait.
 
 Leases hold bytes. `take` never waits: if the bytes are not available, the request is refused with `overloaded`, so
 that unfinished bodies cannot wait for each other. Only `wait`, for work that ends by itself, waits in a queue. `take`
@@ -27,7 +27,7 @@ class MemoryBudget:
 
     @property
     def waiting(self) -> int:
-        """How many waits stand in line."""
+        """How many requests wait in the queue."""
         return len(self._waiting)
 
     def lease(self) -> "Lease":
@@ -111,6 +111,6 @@ class Lease:
         return moved
 
     def release(self) -> None:
-        """May be called more than once."""
+        """Give all bytes back to the budget. May be called more than once."""
         if self.held_bytes:
             self.change(0)

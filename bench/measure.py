@@ -5,66 +5,85 @@ import json
 import os
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from processes import GATEWAY_CORE, LOAD_CORE, RigError, Server, family
-from scenarios import PATHS, Scenario, Variant, body
+from scenarios import Scenario, Variant, body
 
 Row = dict[str, Any]
 SETTLE_SECONDS = 5.0
-# A reply out of the gateway's cache would measure the cache; every reply has to come from the model server.
-CACHE_HEADER = "Cache-Control: no-store"
+READY_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """The processes that stand ready: the load generator's program and a server for every variant."""
+    """The processes that stand ready: the load generator's program, and a server by each name that variants have."""
 
     load: Path
     folder: Path
     mock: Server
-    servers: dict[Variant, Server]
+    servers: dict[str, Server]
+    headers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What every request to a server must have besides, by its name."""
 
     def pids(self, variant: Variant) -> list[int]:
         """Whose CPU and memory are counted; nobody's when the load goes to the mock directly."""
-        return [] if variant == "direct" else family(self.servers[variant])
+        return [] if variant.server == "mock" else family(self.servers[variant.server])
+
+    def headers_of(self, variant: Variant) -> tuple[str, ...]:
+        return (*variant.headers, *self.headers.get(variant.server, ()))
 
 
 def probe(rig: Rig, variant: Variant) -> None:
     """Ask for one small stream and one whole reply. Raises: RigError with what was answered instead."""
     for stream in (True, False):
-        connection = http.client.HTTPConnection("127.0.0.1", rig.servers[variant].port, timeout=30)
-        name, _, value = CACHE_HEADER.partition(": ")
-        headers = {"Content-Type": "application/json", name: value}
+        connection = http.client.HTTPConnection("127.0.0.1", rig.servers[variant.server].port, timeout=30)
+        headers = {"Content-Type": "application/json"}
+        headers |= {name: value for name, _, value in (line.partition(": ") for line in rig.headers_of(variant))}
         try:
-            connection.request("POST", PATHS[variant], body(variant, "mock-3-1-0", stream), headers)
+            connection.request("POST", variant.path, body(variant, "mock-3-1-0", stream, "probe"), headers)
             response = connection.getresponse()
             text = response.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as exc:
-            raise RigError(f"{variant} did not answer one request (stream={stream}): {exc!r}") from exc
+            raise RigError(f"{variant.name} did not answer one request (stream={stream}): {exc!r}") from exc
         finally:
             connection.close()
         if response.status != 200:
-            raise RigError(f"{variant} answered one request (stream={stream}) with {response.status}: {text[:500]}")
+            raise RigError(
+                f"{variant.name} answered one request (stream={stream}) with {response.status}: {text[:500]}"
+            )
 
 
-def run(rig: Rig, scenario: Scenario, variant: Variant) -> Row:
+def probe_until_ready(rig: Rig, variant: Variant) -> None:
+    """A server may listen before it can answer. Raises: RigError with what was answered last."""
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            return probe(rig, variant)
+        except RigError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def run(rig: Rig, scenario: Scenario, variant: Variant, number: str = "") -> Row:
     """What `load` printed, with `invalid`, the reasons not to believe it, and `strangers`.
 
-    `strangers` is the share of the gateway's core that other programs took meanwhile.
+    `number` is another for each run. `strangers` is the share of the gateway's core that other programs took meanwhile.
     """
     before = mock_stats(rig)
     busy = _core_seconds(GATEWAY_CORE)
     started = time.monotonic()
-    row = load(rig, scenario, variant, body(variant, scenario.model, scenario.stream), CACHE_HEADER)
+    asked = body(variant, scenario.model, scenario.stream, number)
+    row = load(rig, scenario, variant, asked, *rig.headers_of(variant))
     elapsed = time.monotonic() - started
     share = (_core_seconds(GATEWAY_CORE) - busy) / elapsed
     row["strangers"] = round(max(0.0, share - row.get("cpu_util", share)), 3)
     after = settled(rig)
-    asked = after["served"] + after["aborted"] - before["served"] - before["aborted"]
-    row["invalid"] = _doubts(row, scenario, asked, after["open"])
+    called = after["served"] + after["aborted"] - before["served"] - before["aborted"]
+    row["invalid"] = _doubts(row, scenario, variant, called, after["open"])
     return row
 
 
@@ -72,8 +91,8 @@ def load(rig: Rig, scenario: Scenario, variant: Variant, asked: bytes, *headers:
     """What `load` printed. Raises: RigError where it could not run."""
     request = rig.folder / "request.json"
     request.write_bytes(asked)
-    command = ["taskset", "-c", str(LOAD_CORE), str(rig.load), "-P", str(rig.servers[variant].port)]
-    command += ["-u", PATHS[variant], "-b", str(request), "-c", str(scenario.concurrency)]
+    command = ["taskset", "-c", str(LOAD_CORE), str(rig.load), "-P", str(rig.servers[variant.server].port)]
+    command += ["-u", variant.path, "-b", str(request), "-c", str(scenario.concurrency)]
     command += ["-N", str(scenario.chunks_per_stream), *(word for header in headers for word in ("-H", header))]
     command += ["-p", ",".join(map(str, rig.pids(variant)))] if rig.pids(variant) else []
     command += ["-r", "1"] if scenario.ramp else []
@@ -93,7 +112,7 @@ def _timed(scenario: Scenario) -> list[str]:
     return ["-n", "1000000000", "-W", str(scenario.warmup_seconds), "-t", str(whole)]
 
 
-def _doubts(row: Row, scenario: Scenario, asked: int, still_open: int) -> list[str]:
+def _doubts(row: Row, scenario: Scenario, variant: Variant, called: int, still_open: int) -> list[str]:
     failed: int = row["errors" if scenario.hold else "err"]
     wrong: int = row.get("wrong", 0)
     ended: int = row["held" if scenario.hold else "ok"]
@@ -102,7 +121,7 @@ def _doubts(row: Row, scenario: Scenario, asked: int, still_open: int) -> list[s
         f"{wrong} streams had not {scenario.chunks_per_stream} chunks": wrong > 0,
         "no reply ended while it was measured": ended == 0,
         f"{ended} of {scenario.concurrency} streams open": scenario.hold and ended < scenario.concurrency,
-        f"the model server saw only {asked} of {ended} requests": asked < ended,
+        f"the model server saw {called} of {ended} requests": called > 1 if variant.cached == "hit" else called < ended,
         f"{still_open} streams stayed open at the model server": still_open > 0,
     }
     return [reason for reason, true in doubts.items() if true]

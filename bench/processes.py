@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY_CORE, LOAD_CORE = 0, 1
-START_SECONDS, STOP_SECONDS = 30.0, 5.0
+START_SECONDS, STOP_SECONDS = 60.0, 5.0
 
 # master_process off: one process whose CPU and memory are the whole of nginx.
 NGINX_CONF = """
@@ -101,7 +101,7 @@ def free_port() -> int:
 @contextmanager
 def mock(program: Path, folder: Path) -> Iterator[Server]:
     port = free_port()
-    with _serve("mock", [str(program), str(port)], port, LOAD_CORE, folder) as server:
+    with serve("mock", [str(program), str(port)], port, LOAD_CORE, folder) as server:
         yield server
 
 
@@ -110,7 +110,7 @@ def nginx(upstream: Server, folder: Path) -> Iterator[Server]:
     port, conf = free_port(), folder / "nginx.conf"
     conf.write_text(NGINX_CONF.format(folder=folder, upstream=upstream.port, port=port))
     command = [_nginx() or "nginx", "-c", str(conf), "-p", str(folder)]
-    with _serve("nginx", command, port, GATEWAY_CORE, folder) as server:
+    with serve("nginx", command, port, GATEWAY_CORE, folder) as server:
         yield server
 
 
@@ -130,7 +130,7 @@ def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     environment = {key: value for key, value in (inherited | told | extra).items() if value}
     words = shlex.split(command) if command else _default_command()
-    with _serve("gateway", words, port, GATEWAY_CORE, folder, environment) as server:
+    with serve("gateway", words, port, GATEWAY_CORE, folder, environment) as server:
         yield server
 
 
@@ -148,12 +148,12 @@ def redis_server(folder: Path) -> Iterator[str | None]:
         return
     port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with _serve("redis", command, port, LOAD_CORE, folder):
+    with serve("redis", command, port, LOAD_CORE, folder):
         yield f"redis://127.0.0.1:{port}/0"
 
 
 @contextmanager
-def _serve(
+def serve(
     name: str, command: list[str], port: int, core: int, folder: Path, environment: dict[str, str] | None = None
 ) -> Iterator[Server]:
     log = folder / f"{name}.log"

@@ -14,14 +14,14 @@ BEGIN, END = "<!-- clients: written by make interop -->", "<!-- end of clients -
 HEAD = """\
 ## Client packages
 
-Written by `make interop` (`scripts/interop`). Each package stands in a virtual environment of its own, at the version
-named here, and talks over HTTP to a running gateway with the demo model and a few model servers that misbehave on
-purpose: once without the cache, and once with it, so that equal questions are answered from it; a check holds when it
-holds both times. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`.
+Written by `make interop` (`scripts/interop`). Each package is installed in its own virtual environment, in the version
+named here, and sends requests to a running gateway, with the demo model and a few model servers that misbehave on
+purpose. Each check runs twice, without a cache and with one that answers equal requests; it passes if it passes both
+times. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`.
 
-- **pass**: the check holds.
-- **client**: it does not hold, and the reason lies in the client; the reason stands beside it.
-- **FAIL**: it does not hold, and the gateway is to blame.
+- **pass**: the check passes.
+- **client**: it fails because of the client, for the reason given.
+- **FAIL**: it fails because of the gateway.
 """
 
 

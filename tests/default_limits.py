@@ -1,6 +1,6 @@
 """Limits as they are where nothing is set, but for what a test changes."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import httpx
@@ -9,6 +9,7 @@ from app.attachments.documents import DocumentLimits
 from app.attachments.fetch import FetchLimits
 from app.settings import Documents, Fetch, Upstream
 from app.upstream.http.client import Target
+from msgspec.structs import replace
 
 
 def document_limits(**changed: Any) -> DocumentLimits:

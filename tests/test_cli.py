@@ -49,7 +49,7 @@ def written(name: str, text: str) -> str:
 # -- the parser ---------------------------------------------------------------------------
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert (ended.value.code, capsys.readouterr().out) == (0, f"parley {__version__}\n")
@@ -134,7 +134,9 @@ def online(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str
     return status, out.splitlines()[1:]
 
 
-def test_upstreams_that_work_are_told_with_their_models(model_server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upstreams_that_work_are_printed_with_their_models(
+    model_server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = f"{model_server}/v1"
     text = SOUND.replace("http://127.0.0.1:1/v1", url)
     assert online(text, capsys) == (0, [f"upstream local at {url}: works; models: m, n"])
@@ -142,13 +144,13 @@ def test_upstreams_that_work_are_told_with_their_models(model_server: str, capsy
     assert (status, lines[1]) == (0, "  it does not list 'served-m'; available models: m, n")
 
 
-def test_an_upstream_that_is_down_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_upstream_that_is_down_is_printed_with_advice(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = online(SOUND, capsys)
     assert (status, lines[0]) == (1, "upstream local at http://127.0.0.1:1/v1: connection refused")
     assert lines[1:] == ["  start the server, or correct host and port in base_url"]
 
 
-def test_a_key_that_is_refused_is_told(model_server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_key_is_reported(model_server: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = SOUND.replace("http://127.0.0.1:1/v1", f"{model_server}/v1").replace("s3cret", "another")
     text += '[upstreams.second]\nbase_url = "http://127.0.0.1:2/v1"\napi_key = "s3cret"\n'
     status, lines = online(text, capsys)
@@ -401,7 +403,7 @@ def test_a_question_is_asked_and_the_reply_shown(asked: list[Any], capsys: pytes
     assert "authorization" not in {name.lower() for name in headers}
 
 
-def test_everything_that_was_said_is_sent(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_conversation_is_sent(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     os.environ["PARLEY_API_KEY"] = "k"
     file = written("functions.json", '[{"name": "f"}]')
     assert main(["chat", "--model", "m", "--system", "Be brief.", "--functions", file, "--json", "Hi"]) == 0
@@ -442,7 +444,7 @@ def test_a_gateway_that_is_not_there_ends_with_two(capsys: pytest.CaptureFixture
         ("{}", "f.json: must be a list"),
     ],
 )
-def test_functions_that_cannot_be_read_are_said_so(
+def test_functions_that_cannot_be_read_are_an_error(
     text: str | None, mistake: str, asked: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     if text is not None:

@@ -4,10 +4,11 @@ import io
 import json
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from app.cli import FORMAT_NAMES, main
+from app.cli import main
+from app.format_names import FormatName
 from app.formats import FORMATS
 
 from tests.conversations.sample_conversations import convert, golden
@@ -28,7 +29,7 @@ def written(messages: Any) -> str:
 
 
 def test_every_format_can_be_named() -> None:
-    assert set(FORMAT_NAMES) == FORMATS.keys()
+    assert set(get_args(FormatName)) == FORMATS.keys()
 
 
 @pytest.mark.parametrize(("form", "to"), list(permutations(FORMATS, 2)))
@@ -54,7 +55,7 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch, caps
     assert "Grüße" in out
 
 
-def test_a_loss_is_told_beside_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loss_is_printed_beside_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--to", "openai", written(LOSING)]) == 0
     out, err = capsys.readouterr()
     assert (json.loads(out), err) == ([USER], "parley: messages[0]: mood cannot be written in OpenAI's format\n")

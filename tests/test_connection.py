@@ -479,7 +479,7 @@ async def test_a_request_in_progress_has_no_such_limit() -> None:
     assert not client.ended
 
 
-async def test_a_body_that_nobody_reads_any_more_has_an_end() -> None:
+async def test_a_body_that_is_no_longer_read_has_a_time_limit() -> None:
     async def hasty(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
@@ -564,7 +564,7 @@ async def test_a_new_connection_takes_the_place_of_the_one_that_was_idle_for_lon
 
 
 @pytest.mark.parametrize("server", ["one server", "another server"])
-async def test_a_new_connection_is_refused_in_words_where_all_are_busy(
+async def test_a_new_connection_is_refused_with_an_error_if_all_are_busy(
     server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each server warns at most once in ten seconds, whatever others in its process do."""

@@ -4,7 +4,7 @@ import gzip
 import zlib
 
 import pytest
-from app.decompress import decompressor_for
+from app.decompress import ExpandsTooFar, decompressor_for
 
 from tests.cuts import every_cut, whole
 
@@ -56,3 +56,20 @@ def test_a_body_that_expands_without_end_is_refused() -> None:
     bomb = zlib.compress(b"\n" * 64 * 1024 * 1024)
     with pytest.raises(ValueError, match="expands to more than"):
         decompressor_for("deflate").feed(bomb)
+
+
+def test_the_reader_of_a_body_may_set_a_limit_of_its_own() -> None:
+    body = zlib.compress(bytes(1000))
+    assert decompressor_for("deflate").feed(body, 1001) == bytes(1000)
+    with pytest.raises(ExpandsTooFar, match="more than 999 bytes"):
+        decompressor_for("deflate").feed(body, 999)
+
+
+@pytest.mark.parametrize(("encoding", "body"), BODIES.values(), ids=BODIES)
+def test_a_compressed_body_is_complete_at_its_last_byte(encoding: str | None, body: bytes) -> None:
+    decompressor = decompressor_for(encoding)
+    decompressor.feed(body[:-1])
+    compressed = encoding not in (None, "identity", "none", "UTF-8")
+    assert decompressor.complete is not compressed
+    decompressor.feed(body[-1:])
+    assert decompressor.complete

@@ -53,7 +53,7 @@ def test_every_transient_kind_is_a_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(FAULT_STATUS))
-def test_a_fault_is_told_with_our_status_and_the_servers_own(kind: str) -> None:
+def test_a_fault_has_our_status_and_the_servers_own(kind: str) -> None:
     error = UpstreamFailed(Fault(kind, "no", kind in TRANSIENT, 418, 1.5, {"failed_generation": "x"}))
     assert error.to_dict("req-1") == {
         "code": kind,
@@ -77,7 +77,7 @@ def test_retry_after_is_whole_seconds_and_never_too_short(wait: float, whole: st
     assert UpstreamFailed(Fault("rate_limit", "no", True, 429, wait)).headers["retry-after"] == whole
 
 
-def test_all_violations_are_told_and_the_first_leads() -> None:
+def test_the_message_names_the_first_of_all_violations() -> None:
     error = InvalidInput([Violation("messages[0].role", "is required"), Violation("", "must be an object")])
     body = error.to_dict("req-1")
     assert (body["param"], body["message"]) == ("messages[0].role", "messages[0].role: is required (and 1 more)")

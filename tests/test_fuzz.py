@@ -289,7 +289,7 @@ def test_a_reply_without_an_end_is_never_a_success(deltas: list[Any], mode: Repl
 @example(b"x", 429, {"retry-after": "inf", "retry-after-ms": "nan"})
 @example(b"x", 429, {"retry-after": "Thu, 01 Jan 1970 00:00:00 -9999"})
 @example(b'{"code":"%b"}' % (b"9" * 5000), 500, {})
-def test_every_refusal_has_a_known_kind_and_can_be_told(body: bytes, status: int, headers: dict[str, str]) -> None:
+def test_every_fault_has_a_known_kind_and_can_be_encoded(body: bytes, status: int, headers: dict[str, str]) -> None:
     fault = faults.from_response(status, headers, body, datetime(2026, 1, 1, tzinfo=UTC))
     error = UpstreamFailed(fault)
     assert fault.code in FAULT_STATUS

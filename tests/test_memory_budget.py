@@ -41,7 +41,7 @@ async def test_who_waits_first_is_served_first_also_where_less_would_fit() -> No
 
 
 @pytest.mark.anyio
-async def test_a_wait_that_comes_to_its_deadline_is_refused_and_holds_up_nobody() -> None:
+async def test_a_wait_that_times_out_is_refused_and_delays_no_other() -> None:
     budget = MemoryBudget(100)
     holder, large, small = budget.lease(), budget.lease(), budget.lease()
     holder.change(70)
@@ -107,7 +107,7 @@ class Request:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_whatever_ends_requests_nothing_stays_held_and_nobody_waits_for_ever(seed: int) -> None:
+def test_however_requests_end_all_memory_is_released_and_no_wait_is_forgotten(seed: int) -> None:
     async def crowd() -> None:
         chance = random.Random(seed)
         number = chance.randint(1, 25)

@@ -39,7 +39,7 @@ def test_a_server_that_cannot_be_sent_the_request_is_passed_over(first: str, sec
     assert (answer.status, hosts) == (200, [asked_first])
 
 
-def test_where_none_can_the_first_ones_refusal_is_told() -> None:
+def test_if_no_deployment_can_serve_the_request_the_first_error_is_raised() -> None:
     answer, hosts = asked(settings(one="vllm", two="openai"), LONG, generate_cfg={"max_input_tokens": 1})
     assert (answer.status, answer.json["error"]["code"], hosts) == (400, "context_length_exceeded", [])
 
@@ -72,7 +72,7 @@ def test_gaps_are_refused_where_functions_are_given() -> None:
     ],
     ids=json.dumps,
 )
-def test_gaps_are_told_with_the_violations_elsewhere(wrong: dict[str, Any]) -> None:
+def test_gaps_are_reported_with_the_other_violations(wrong: dict[str, Any]) -> None:
     answer, _ = asked(settings(one="openai_compatible"), GAPS, **{"functions": [{"name": "f"}], **wrong})
     places = {violation["param"] for violation in answer.json["error"]["violations"]}
     assert len(places) == 3

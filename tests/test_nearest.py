@@ -52,7 +52,7 @@ def test_a_model_is_found_without_what_stands_before_its_last_slash(name: str, m
         ("reponse_fromat", "response_format"),
     ],
 )
-def test_a_misspelt_name_is_recognized(name: str, meant: str) -> None:
+def test_a_misspelled_name_is_recognized(name: str, meant: str) -> None:
     assert find_correct_spelling(name, PARAMS) == meant
 
 

@@ -159,7 +159,7 @@ def cache_file(environ: dict[str, str], path: Path | None = None) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
-def test_the_cache_is_a_file_of_the_user_where_nothing_else_is_said(empty_folder: Path) -> None:
+def test_by_default_the_cache_is_a_file_of_the_user(empty_folder: Path) -> None:
     environ = {"HOME": str(empty_folder), "XDG_CACHE_HOME": "relative is not allowed"}
     assert cache_file(environ).parent == empty_folder / ".cache/parley"
     environ["XDG_CACHE_HOME"] = str(empty_folder / "of mine")

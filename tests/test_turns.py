@@ -26,7 +26,7 @@ def test_after_a_call_everything_is_of_its_turn_that_names_no_other() -> None:
     assert not turn.accepts(Message("assistant", (CALL,), turn="t2"), (CALL,))
 
 
-def test_autogen_is_told_as_one_turn_what_a_model_is_sent_as_one_message() -> None:
+def test_autogen_has_one_turn_for_one_message_to_the_model() -> None:
     messages = [
         Message("assistant", (Reasoning("r"),)),
         Message("assistant", (Text("t"),), turn="t1"),

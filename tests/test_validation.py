@@ -82,7 +82,7 @@ def test_a_violation_says_what_is_wrong_and_what_to_write(more: dict[str, Any], 
     assert refused({"messages": MESSAGES, **more})[path] == message
 
 
-def test_a_body_that_is_no_object_is_told_so() -> None:
+def test_the_error_of_a_body_that_is_not_an_object_says_so() -> None:
     assert refused([1]) == {"": "must be an object, not a list"}
 
 
@@ -97,14 +97,14 @@ def test_a_body_that_is_no_object_is_told_so() -> None:
         (b'{"a": ' + b"9" * 5000 + b"}", "a number has too many digits at line 1, column 4308"),
     ],
 )
-def test_a_body_that_is_not_json_is_told_what_and_where(raw: bytes, message: str) -> None:
+def test_the_error_of_a_body_that_is_not_json_names_the_problem_and_its_position(raw: bytes, message: str) -> None:
     error = rejection(raw)
     assert isinstance(error, BadRequest)
     assert error.message == f"the request body is not valid JSON: {message}"
 
 
 @pytest.mark.parametrize("raw", [b"", b" \n"])
-def test_an_empty_body_is_told_what_to_send(raw: bytes) -> None:
+def test_the_error_of_an_empty_body_says_what_to_send(raw: bytes) -> None:
     error = rejection(raw)
     assert isinstance(error, BadRequest)
     assert error.message == "the request body is empty: send a JSON object"
@@ -204,7 +204,7 @@ def test_the_known_keys_of_any_place_are_found() -> None:
     assert known_keys(Outer, ["one", "deep", "no"]) == []
 
 
-def test_a_type_of_error_that_is_not_known_here_is_told_in_plain_words() -> None:
+def test_an_unknown_type_of_validation_error_is_reported_in_plain_words() -> None:
     class Odd(BaseModel):
         model_config = ConfigDict(extra="forbid")
 

@@ -20,13 +20,13 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 class CachedModel(BaseModel):
     entries: int
     bytes: int
-    """Of the replies as they are kept: compressed."""
+    """The size of the compressed replies."""
 
 
 class CacheStats(CachedModel):
     models: dict[str, CachedModel]
     requests: dict[str, int]
-    """Of this process since it began, by what `x-parley-cache` said."""
+    """The number of replies that this process opened since it started, by the value of `x-parley-cache`."""
 
 
 class Purged(BaseModel):
@@ -37,17 +37,18 @@ def add_routes(app: ParleyApp) -> None:
     row: dict[str, Any] = {"tags": ["cache"], "responses": _ERRORS}
     context = app.context
 
-    @app.get("/v1/cache", summary="What the cache holds", **row)
+    @app.get("/v1/cache", summary="Count the cached replies", **row)
     async def stats(request: Request) -> CacheStats:
         _check_admin_key(request, context)
         try:
-            held = await context.cache.stats()
+            totals = await context.cache.stats()
         except StoreError as error:
             raise StoreDown(str(error)) from None
-        models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in held.by_model.items()}
-        return CacheStats(entries=held.entries, bytes=held.bytes, models=models, requests=dict(context.cache.counts))
+        models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in totals.by_model.items()}
+        requests = dict(context.cache.counts)
+        return CacheStats(entries=totals.entries, bytes=totals.bytes, models=models, requests=requests)
 
-    @app.delete("/v1/cache", summary="Forget every reply, or those of one model", **row)
+    @app.delete("/v1/cache", summary="Delete all cached replies, or those of one model", **row)
     async def purge(request: Request, model: str | None = None) -> Purged:
         _check_admin_key(request, context)
         try:
@@ -57,11 +58,11 @@ def add_routes(app: ParleyApp) -> None:
 
 
 def _check_admin_key(request: Request, context: AppContext) -> None:
-    """Raises Forbidden."""
+    """Check the admin key of the request. Raises Forbidden."""
     key = context.server.admin_key
     if key is None:
-        raise Forbidden("no admin key is configured (server.admin_key)")
+        raise Forbidden("no admin key is configured: set server.admin_key to use this endpoint")
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     same = hmac.compare_digest(given.encode("latin-1"), key.get_secret_value().encode("latin-1"))
     if scheme.lower() != "bearer" or not same:
-        raise Forbidden("this needs the admin key, as Authorization: Bearer …")
+        raise Forbidden("the admin key is missing or wrong: send it as Authorization: Bearer …")

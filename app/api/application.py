@@ -17,7 +17,7 @@ class ParleyApp(FastAPI):
 
 
 def find_context(application: Any) -> AppContext | None:
-    """The context of an application, which other ASGI applications may wrap: each holds the next one as `app`."""
+    """Return the context of an application. Other ASGI applications may wrap it, each with the next one as `app`."""
     while application is not None and not isinstance(application, ParleyApp):
         application = getattr(application, "app", None)
     return None if application is None else application.context

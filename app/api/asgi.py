@@ -59,8 +59,8 @@ class ClientDisconnected(Exception):
 
 
 async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
-    """The body; `lease` holds its bytes as they come. Raises BodyTimeout, Busy, and TooLarge before reading what is
-    announced as too long."""
+    """Read the body; `lease` takes memory for it as it arrives. Raises BodyTimeout, Busy or TooLarge, the latter before
+    reading a body whose `content-length` is too large."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
             raise TooLarge(f"the body has more than {max_bytes} bytes")
@@ -80,8 +80,8 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
 
 
 async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """Returns what the function returns. The thread drops the arguments when the function has returned, so that large
-    ones are not kept in memory while the caller goes on."""
+    """Return the result of the function. The arguments are freed when it returns, even if this coroutine goes on later:
+    they may be large."""
     held = list(arguments)
 
     def call() -> T:
@@ -93,7 +93,7 @@ async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
 
 
 async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int) -> None:
-    """Waits for the memory that parsing the body needs. Raises Busy, and TooLarge if it has more than `max_values`.
+    """Wait for the memory that parsing the body needs. Raises Busy, or TooLarge if it has more than `max_values`.
 
     The memory depends on the number of values more than on the size: each number of a list takes an object.
     """
@@ -123,7 +123,7 @@ async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes
 
 
 def _reserve_memory(body: bytes | bytearray, max_bytes: int, lease: Lease) -> None:
-    """Raises TooLarge, Busy."""
+    """Take memory for a part of the body. Raises TooLarge or Busy."""
     if len(body) > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
     if len(body) > UNCOUNTED_BYTES:
@@ -146,12 +146,12 @@ async def send_json(send: Send, status: int, body: Any, headers: dict[str, str] 
 
 
 async def send_no_content(send: Send) -> None:
-    """Sends 204: an `EventSource` that gets it does not reconnect."""
+    """Send 204, after which an `EventSource` does not reconnect."""
     headers = [(b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
 
 
 async def send_error(send: Send, error: ParleyError, request_id: str, write_error: WriteError = wrap_error) -> None:
-    """`write_error` makes the body, in the format of the endpoint or of the request."""
+    """Send an error. `write_error` writes it in the format of the endpoint or of the request."""
     await send_json(send, error.status, write_error(error.to_dict(request_id)), error.headers)

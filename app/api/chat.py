@@ -152,13 +152,13 @@ class ChatEndpoint:
             include_usage=body.include_usage,
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
-        wanted = gateway.media_requests(route, parsed.request)
-        prepared = None if wanted or large else gateway.prepare(route, parsed.request)
+        media_requests = gateway.find_media_requests(route, parsed.request)
+        prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
         entry.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(scope, send, info, parsed.reply_format, body.mode)
         if prepared is None:
-            return response, self._prepare_in_thread(route, parsed.request, wanted, options, response)
+            return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
 
     def _make_options(
@@ -183,20 +183,20 @@ class ChatEndpoint:
         self,
         route: ModelRoute,
         request: ChatRequest,
-        wanted: list[MediaRequest],
+        media_requests: list[MediaRequest],
         options: ReplyOptions,
         response: ReplyResponse,
     ) -> Reply:
-        """Loads media, and prepares a large request in another thread. Meanwhile the stream may open."""
+        """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
         gateway = self._context.gateway
-        media = await gateway.load_media(wanted, options.lease.take)
+        media = await gateway.load_media(media_requests, options.lease.take)
         prepared = await call_in_thread(gateway.prepare, route, request, media)
-        del request, wanted, media  # the wait for the model server may be long
+        del request, media_requests, media  # the wait for the model server may be long
         options.lease.change(prepared.size)
         return await self._open_reply(prepared, options, response)
 
     async def _open_reply(self, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse) -> Reply:
-        """The reply can be resumed before the model server has answered."""
+        """Open the reply. It can be resumed before the model server has answered."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)

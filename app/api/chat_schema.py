@@ -5,16 +5,17 @@ Functions may be given as they are, or wrapped in a tool object as OpenAI does i
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.format_names import FormatName
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
@@ -115,9 +116,6 @@ def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
     return None
 
 
-FormatName = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
-
-
 MAX_METADATA = 16
 """The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""
 MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
@@ -176,8 +174,7 @@ class ChatRequestBody(BaseModel):
         return self.stream_mode if self.stream else "whole"
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedRequest:
+class RejectedRequest(Struct, frozen=True):
     """A request that is answered with an error."""
 
     error: ParleyError

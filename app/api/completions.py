@@ -6,9 +6,9 @@ body does: the keys of `generate_cfg` are at its top level.
 """
 
 import re
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import from_json
 

@@ -28,7 +28,7 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The caller's own id if it has only safe characters, else a new one."""
+    """Return the client's own request id if it has only safe characters, else a new one."""
     for name, value in headers:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             return value.decode()
@@ -40,7 +40,7 @@ _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 
 
 class DirectEndpoint(Protocol):
-    """An endpoint that takes the POST requests of its path without the framework, and writes their log lines."""
+    """An endpoint that serves the POST requests of its path without FastAPI, and writes their log lines."""
 
     write_error: WriteError
     """Writes the errors that are found before the request's own format is known."""
@@ -49,10 +49,10 @@ class DirectEndpoint(Protocol):
 
 
 class RequestIdMiddleware:
-    """Gives each request its id, and passes it to the endpoint of its path in `direct` or to the framework.
+    """Gives each request an id, and passes it to the endpoint of its path in `direct`, or to FastAPI.
 
     It refuses hosts, origins and content types that `rules` do not allow, and writes the log lines of the requests that
-    the framework handles.
+    FastAPI serves.
     """
 
     def __init__(self, app: App, direct: Mapping[str, DirectEndpoint], rules: OriginRules) -> None:
@@ -112,7 +112,7 @@ class RequestIdMiddleware:
                 log_plain_request(id_, scope["method"], scope["path"], status, state.get("error_code"), seconds)
 
     def _check(self, method: str, read: Mapping[bytes, bytes]) -> None:
-        """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
+        """Check host, origin and content type. Raises HostNotAllowed, OriginNotAllowed or WrongMediaType."""
         origin, host = read.get(b"origin"), read.get(b"host")
         if origin is not None:
             self._rules.check_origin(origin, host)

@@ -16,9 +16,9 @@ MAX_LIST_AGE_SECONDS = 1.0
 
 
 async def list_models(names: list[str], catalog: Catalog | None) -> dict[str, Any]:
-    """The configured names, then those that the pass-through's upstream lists, if it answers.
+    """Return the configured models, then those that the pass-through's upstream lists.
 
-    Raises UpstreamFailed where its failure leaves nothing to list.
+    If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
     """
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
@@ -26,7 +26,7 @@ async def list_models(names: list[str], catalog: Catalog | None) -> dict[str, An
 
 
 async def get_model(name: str, names: list[str], catalog: Catalog | None) -> dict[str, Any]:
-    """The row of one model. Raises UnknownModel and UpstreamFailed."""
+    """Return the row of one model. Raises UnknownModel or UpstreamFailed."""
     listed = names if name in names else [row["id"] for row in (await list_models(names, catalog))["data"]]
     if name not in listed:
         hint = suggest_model(name, listed)

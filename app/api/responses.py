@@ -9,10 +9,11 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from app.api.send_queue import Send, SendQueue
@@ -35,8 +36,7 @@ MAX_WARNINGS_BYTES = 4096
 """The maximum length of `x-parley-warnings`: many clients and proxies accept at most 8 KB for all headers together."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseLimits:
+class ResponseLimits(Struct, frozen=True):
     heartbeat_seconds: float
     """After this time without data, a stream sends a comment."""
     commit_seconds: float

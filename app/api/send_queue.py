@@ -1,4 +1,4 @@
-"""Sends ASGI messages to one client. `send` is stepped by hand; a task finishes it only when it has to wait."""
+"""Sends ASGI messages to one client. `send` runs without a task, unless it has to wait; then a task finishes it."""
 
 import asyncio
 from collections import deque
@@ -17,14 +17,14 @@ class Sender(Protocol):
         """The client reads more slowly than the response is written."""
 
     def on_clear(self) -> None:
-        """Every queued message is sent."""
+        """Every queued message has been sent."""
 
     def disconnect(self) -> None:
         """Nothing can be sent any more."""
 
 
 class SendQueue:
-    """It keeps no reference to its sender, which holds the queue: the cycle would wait for the garbage collector."""
+    """A queue of messages. It holds no reference to its sender, to avoid a reference cycle."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -32,14 +32,14 @@ class SendQueue:
         self._queue: deque[dict[str, Any]] = deque()
         self._flush_task: asyncio.Task[None] | None = None
         self.blocked_since = 0.0
-        """The loop's time when the message that waits was passed to `send`."""
+        """The loop's time when the waiting message was passed to `send`."""
 
     @property
     def blocked(self) -> bool:
         return self._flush_task is not None
 
     def put(self, message: dict[str, Any], sender: Sender) -> None:
-        """Sends the message now if that needs no waiting; otherwise queues it."""
+        """Send the message at once if no earlier one waits; otherwise queue it."""
         if self._flush_task is not None:
             self._queue.append(message)
             return

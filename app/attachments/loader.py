@@ -6,7 +6,8 @@ does not delay others. Cancelling `load` stops all of it.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.attachments.documents import DocumentWorkers
 from app.attachments.documents.protocol import TextResult, UnreadableFile
@@ -18,8 +19,7 @@ from app.errors import InvalidInput, MediaRefused, ParleyError, TooLarge, Violat
 from app.steps.media import MediaRequest
 
 
-@dataclass(frozen=True, slots=True)
-class AttachmentLimits:
+class AttachmentLimits(Struct, frozen=True):
     max_count: int
     """How many media of one request may be loaded."""
     max_total_bytes: int

@@ -1,4 +1,4 @@
-"""The cache: replies that need no second call to the model, and calls that many callers share."""
+"""The cache: stored replies, and single-flight calls that several requests share."""
 
 from app.cache.cache import Cache
 from app.cache.log import ReplyLocation

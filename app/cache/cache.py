@@ -1,6 +1,7 @@
-"""What answers a question: a stored reply, a call that is under way, or a new one.
+"""`Cache`: answers a request with a stored reply, a call in progress, or a new call.
 
-Equal questions at one time are one call. A reply is stored when it has ended well, whoever still listens by then.
+Equal requests at the same time share one call (single-flight). A reply that ends normally is stored, even if all of its
+readers have left by then.
 """
 
 import asyncio
@@ -27,26 +28,26 @@ from app.errors import CacheMiss, UpstreamFailed
 log = logging.getLogger("parley.cache")
 
 LARGE_ENTRY = 256 * 1024
-"""Entries of more bytes than this are packed in a thread."""
+"""Replies larger than this many bytes are encoded in a thread."""
 
 
 class Cache:
     def __init__(
-        self, store: Store, beat: TickRegistry, rules: CacheRules, commons: CallCoordinator | None = None
+        self, store: Store, ticker: TickRegistry, rules: CacheRules, coordinator: CallCoordinator | None = None
     ) -> None:
         self._store = store
-        self._ticker = beat
+        self._ticker = ticker
         self._rules = rules
-        self._coordinator = commons
+        self._coordinator = coordinator
         self._calls: dict[str, InFlightCall] = {}
         self._running: set[InFlightCall] = set()
         self._storing: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
-        """Questions by where their reply came from."""
+        """How many requests got their reply from where, by cache label."""
 
     @property
     def calls(self) -> int:
-        """All that are under way."""
+        """The number of calls in progress."""
         return len(self._running)
 
     @property
@@ -66,11 +67,12 @@ class Cache:
 
     @property
     def calls_without_caller(self) -> int:
-        """Those that nobody listens to, but that go on for callers who may come back. Takes a look at each call."""
+        """The number of calls without a reader, which go on for clients that may resume. Checks every call."""
         return sum(not call.has_readers for call in self._running)
 
     async def find(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply:
-        """A stored reply, a call in progress, or a new call. Raises CacheMiss where only a stored reply was wanted."""
+        """Return a stored reply, a call in progress, or a new call. Raises CacheMiss if only a stored reply may answer
+        and there is none."""
         policy = request.policy
         if not policy.keep:
             call = self._new_call(lambda _: open_upstream(), self._remove_call, keep=False)
@@ -87,7 +89,7 @@ class Cache:
         return FoundReply(request, open_upstream, call, origin, started=True)
 
     async def open(self, found: FoundReply) -> OpenedReply:
-        """Raises UpstreamFailed."""
+        """Open the reply that `find` returned. Raises UpstreamFailed."""
         origin = found.origin
         if isinstance(found.source, StoredReply):
             reply: Reply = found.source.add_reader(self._rules.pace)
@@ -99,13 +101,13 @@ class Cache:
         return OpenedReply(reply, origin)
 
     def find_again(self, found: FoundReply, error: UpstreamFailed) -> FoundReply:
-        """Another call, when one that another request started failed with this error. Raises the error where the
-        request must not be tried again."""
-        if found.started or not error.retryable or not found.chances:
+        """Return another call after the call of another request failed with this error. Raises the error if no other
+        call may be tried."""
+        if found.started or not error.retryable or not found.calls_left:
             raise error
-        return self._join_or_start(found.request, found.open_upstream, found.chances - 1)
+        return self._join_or_start(found.request, found.open_upstream, found.calls_left - 1)
 
-    # -- what is stored -----------------------------------------------------------------------------------------------
+    # Stored replies.
 
     async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
         call = self._calls.get(request.key)
@@ -138,14 +140,14 @@ class Cache:
         try:
             return load(stored.value)
         except CorruptEntry as error:
-            log.warning("a cached reply is not read: %s", error)
+            log.warning("a cached reply cannot be decoded, and was deleted: %s", error)
             await self._store.delete(key)
             return None
 
-    # -- calls --------------------------------------------------------------------------------------------------------
+    # Calls.
 
-    def _join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream, chances: int) -> FoundReply:
-        """The call that is in progress, or a new one."""
+    def _join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream, calls_left: int) -> FoundReply:
+        """Return the call in progress, or a new one."""
         call = self._calls.get(request.key)
         if call is not None and call.ended:
             stored = self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
@@ -156,10 +158,10 @@ class Cache:
             return FoundReply(request, open_upstream, call, Origin("miss"), started=True)
         if request.keep_running:
             call.retain()
-        return FoundReply(request, open_upstream, call, Origin("shared"), chances=chances)
+        return FoundReply(request, open_upstream, call, Origin("shared"), calls_left=calls_left)
 
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
-        """A new call, which equal requests may join from now on where this one shares."""
+        """Start a new call. If the policy of the request shares it, equal requests may join it from now on."""
 
         async def start(call: InFlightCall) -> Reply:
             return await self._open_call(request, call, open_upstream)
@@ -172,7 +174,7 @@ class Cache:
         return call
 
     async def _open_call(self, request: CacheRequest, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
-        """The source of the call. When another gateway's equal call fails, it is tried once more."""
+        """Return the source of the call. If the equal call of another gateway fails, try once more."""
         if self._coordinator is None:
             return await open_upstream()
         if not (request.policy.share and request.policy.read):
@@ -198,7 +200,7 @@ class Cache:
         *,
         keep: bool = True,
     ) -> InFlightCall:
-        """`on_end` sees to it that the call is removed."""
+        """Create and register a call. `on_end` must remove it."""
         call = InFlightCall(start, on_end, keep=keep, limits=self._rules.log_limits, clock=self._rules.clock)
         self._ticker.add(call)
         self._running.add(call)
@@ -210,8 +212,8 @@ class Cache:
 
     def _on_call_ended(self, request: CacheRequest, call: InFlightCall) -> None:
         self._remove_call(call)
-        good = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
-        if good and request.policy.write:
+        cacheable = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
+        if cacheable and request.policy.write:
             self._keep_newest(request.key, call)
             task = asyncio.get_running_loop().create_task(self._store_reply(request, call))
             self._storing.add(task)
@@ -227,25 +229,25 @@ class Cache:
             if not call.followed:
                 await self._store.put(request.key, data, ttl_seconds=request.ttl_seconds, model=request.model)
         except NotEncodable as error:
-            log.warning("a reply is not stored: %s", error)
+            log.warning("a reply was not cached: %s", error)
         finally:
             asyncio.get_running_loop().call_later(self._rules.linger_seconds, self._forget, request.key, call)
 
     def _keep_newest(self, key: str, call: InFlightCall) -> None:
-        """Its reply is the newest there is; a call that is under way will be newer still."""
-        known = self._calls.get(key)
-        if known is None or known.ended:
+        """Make this call answer equal requests, unless a newer call is in progress."""
+        current = self._calls.get(key)
+        if current is None or current.ended:
             self._calls[key] = call
 
     def _forget(self, key: str, call: InFlightCall) -> None:
         if self._calls.get(key) is call:
             del self._calls[key]
 
-    # -- what was asked for before ------------------------------------------------------------------------------------
+    # Replies of earlier requests, here and in other processes.
 
     @property
     def is_shared(self) -> bool:
-        """Other processes can know of what happens here."""
+        """Whether the cache shares calls with other processes."""
         return self._coordinator is not None
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
@@ -255,27 +257,27 @@ class Cache:
     async def get_record(self, reply_id: str) -> bytes | None:
         return None if self._coordinator is None else await self._coordinator.get_record(reply_id)
 
-    async def is_running(self, place: ReplyLocation) -> bool:
-        """What another process told of has not ended."""
-        kind, name = place
+    async def is_running(self, location: ReplyLocation) -> bool:
+        """Whether a call of another process has not ended."""
+        kind, name = location
         return kind == "flight" and self._coordinator is not None and await self._coordinator.is_running(name)
 
     async def publish_cancel(self, reply_id: str) -> bool:
-        """Let every other process know that this reply is cancelled. False: that cannot be."""
+        """Tell every other process that this reply is cancelled. False if Redis is down."""
         return self._coordinator is None or await self._coordinator.publish_cancel(reply_id)
 
-    def on_cancel(self, stopped: Callable[[str], None]) -> None:
-        """`stopped` is told of replies that are cancelled anywhere."""
+    def on_cancel(self, cancel: Callable[[str], None]) -> None:
+        """Call `cancel` with the id of each reply that any process cancels."""
         if self._coordinator is not None:
-            self._coordinator.on_cancel(stopped)
+            self._coordinator.on_cancel(cancel)
 
-    async def find_source(self, place: ReplyLocation) -> ReplaySource | None:
-        """What another process told of, where it still is."""
-        kind, name = place
+    async def find_source(self, location: ReplyLocation) -> ReplaySource | None:
+        """Return a reply of another process by its location; None if it no longer exists."""
+        kind, name = location
         if kind == "entry":
             key, _, at = name.rpartition("@")
             entry = await self._load_entry(key)
-            # Another reply to the same question may have taken its place.
+            # A newer reply to an equal request may have replaced the entry.
             return (
                 None if entry is None or at != repr(entry.created) else StoredReply(key, entry.batches, entry.created)
             )
@@ -284,16 +286,16 @@ class Cache:
             return None
         return self._new_call(lambda call: coordinator.follow(call, name), self._remove_call)
 
-    # -- looking after it ---------------------------------------------------------------------------------------------
+    # Maintenance.
 
     async def purge(self, model: str | None = None) -> int:
-        """How many entries went. Raises StoreError."""
+        """Delete all replies, or those of one model, and return how many. Raises StoreError."""
         for key in [key for key, call in self._calls.items() if call.ended]:
             del self._calls[key]
         return await self._store.purge(model)
 
     async def stats(self) -> StoreStats:
-        """Raises StoreError."""
+        """Count the stored replies. Raises StoreError."""
         return await self._store.stats()
 
     async def aclose(self) -> None:

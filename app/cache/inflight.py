@@ -1,8 +1,8 @@
-"""One call to a model, whose reply any number of callers read.
+"""`InFlightCall`: one call to a model, with any number of readers.
 
-The call belongs to none of them: it lives while anyone reads its log, or while it is retained for a caller who may
-come back. A late reader first gets the log so far, then live events. The model server is held back only when no reader
-can take more, or when the log would outgrow its bound.
+The call goes on while it has a reader, or while it is retained for a client that may resume. A late reader first gets
+the log so far, then live events. Back-pressure stops the model server only when all readers have paused, or when one
+has paused and the log has reached its limit.
 """
 
 import asyncio
@@ -11,23 +11,23 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.cache.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog, is_end
-from app.chat.events import Event, Failed, Fault, Finish
+from app.cache.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog
+from app.chat.events import Event, Failed, Fault, Finish, is_end
 from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError
 
 log = logging.getLogger("parley.flight")
 
-CANCELLED = Fault("cancelled", "the reply was given up: its caller had left, or cancelled it", transient=False)
+CANCELLED = Fault("cancelled", "the reply was cancelled: its client disconnected or cancelled it", transient=False)
 
 
 class TickRegistry(Protocol):
-    """Ticks whatever is added to it until it is discarded."""
+    """Calls `tick` of each registered call at regular intervals."""
 
-    def add(self, one: "InFlightCall") -> None: ...
+    def add(self, item: "InFlightCall") -> None: ...
 
-    def discard(self, one: "InFlightCall") -> None: ...
+    def discard(self, item: "InFlightCall") -> None: ...
 
 
 class CallPublisher(LogSubscriber, Protocol):
@@ -37,16 +37,16 @@ class CallPublisher(LogSubscriber, Protocol):
     def has_followers(self) -> bool: ...
 
     def on_unused(self) -> None:
-        """The call has neither readers nor holds here: abort it, unless another process follows it."""
+        """This process does not need the call any more: abort it, unless another process follows it."""
 
     def on_used(self) -> None:
-        """It has some."""
+        """This process needs the call again: it has a reader, or is retained."""
 
 
 class InFlightCall:
-    """`start` opens the source; `on_end` is called once, when nothing more will come, before any reader knows.
+    """`start` opens the source. `on_end` is called once, at the end of the reply, before any reader gets the end.
 
-    A call whose reply is not kept has one reader, who opens it: it is neither joined, nor stored, nor resumed.
+    A call whose reply is not kept has one reader, who opens it. It cannot be joined, stored or resumed.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class InFlightCall:
         """`clock` tells the Unix time."""
         self.log = ReplyLog(self._on_readers_changed, keep=keep, limits=limits)
         self.error: ParleyError | None = None
-        """Why it could not begin."""
+        """The error because of which the reply never began."""
         self.followed = False
-        """Another process makes the call."""
+        """Another process makes the call, and this one follows it."""
         self.id = ""
-        """Under which other processes know it."""
+        """The call's id for other processes."""
         self.aborted = False
         self._publisher: CallPublisher | None = None
         self._splice: Stage | None = None
         self._ahead_bytes = 0
-        """What has come for other processes since all readers of this one paused."""
+        """How many bytes have arrived since all readers of this process paused."""
         self._on_end = on_end
         self._clock = clock
         self._max_ahead_bytes = limits.max_ahead_bytes
@@ -82,16 +82,17 @@ class InFlightCall:
         self._created = self._loop.time()
         self._start = start
         self._opening = self._loop.create_task(self._open()) if keep else None
-        """None: the reader opens the call itself."""
+        """The task that opens the call; None if the reader opens it."""
 
-    # -- readers ------------------------------------------------------------------------------------------------------
+    # Readers.
 
     def add_reader(self) -> LogReader:
-        """A reader of everything from the first event on."""
+        """Return a new reader from the first event."""
         return self.log.add_reader()
 
     async def open(self) -> LogReader:
-        """Waits for the head of the server's response. Raises what kept the call from beginning."""
+        """Wait for the head of the server's response, and return a reader. Raises the error of a reply that never
+        began."""
         reader = self.add_reader()
         try:
             if self._opening is None:
@@ -115,21 +116,21 @@ class InFlightCall:
 
     @property
     def size(self) -> int:
-        """About how many bytes its log takes."""
+        """The approximate size of the log in bytes."""
         return self.log.size
 
     @property
     def location(self) -> ReplyLocation | None:
-        """Where other processes find it, once it has begun."""
+        """Where other processes find the call once it has begun; None if they cannot."""
         return ("flight", self.id) if self.id and self._opened.is_set() else None
 
     @property
     def complete(self) -> bool:
-        """Everything that has come is still in the log."""
+        """Whether the log still has every event of the reply so far."""
         return self.log.complete
 
     def retain(self) -> None:
-        """The call goes on without readers."""
+        """Let the call go on without readers, until `release`."""
         self._holds += 1
 
     def release(self) -> None:
@@ -138,7 +139,7 @@ class InFlightCall:
 
     @property
     def unused(self) -> bool:
-        """It has neither readers nor holds in this process."""
+        """Whether the call has no reader in this process and is not retained."""
         return not self.log.readers and not self._holds
 
     def _on_readers_changed(self) -> None:
@@ -146,7 +147,7 @@ class InFlightCall:
         self.update_backpressure()
 
     def update_backpressure(self) -> None:
-        """Hold the model server back, or let it go on."""
+        """Pause or resume the source, according to its readers and the size of the log."""
         if self._source is None or self.ended:
             return
         full = self._readers_full
@@ -177,7 +178,7 @@ class InFlightCall:
             self.abort()
 
     def abort(self) -> None:
-        """The call is given up at once."""
+        """End the call at once. Its readers get the fault CANCELLED."""
         if self.ended:
             return
         self.aborted = True
@@ -186,15 +187,15 @@ class InFlightCall:
             self._opening.cancel()
         self._append([[Failed(CANCELLED)]])
 
-    # -- other processes ----------------------------------------------------------------------------------------------
+    # Other processes.
 
     def publish(self, publisher: CallPublisher, call_id: str) -> None:
-        """Other processes may follow the call under this id."""
+        """Let other processes follow the call by this id."""
         self._publisher, self.id = publisher, call_id
         self.log.subscribe(publisher)
 
     def unpublish(self, publisher: CallPublisher) -> None:
-        """Nobody else follows it any more, or can."""
+        """Stop publishing: no other process follows the call any more, or none can."""
         self.log.unsubscribe(publisher)
         if self._publisher is publisher:
             self._publisher = None
@@ -202,12 +203,12 @@ class InFlightCall:
             self.update_backpressure()
 
     def follow(self, call_id: str) -> None:
-        """Another process makes the call."""
+        """Mark the call as one that another process makes under this id."""
         self.followed, self.id = True, call_id
 
     def take_over(self, source: Reply, splice: Stage, *, shared: bool) -> None:
-        """This process makes the call again. `splice` gives of the new reply what is not in the log. Not `shared`:
-        other processes cannot follow it."""
+        """Go on with a new source, a second call to the model. `splice` drops the part of its reply that is in the log.
+        Without `shared`, other processes cannot follow it."""
         if self.ended:
             source.close()
             return
@@ -219,7 +220,7 @@ class InFlightCall:
             source.pause()
         source.start(self)
 
-    # -- the source ---------------------------------------------------------------------------------------------------
+    # The source.
 
     async def _open(self) -> None:
         try:
@@ -227,13 +228,13 @@ class InFlightCall:
         except ParleyError as error:
             self._fail(error)
         except Exception:
-            log.exception("defect while a call was opened")
+            log.exception("defect while opening a call")
             self._fail(Internal("the gateway failed"))
         else:
             self._opened.set()
             if self.ended:
                 source.close()
-            elif self._source is None:  # else it was taken over before it began
+            elif self._source is None:  # else the call was taken over before it began
                 self._source = source
                 source.start(self)
 
@@ -285,7 +286,7 @@ class InFlightCall:
         self.log.notify()
 
     def _trim(self) -> None:
-        """Nobody can join a call whose log is truncated."""
+        """Trim the log. A call without readers then ends, because no request can join it any more."""
         self.log.trim()
         if self.log.readers:
             self.update_backpressure()
@@ -296,10 +297,10 @@ class InFlightCall:
 
 
 def _feed_to_end(stage: Stage, batches: Sequence[list[Event]]) -> list[list[Event]]:
-    """Nothing follows the end of the reply."""
-    fed: list[list[Event]] = []
+    """Feed the batches to a stage, and stop at the end of the reply."""
+    out: list[list[Event]] = []
     for events in batches:
-        fed.append(stage.feed(events))
-        if is_end(fed[-1]):
+        out.append(stage.feed(events))
+        if is_end(out[-1]):
             break
-    return fed
+    return out

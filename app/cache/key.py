@@ -11,10 +11,10 @@ passes values on unread (`extra_body`, schemas) they differ. Streaming does not 
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 VERSION = 1
 """Increased whenever the form of the key changes."""
@@ -22,8 +22,7 @@ PREPROCESSING = 2
 """Increased whenever the processing changes what an equal request sends, or what an equal reply becomes."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPart:
+class KeyPart(Struct, frozen=True):
     """One deployment that may serve the request."""
 
     base_url: str

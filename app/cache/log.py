@@ -1,6 +1,6 @@
-"""A reply as a log: sources append batches of events to it, and readers consume it, each from a position of its own.
+"""`ReplyLog`: a reply as a log. A source appends batches of events, and each reader reads from its own position.
 
-A call that is in progress appends to its log while it is read; a stored reply is a log that is finished.
+A call in progress appends to its log while it is read; a stored reply is a finished log.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec.structs import replace
 
 from app.cache.codec import Batch
-from app.chat.events import Event, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta, is_end
 from app.chat.stream import Receiver
 
 BYTES_PER_TURN = 64 * 1024
 """See `LogLimits.batches_per_turn`."""
 MAX_GAP_SECONDS = 10.0
-"""At the original pace no silence is longer, whatever the model server's was."""
+"""The longest pause between two batches at the original pace."""
 TIMER_SECONDS = 0.001
-"""How much too early a timer of the loop may fire."""
+"""How much too early a timer of the event loop may fire."""
 _EVENT_BYTES = 120
 
 Pace: TypeAlias = Literal["fast", "original"]
@@ -44,15 +44,15 @@ class LogSubscriber(Protocol):
     """Reads a log as it grows."""
 
     position: int
-    """How many batches it has read, counted from the first that was ever appended."""
+    """How many batches it has read, counted from the first batch of the reply."""
 
     def advance(self) -> None:
-        """The log has grown, or has ended."""
+        """Called when the log has grown or ended."""
 
 
 class ReplyLog:
-    """`on_readers_changed` is called when a reader was added or removed, paused or resumed. A log that is not kept
-    holds only what its readers have not read."""
+    """A log of one reply. `on_readers_changed` is called when a reader is added, removed, paused or resumed. Without
+    `keep`, the log holds only what its readers have not read."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class ReplyLog:
         self.first_batch = 0
         """How many batches were dropped from the front."""
         self.size = 0
-        """About how many bytes the batches take. A log that is not kept is not counted: its source waits for its
+        """The approximate size of the batches in bytes. It is not counted without `keep`: then the source waits for the
         reader."""
         self.truncated = not keep
-        """Batches that every reader has read are dropped: the log is not kept, or it outgrew its limit."""
+        """Whether batches that every reader has read are dropped: without `keep`, or beyond the limit."""
         self.ended = False
         self.finished_at: float | None = None
-        """Unix time of its end, when it ended with a `Finish`."""
+        """The Unix time of the end, if the reply ended with a `Finish`."""
         self.defect: Exception | None = None
-        """The defect of ours that ended it."""
+        """The exception that ended the reply, if a defect of the gateway did."""
         self.readers: dict[LogReader, None] = {}
         self._keep = keep
         self._subscribers: dict[LogSubscriber, None] = {}
@@ -82,13 +82,13 @@ class ReplyLog:
 
     @classmethod
     def from_batches(cls, batches: Sequence[Batch], finished_at: float, limits: LogLimits = LOG_LIMITS) -> "ReplyLog":
-        """A finished log. Without an end its readers get a crash, and no part of the reply."""
+        """Return a finished log. If the batches have no last event, its readers get a crash and no batch."""
         log = cls(limits=limits)
         log.ended, log.finished_at = True, finished_at
         if batches and is_end(batches[-1].events):
             log.batches = list(batches)
         else:
-            log.defect = ValueError("a stored reply that has no end")
+            log.defect = ValueError("a stored reply without its last event")
         return log
 
     @property
@@ -97,20 +97,20 @@ class ReplyLog:
 
     @property
     def complete(self) -> bool:
-        """Everything that was appended is still here."""
+        """Whether the log still has every batch."""
         return not self.truncated
 
-    # -- readers ------------------------------------------------------------------------------------------------------
+    # Readers.
 
     def add_reader(self, pace: Pace = "fast") -> "LogReader":
-        """A reader from the first batch on. The original pace is for finished logs."""
+        """Return a new reader from the first batch. Only finished logs can be read at the original pace."""
         reader = LogReader(self, pace)
         self.readers[reader] = self._subscribers[reader] = None
         self.readers_changed()
         return reader
 
     def remove_reader(self, reader: "LogReader") -> None:
-        """May be called twice."""
+        """Remove a reader. May be called twice."""
         if reader in self.readers:
             del self.readers[reader], self._subscribers[reader]
             self.readers_changed()
@@ -120,18 +120,18 @@ class ReplyLog:
             self._on_readers_changed()
 
     def subscribe(self, subscriber: LogSubscriber) -> None:
-        """It reads along, and is not counted as a reader."""
+        """Add a subscriber. It reads the log, but does not count as a reader."""
         self._subscribers[subscriber] = None
 
     def unsubscribe(self, subscriber: LogSubscriber) -> None:
         self._subscribers.pop(subscriber, None)
 
     def notify(self) -> None:
-        """Let everybody read what was appended."""
+        """Call `advance` of all subscribers."""
         for subscriber in tuple(self._subscribers):
             subscriber.advance()
 
-    # -- the source ---------------------------------------------------------------------------------------------------
+    # The source.
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
         self.batches.extend([Batch(at, events) for events in batches])
@@ -140,7 +140,7 @@ class ReplyLog:
             self.truncated = self.truncated or self.too_large
 
     def end(self) -> None:
-        """Nothing more comes. Who reads it does not matter to its source any more."""
+        """End the log. Changes of its readers are not reported any more."""
         self.ended = True
         self._on_readers_changed = None
 
@@ -149,17 +149,17 @@ class ReplyLog:
         return self.size > self.limits.max_bytes
 
     def trim(self) -> None:
-        """Drops what everybody has read."""
-        read = min((one.position for one in self._subscribers), default=self.end_position)
-        dropped = self.batches[: read - self.first_batch]
-        del self.batches[: read - self.first_batch]
-        self.first_batch = read
+        """Drop the batches that all subscribers have read."""
+        first = min((subscriber.position for subscriber in self._subscribers), default=self.end_position)
+        dropped = self.batches[: first - self.first_batch]
+        del self.batches[: first - self.first_batch]
+        self.first_batch = first
         if self._keep:
             self.size -= sum(events_size(batch.events) for batch in dropped)
 
 
 class LogReader:
-    """One cursor in a log. It is a `Reply`."""
+    """A reader of a log, with its position. It implements `Reply`."""
 
     __slots__ = ("_due", "_log", "_original_pace", "_receiver", "_started_at", "_turn", "paused", "position")
 
@@ -170,7 +170,7 @@ class LogReader:
         self._turn: asyncio.Handle | None = None
         self._started_at = 0.0
         self._due = 0.0
-        """When the next batch is due at the original pace: seconds after the start."""
+        """When the next batch is due at the original pace, in seconds after the start."""
         self.paused = False
         self.position = log.first_batch
 
@@ -181,7 +181,7 @@ class LogReader:
             self.advance()
 
     def pause(self) -> None:
-        """At the original pace, what falls due meanwhile waits, and what comes later keeps its time."""
+        """Stop reading. At the original pace, batches that become due meanwhile come at once after `resume`."""
         self.paused = True
         self._log.readers_changed()
 
@@ -191,7 +191,7 @@ class LogReader:
         self._log.readers_changed()
 
     def tick(self, now: float) -> None:
-        """The source has a clock of its own: it may outlive its readers."""
+        """Nothing to do: the call ticks its source itself, because it may outlive its readers."""
 
     def close(self) -> None:
         self._receiver = None
@@ -201,7 +201,8 @@ class LogReader:
         self._log.remove_reader(self)
 
     def advance(self) -> None:
-        """Gives the receiver what it may have now. The next turn is set before: the receiver may pause or close."""
+        """Give the receiver the next batches. The next turn is scheduled first, because the receiver may pause or
+        close."""
         receiver, log = self._receiver, self._log
         if receiver is None or self.paused or self._turn is not None:
             return
@@ -270,7 +271,7 @@ class StoredReply:
 
 
 def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """The usage says that nothing was used this time."""
+    """Mark the usage as `cached`: this reply used no tokens."""
     last = batches[-1] if batches else None
     finish = last.events[-1] if last is not None and last.events else None
     if last is None or not isinstance(finish, Finish) or finish.usage is None:
@@ -279,13 +280,8 @@ def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
     return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]
 
 
-def is_end(events: list[Event]) -> bool:
-    """Nothing of a reply follows them."""
-    return bool(events) and type(events[-1]) in (Finish, Failed)
-
-
 def events_size(events: list[Event]) -> int:
-    """About how many bytes they take in memory."""
+    """Return the approximate size of events in memory, in bytes."""
     total = 0
     for event in events:
         total += _EVENT_BYTES

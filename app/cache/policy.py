@@ -7,22 +7,23 @@ rule of its endpoint (`Apply`).
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Mode: TypeAlias = Literal["on", "off", "refresh", "only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Apply: TypeAlias = Literal["always", "deterministic", "on_request"]
 """Which requests use the cache: all; those whose reply is always the same (temperature 0, or a seed); or only those
-that ask for it. A request that asks for the cache uses it under each of the three."""
+that demand it. A request that demands the cache uses it with each of the three."""
 
 _DIRECTIVE = re.compile(r'([^\s,;="]+)(?:[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s,]*))?')
 _MAX_SECONDS = 2**31
 """Larger numbers of seconds count as this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachePolicy:
+class CachePolicy(Struct, frozen=True):
     read: bool = True
     """Whether a stored reply may be returned."""
     write: bool = True
@@ -30,7 +31,7 @@ class CachePolicy:
     share: bool = True
     """Whether the request may join a call in progress, and others may join its call."""
     only: bool = False
-    """Whether no model server may be asked; a miss is then a 504."""
+    """Whether only a stored reply may answer; a miss is then a 504."""
     max_age: int | None = None
     """The maximum age of a stored reply, in seconds."""
     ttl_seconds: int | None = None
@@ -66,10 +67,10 @@ def make_cache_policy(
     enabled: bool = True,
     apply: Apply = "always",
 ) -> CachePolicy:
-    """Combine everything that a request says about the cache.
+    """Combine the cache options of a request.
 
     `headers` holds the values of all Cache-Control lines and `named` the modes of all `x-parley-cache` lines.
-    `enabled` says whether the model has a cache, `apply` which requests use it without asking for it.
+    `enabled` says whether the model has a cache, `apply` which requests use it by default.
     """
     modes = {*named} if mode is None else {mode, *named}
     if enabled and not modes and ttl_seconds is None and not headers:

@@ -1,9 +1,10 @@
-"""What is asked of the cache, and of those who help it to answer."""
+"""The types of the cache's interface: requests, results, and the protocols that it uses."""
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from app.cache.inflight import InFlightCall
 from app.cache.log import LOG_LIMITS, LogLimits, Pace, ReplyLocation
@@ -11,67 +12,66 @@ from app.cache.policy import CachePolicy
 from app.chat.stream import Origin, Reply
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
-"""Makes the call to the model. Raises UpstreamFailed."""
+"""Sends the request to the model server and returns the reply. Raises UpstreamFailed."""
 
 
 class ReplaySource(Protocol):
-    """A reply that can be listened to from its first event, more than once."""
+    """A reply that can be read from its first event, more than once."""
 
     @property
     def size(self) -> int:
-        """About the bytes that it takes."""
+        """The approximate size in bytes."""
 
     @property
     def ended(self) -> bool: ...
 
     @property
     def location(self) -> ReplyLocation | None:
-        """Where other processes find it."""
+        """Where other processes find the reply; None if they cannot."""
 
     @property
     def complete(self) -> bool:
-        """Nothing of it is missing."""
+        """Whether the reply can still be read from its first event."""
 
     async def open(self) -> Reply:
-        """From its first event on. Raises ParleyError where it never began."""
+        """Return a reader from the first event. Raises ParleyError if the reply failed before it began."""
 
     def release(self) -> None:
-        """A caller who might have come back will not."""
+        """Undo one `retain`: one client less may resume the reply."""
 
 
 class CallCoordinator(Protocol):
-    """One call at a time for all the gateways that share it."""
+    """Shares calls between all gateways of one Redis, so that equal requests cause one call."""
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
-        """The source of the call. Raises UpstreamFailed."""
+        """Return the source of a call: a new call or that of another gateway. Raises UpstreamFailed."""
 
     async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
-        """The same for a call that nobody else may join."""
+        """Like `open_call`, for a call that no other request may join."""
 
     async def is_known(self, call_id: str) -> bool:
-        """The call can be followed."""
+        """Whether the call can be followed."""
 
     async def follow(self, call: InFlightCall, call_id: str) -> Reply:
-        """The source of a call that another process makes, from its first event on."""
+        """Return a source that follows the call of another process from its first event."""
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None: ...
 
     async def get_record(self, reply_id: str) -> bytes | None: ...
 
-    async def is_running(self, flight_id: str) -> bool: ...
+    async def is_running(self, call_id: str) -> bool: ...
 
     async def publish_cancel(self, reply_id: str) -> bool: ...
 
-    def on_cancel(self, stopped: Callable[[str], None]) -> None: ...
+    def on_cancel(self, cancel: Callable[[str], None]) -> None: ...
 
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRules:
+class CacheRules(Struct, frozen=True):
     pace: Pace = "fast"
     store_length: bool = False
-    """Replies that were cut at max_tokens are stored too."""
+    """Whether replies that ended at max_tokens are stored too."""
     linger_seconds: float = 1.0
     """How long a reply that is stored can still be had from memory: for whoever looked it up just before it was
     stored."""
@@ -80,21 +80,19 @@ class CacheRules:
     """Tells the Unix time."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRequest:
+class CacheRequest(Struct, frozen=True):
     key: str
     model: str
-    """As callers know it: by it entries are purged."""
+    """The name that callers use. Entries can be purged by model."""
     policy: CachePolicy
     ttl_seconds: float
     retries: int
-    """How often the request is tried again, beyond once, when a call that another request started fails."""
+    """How many more calls are tried, after a first one, when a call that another request started fails."""
     keep_running: bool
-    """The call goes on when this caller leaves."""
+    """The call goes on when the client disconnects."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundReply:
+class FoundReply(Struct, frozen=True):
     """What `Cache.find` found for a request. Register it for resume if wanted, then `Cache.open` it at once."""
 
     request: CacheRequest
@@ -102,12 +100,11 @@ class FoundReply:
     source: ReplaySource
     origin: Origin
     started: bool = False
-    """This request started the call."""
-    chances: int = 0
-    """How often another call may be tried when this one fails."""
+    """Whether this request started the call."""
+    calls_left: int = 0
+    """How many more calls may be tried when this one fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedReply:
+class OpenedReply(Struct, frozen=True):
     reply: Reply
     origin: Origin

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import End, Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call", "media"]
 
@@ -54,7 +54,7 @@ class MessageCompleted(msgspec.Struct, frozen=True, gc=False):
     message: ReplyMessage
 
 
-Step: TypeAlias = MessageStarted | MessageDelta | MessageCompleted | Finish | Failed
+Step: TypeAlias = MessageStarted | MessageDelta | MessageCompleted | End
 
 
 class MessageAccumulator:

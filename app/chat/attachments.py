@@ -1,11 +1,11 @@
 """What the gateway sends instead of media whose bytes it has read: a data URI, or the text of a file."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Section:
+
+class Section(Struct, frozen=True):
     """The text of one page, slide or sheet."""
 
     text: str
@@ -17,8 +17,7 @@ class Section:
 Unit: TypeAlias = Literal["page", "slide", "sheet", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(Struct, frozen=True):
     sections: tuple[Section, ...]
     unit: Unit = "none"
     left_out: int = 0
@@ -30,8 +29,7 @@ class FileText:
     kind: Literal["file_text"] = "file_text"
 
 
-@dataclass(frozen=True, slots=True)
-class Inlined:
+class Inlined(Struct, frozen=True):
     """A data URI, or plain base64 if the model's server wants that and the audio format is known."""
 
     url: str

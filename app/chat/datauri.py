@@ -3,8 +3,9 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 _MAX_HEAD = 1024
 EXTENSIONS = {
@@ -58,8 +59,7 @@ AUDIO_FORMATS = {
 """The audio format names of OpenAI's `input_audio`, by media type."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataUri:
+class DataUri(Struct, frozen=True):
     media_type: str
     """Lower case, without parameters; empty if the URI names none."""
     charset: str | None

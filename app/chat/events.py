@@ -5,6 +5,7 @@ ends with exactly one `Finish` or `Failed`. Every event has a `kind` tag, so tha
 class: several classes have the same fields.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -82,4 +83,10 @@ class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
     fault: Fault
 
 
-Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | Finish | Failed
+End: TypeAlias = Finish | Failed
+Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | End
+
+
+def is_end(events: Sequence[Event]) -> bool:
+    """Whether the last of the events ends the reply."""
+    return bool(events) and isinstance(events[-1], End)

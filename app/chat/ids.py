@@ -1,4 +1,4 @@
-"""Ids of calls that nobody gave: made from what they name, so that equal conversations give equal bytes."""
+"""Make ids for calls without one, from their content: equal conversations then give equal bytes."""
 
 import hashlib
 

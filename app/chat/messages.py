@@ -5,8 +5,9 @@ A message has a role, its parts have none. Fields of a client format that have n
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
@@ -14,8 +15,7 @@ MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
 NOTHING: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class CacheMark:
+class CacheMark(Struct, frozen=True):
     """`cache_control` of a content part or a tool: it asks the model's server to cache the prompt up to this point."""
 
     value: Mapping[str, Any]
@@ -24,21 +24,18 @@ class CacheMark:
     """The JSON path in the request, for warnings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True, tag_field="kind", tag="text"):
     text: str
     mark: CacheMark | None = None
-    kind: Literal["text"] = "text"
+    kind: ClassVar[Literal["text"]] = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(Struct, frozen=True, tag_field="kind", tag="reasoning"):
     text: str
-    kind: Literal["reasoning"] = "reasoning"
+    kind: ClassVar[Literal["reasoning"]] = "reasoning"
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True, tag_field="kind", tag="media"):
     media: MediaKind
     urls: tuple[str, ...]
     """HTTP(S) URLs or data URIs; more than one only for the frames of a video."""
@@ -52,36 +49,41 @@ class Media:
     name: str | None = None
     """The file name that the caller gave; if None, it is taken from the URL."""
     mark: CacheMark | None = None
-    kind: Literal["media"] = "media"
+    kind: ClassVar[Literal["media"]] = "media"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, tag_field="kind", tag="tool_call", eq=False):
     name: str
     arguments: str
     """Raw JSON text, exactly as the model or the caller wrote it. It may be invalid."""
     id: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = {}
     """Opaque fields that must be sent back with this call (Gemini's `extra_content`)."""
-    path: str = field(default="", compare=False, repr=False)
-    """The JSON path in the request, for errors; if empty, it is `function_call` of the message."""
-    kind: Literal["tool_call"] = "tool_call"
+    path: str = ""
+    """The JSON path in the request, for errors; if empty, it is `function_call` of the message. Calls that differ only
+    in it are equal."""
+    kind: ClassVar[Literal["tool_call"]] = "tool_call"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolCall):
+            return NotImplemented
+        return (self.name, self.arguments, self.id, self.extra) == (other.name, other.arguments, other.id, other.extra)
+
+    __hash__ = None  # type: ignore[assignment]  # its `extra` is a dict
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True, tag_field="kind", tag="tool_result"):
     content: "tuple[Text | Media, ...]"
     name: str | None = None
     id: str | None = None
     is_error: bool | None = None
-    kind: Literal["tool_result"] = "tool_result"
+    kind: ClassVar[Literal["tool_result"]] = "tool_result"
 
 
 Part: TypeAlias = Text | Reasoning | Media | ToolCall | ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     role: Role
     parts: tuple[Part, ...]
     name: str | None = None
@@ -89,11 +91,10 @@ class Message:
     """Messages with the same `turn` come from one reply of the model."""
     path: str = ""
     """The JSON path in the request (`messages[2]`), for errors."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     name: str
     schema: Mapping[str, Any]
     """The caller's function object, without `{"type": "function", ...}` around it."""
@@ -105,8 +106,7 @@ NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]
 those that the model does not accept (`untaken`), or all of them if the request has tools (`with_tools`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPolicy:
+class PromptPolicy(Struct, frozen=True):
     """Changes to the conversation that the framework of a client format makes before it calls a model.
 
     The default makes none: most clients expect their messages to reach the model unchanged.
@@ -124,14 +124,13 @@ class PromptPolicy:
 PLAIN = PromptPolicy()
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(Struct, frozen=True):
     """One request to a model, independent of any client format."""
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
     """Generation parameters under the gateway's names (`generate_cfg` of the API)."""
     text_joiner: str = "\n"
     """Joins the text items of one message if the server wants a string."""

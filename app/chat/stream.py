@@ -1,7 +1,6 @@
 """The interface of a reply, from whatever source: it pushes its events to one receiver."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -40,8 +39,7 @@ class Reply(Protocol):
 Label: TypeAlias = Literal["miss", "hit", "shared", "refresh", "bypass"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One request to a model server, as the log shows it."""
 
     upstream: str

@@ -1,7 +1,8 @@
 """Splits messages into pieces with one payload each, and joins pieces into the turns that they came from."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from app.chat.messages import Media, Message, Part, Text, ToolResult
 

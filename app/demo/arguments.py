@@ -7,8 +7,9 @@ local `$ref` are followed, and the first alternative of `anyOf`; other keywords 
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 Schema: TypeAlias = Mapping[str, Any]
@@ -34,8 +35,7 @@ _MAX_VALUES = 300
 _TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
+class Details(Struct, frozen=True):
     """The names and numbers of a text with which arguments can be filled."""
 
     text: str = ""

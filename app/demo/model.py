@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.arguments import fill_schema, find_details
@@ -31,8 +32,7 @@ _ARGUMENTS_PER_DELTA = 8
 _TOKEN = re.compile(r"\s*\S{1,24}|\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class DemoReply:
+class DemoReply(Struct, frozen=True):
     thought: str
     content: str
     calls: tuple[tuple[str, str], ...] = ()

@@ -10,9 +10,9 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
@@ -118,15 +118,13 @@ class DemoRequest(BodyObject):
         return [tool.function for tool in self.tools]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFormat:
+class AnswerFormat(Struct, frozen=True):
     kind: Literal["text", "json", "json_block", "sections"] = "text"
     """`json_block`: JSON in a Markdown code block. `sections`: one `[[ ## name ## ]]` heading for each property."""
     schema: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A request together with what its prompts ask for in words."""
 
     body: DemoRequest

@@ -2,7 +2,8 @@
 
 import json
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from app.demo.arguments import IGNORED_WORDS, Details, fill_schema, find_details, is_name_parameter, read_required
 from app.demo.request import DemoFunction, DemoRequest, DemoTool

@@ -1,19 +1,23 @@
 """The interface of a client format: a schema, a parser, a writer and a reply encoder."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
+
+from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.stream import Origin
 from app.errors import Violation
+from app.format_names import FormatName
+from app.formats.sse import encode_json
 
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """The caller's options for a format."""
 
     agent: str | None = None
@@ -23,8 +27,7 @@ class Options:
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyInfo:
+class ReplyInfo(Struct, frozen=True):
     """The metadata of a reply."""
 
     response_id: str
@@ -72,15 +75,37 @@ class Encoder(Protocol):
         """Return the last bytes of a reply that fails without a `Failed` event. `error`: `ParleyError.to_dict`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedMessages:
+class WholeEncoder(ABC):
+    """`stream: false`: one JSON body, written at the end of the reply."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._accumulator = MessageAccumulator()
+
+    def open(self) -> bytes:
+        return b""
+
+    def feed(self, events: list[Event]) -> bytes:
+        for step in self._accumulator.feed(events):
+            if isinstance(step, Finish):
+                return encode_json(self._write_reply(step))
+        return b""
+
+    @abstractmethod
+    def _write_reply(self, finish: Finish) -> dict[str, Any]:
+        """Return the body of a reply that finished."""
+
+    @abstractmethod
+    def fail(self, error: dict[str, Any]) -> bytes: ...
+
+
+class ParsedMessages(Struct, frozen=True):
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
     warnings: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenMessages:
+class WrittenMessages(Struct, frozen=True):
     """A conversation in a client's format, and what the format has no place for."""
 
     messages: list[Any]
@@ -97,11 +122,10 @@ def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
     return {"error": error}
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """One client format, a row of `FORMATS`."""
 
-    name: str
+    name: FormatName
     parse: Callable[[list[Any], Options], ParsedMessages]
     """Parses the request's `messages`, and reports every violation with its JSON path."""
     write: Callable[[Sequence[Message], Options], WrittenMessages]

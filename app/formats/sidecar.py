@@ -8,8 +8,10 @@ caller: invalid notes are ignored, and an original is written again only if pars
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from app.chat.messages import Message
 
@@ -31,7 +33,7 @@ def read_notes(holder: Mapping[str, Any] | None, validate: Callable[[Any], Notes
         return None
     try:
         return validate(holder[SIDECAR_KEY])
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         return None
 
 

@@ -1,4 +1,4 @@
-"""Frames of server-sent events, and JSON as it may stand in them."""
+"""Frames of server-sent events, and JSON that is safe inside them."""
 
 from typing import Any
 

@@ -81,7 +81,7 @@ class RequestLog:
 def log_late_failure(request_id: str, face: str, model: str, attempt: Attempt) -> None:
     """Log a failure in a call that continued after its request had ended, for other readers or to be resumed."""
     fields = {"request_id": request_id, "face": face, "model": model, **_attempt_fields(attempt)}
-    log.warning("a call failed after its caller had left", extra={"fields": fields})
+    log.warning("a call failed after its client had disconnected", extra={"fields": fields})
 
 
 def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
@@ -184,12 +184,12 @@ class ConsoleFormatter(logging.Formatter):
         level = f"{record.levelname.lower():7}"
         message = escape_control_characters(shorten_text(record.getMessage(), MAX_MESSAGE))
         fields = shorten(getattr(record, "fields", {}))
-        said = " ".join(f"{escape_control_characters(name)}={_console_value(value)}" for name, value in fields.items())
+        text = " ".join(f"{escape_control_characters(name)}={_console_value(value)}" for name, value in fields.items())
         line = f"{self._colorize(time_of_day, '2')} {self._colorize(level, _COLORS.get(record.levelname))} {message}"
-        line += f"  {said}" if said else ""
+        line += f"  {text}" if text else ""
         if record.exc_info:
-            text = _shorten_traceback(self.formatException(record.exc_info))
-            line += "".join(f"\n    {escape_control_characters(one)}" for one in text.split("\n"))
+            traceback = _shorten_traceback(self.formatException(record.exc_info))
+            line += "".join(f"\n    {escape_control_characters(row)}" for row in traceback.split("\n"))
         return line
 
     def _colorize(self, text: str, color: str | None) -> str:
@@ -234,7 +234,7 @@ def configure(level: str, setting: Literal["auto", "console", "json"] = "auto") 
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.access").disabled = True
-    # Its lines about starting and stopping say in other words what ours say.
+    # Its lines about starting and stopping repeat ours.
     logging.getLogger("uvicorn.error").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
 
 

@@ -1,10 +1,10 @@
-"""Writes images, audio, video and files as the content parts that a server of this profile accepts."""
+"""Writes content parts of OpenAI's messages; media as a server of this profile accepts them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from app.chat import datauri
-from app.chat.messages import Media, Message, Part, ToolResult
+from app.chat.messages import CacheMark, Media, Message, Part, ToolResult
 from app.errors import Violation
 from app.profiles import Profile
 
@@ -28,11 +28,23 @@ def write_parts(part: Media, profile: Profile) -> list[dict[str, Any]]:
         return [_audio(part, profile)]
     if part.media == "file":
         return [{"type": "file", "file": {"filename": part.name or "file", "file_data": url}}]
-    if not part.frames:
-        return [{"type": "video_url", "video_url": {"url": url}}]
-    if profile.video_frames == "images":
+    if part.frames and profile.video_frames == "images":
         return [_image(frame) for frame in part.urls]
-    return [{"type": "video", "video": list(part.urls)}]
+    return [write_video(part)]
+
+
+def write_text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def write_video(part: Media) -> dict[str, Any]:
+    if part.frames:
+        return {"type": "video", "video": list(part.urls)}
+    return {"type": "video_url", "video_url": {"url": part.urls[0]}}
+
+
+def add_mark(written: dict[str, Any], mark: CacheMark | None) -> dict[str, Any]:
+    return {**written, "cache_control": dict(mark.value)} if mark else written
 
 
 def _iter_media(parts: Iterator[Part]) -> Iterator[Media]:

@@ -7,8 +7,10 @@ a call without a result are violations.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult

@@ -4,14 +4,14 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from app.chat.accumulator import is_json
-from app.chat.messages import Media, Message, Text, ToolResult
+from app.chat.messages import Media, Message, Text
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.tool_messages import split_results, write_call
 from app.profiles import Profile
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -50,12 +50,12 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
         message["content"] = None if profile.empty_content == "null" else ""
     if group.calls:
         message["tool_calls"] = [
-            {
-                "id": _call_id(grouped.id, profile),
-                "type": "function",
-                "function": {"name": grouped.call.name, "arguments": _arguments(grouped.call.arguments, profile)},
-                **(grouped.call.extra if profile.replay_extra_content else {}),
-            }
+            write_call(
+                _call_id(grouped.id, profile),
+                grouped.call.name,
+                _arguments(grouped.call.arguments, profile),
+                grouped.call.extra if profile.replay_extra_content else {},
+            )
             for grouped in group.calls
         ]
     return [message, *_results(group, profile, joiner)]
@@ -74,36 +74,26 @@ def _add_think_tags(
 ) -> str | list[dict[str, Any]]:
     opening, closing = profile.think_tags
     block = f"{opening}\n{reasoning}\n{closing}\n\n"
-    return block + content if isinstance(content, str) else [_text(block), *content]
+    return block + content if isinstance(content, str) else [content_parts.write_text(block), *content]
 
 
 def _results(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     """Write the tool messages, with numbered placeholders for media, and a user message with the media after them."""
     messages: list[dict[str, Any]] = []
-    media: list[Media] = []
-    for id_, result in group.results:
+    lines_of_results, labelled = split_results(group.results)
+    for (id_, result), lines in zip(group.results, lines_of_results, strict=True):
         message: dict[str, Any] = {"role": "tool", "tool_call_id": _call_id(id_, profile)}
         if profile.tool_names and result.name:
             message["name"] = result.name
-        message["content"] = _result_content(result, media, profile)
+        message["content"] = _write_lines(lines, profile)
         messages.append(message)
-    if media:
-        labelled: list[Text | Media] = []
-        for number, item in enumerate(media, 1):
-            labelled += [Text(f"[{item.media} {number}]"), item]
+    if labelled:
         messages.append({"role": "user", "content": _content([tuple(labelled)], profile, joiner)})
     return messages
 
 
-def _result_content(result: ToolResult, media: list[Media], profile: Profile) -> str | list[dict[str, Any]]:
-    """Write the text, as parts if one of them has a cache mark; append media to `media`, which numbers them."""
-    lines: list[Text] = []
-    for part in result.content:
-        if isinstance(part, Text):
-            lines.append(part)
-        else:
-            media.append(replace(part, mark=None))
-            lines.append(Text(f"[{part.media} {len(media)}: see below]", part.mark))
+def _write_lines(lines: Sequence[Text], profile: Profile) -> str | list[dict[str, Any]]:
+    """Write text, as parts if one of them has a cache mark."""
     if any(line.mark for line in lines):
         return [written for line in lines for written in _write_part(line, profile)]
     return "\n".join(line.text for line in lines)
@@ -122,16 +112,13 @@ def _content(runs: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: s
 
 
 def _write_part(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:
-    written = (
-        content_parts.write_parts(part, profile) if isinstance(part, Media) else [_text(part.text)] if part.text else []
-    )
-    if part.mark and written:
-        written[-1] = {**written[-1], "cache_control": dict(part.mark.value)}
+    if isinstance(part, Text):
+        written = [content_parts.write_text(part.text)] if part.text else []
+    else:
+        written = content_parts.write_parts(part, profile)
+    if written:
+        written[-1] = content_parts.add_mark(written[-1], part.mark)
     return written
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 def _join_texts(run: "tuple[Text | Media, ...]", joiner: str) -> str:

@@ -1,7 +1,8 @@
 """Orders the turns of a conversation as strict chat templates require it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
 from app.profiles import Profile

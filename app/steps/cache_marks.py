@@ -1,7 +1,8 @@
 """Removes marks for the prompt cache (`cache_control`) from requests to servers that do not support them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, Tool, ToolResult
 

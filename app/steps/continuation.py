@@ -1,7 +1,8 @@
 """Handles a conversation that ends with an assistant message, which the model must continue."""
 
-from dataclasses import replace
 from functools import reduce
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall
 from app.errors import BadRequest

@@ -1,6 +1,6 @@
 """Drops empty assistant turns, which mean nothing to a model and which some servers refuse."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Reasoning, Text
 

@@ -1,6 +1,6 @@
 """Merges two messages into one."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from app.chat.messages import Message, Part, Text
 

@@ -4,8 +4,9 @@ Each step is a pure function or stage in a module of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.attachments import Attachment
 from app.chat.messages import ChatRequest, Tool

@@ -1,7 +1,8 @@
 """Adds the default system message, and moves system messages to where the model accepts them."""
 
-from dataclasses import replace
 from functools import reduce
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Text
 from app.profiles import Profile

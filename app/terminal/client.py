@@ -4,10 +4,10 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 import httpx
+from msgspec import Struct
 
 from app.terminal.frames import Frame, NotParley, frames
 from app.terminal.screen import JsonScreen, PrettyScreen, Screen, replace_control_characters
@@ -73,8 +73,7 @@ class _ReplyFailed(Exception):
     """The reply failed; the message is shown to the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChatClient:
+class _ChatClient(Struct, frozen=True):
     """The gateway to send to, the options of each request, and the streams to print to."""
 
     url: str

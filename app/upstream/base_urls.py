@@ -88,7 +88,7 @@ class BaseUrlCheck:
     async def _answers(self, target: Target) -> bool:
         """Whether the server serves this base_url.
 
-        The model list is asked for first because it costs the server nothing. Without one, an error in answer to an
+        The model list is requested first because it costs the server nothing. Without one, an error in answer to an
         empty chat request shows that the path exists.
         """
         for method, path in (("GET", "/models"), ("POST", "/chat/completions")):

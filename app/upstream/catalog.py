@@ -1,7 +1,8 @@
 """The models that each server lists, cached for a minute and fetched once for all concurrent callers."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.errors import UpstreamFailed
 from app.upstream.http.client import Target, UpstreamClient
@@ -17,15 +18,14 @@ LIST_SECONDS = 5.0
 """The limit of each wait: for the connection, for the response's head, and for its body."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelList:
+class _ModelList(Struct, frozen=True):
     at: float
     names: tuple[str, ...] = ()
     error: UpstreamFailed | None = None
 
 
 class Catalog:
-    """The models of one server. The list is fetched only when it is asked for."""
+    """The models of one server. The list is fetched only when it is needed."""
 
     def __init__(self, target: Target, client: UpstreamClient) -> None:
         self.target = target

@@ -9,16 +9,15 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import httpx
+from msgspec import Struct
 
 from app.chat.events import Fault
 from app.upstream.http.connection import ClosedEarly, TlsAnswered
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     word: str
     text: str
     advice: str = ""
@@ -123,15 +122,15 @@ def describe_fault(fault: Fault) -> str:
     if fault.cause is None or fault.cause in (ERROR_STATUS.word, ERROR_IN_REPLY.word):
         text = ERROR_IN_REPLY.text if fault.status in (None, 200) else f"the server answered {fault.status}"
         return f"{text} ({fault.code})"
-    cause = by_word(fault.cause)
+    cause = find_by_word(fault.cause)
     return fault.cause if cause is None else cause.text
 
 
-def by_word(word: str) -> Cause | None:
+def find_by_word(word: str) -> Cause | None:
     return _BY_WORD.get(word)
 
 
-def of_fault(fault: Fault) -> Cause:
+def find_cause(fault: Fault) -> Cause:
     """Return the cause of a fault that the server reported or that its reply shows."""
     if fault.status is not None and fault.status != 200:
         return NOT_A_REPLY if fault.code == "upstream_protocol" else ERROR_STATUS
@@ -139,13 +138,13 @@ def of_fault(fault: Fault) -> Cause:
     return by_code.get(fault.code, ERROR_IN_REPLY)
 
 
-def connect_cause(error: BaseException, *, tls: bool) -> Cause:
+def find_connect_cause(error: BaseException, *, tls: bool) -> Cause:
     """Return why no connection could be made. With TLS, a reset means that the handshake failed."""
     cause = _first_known_cause(error) or UNCONNECTED
     return TLS_FAILED if tls and cause is RESET else cause
 
 
-def exchange_cause(error: BaseException, *, answered: bool) -> Cause:
+def find_exchange_cause(error: BaseException, *, answered: bool) -> Cause:
     """Return why an exchange broke; `answered` says whether the response's head had arrived."""
     if isinstance(error, TlsAnswered):
         return TLS_EXPECTED

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import httpx
+from msgspec import Struct
 
 from app.chat.events import Fault
 from app.errors import UpstreamFailed
@@ -16,8 +16,7 @@ from app.upstream.model_names import join_names, suggest_model
 MAX_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamReport:
+class UpstreamReport(Struct, frozen=True):
     """The result of checking one upstream, as lines for the operator."""
 
     works: bool
@@ -69,7 +68,7 @@ async def _report_failure(head: str, fault: Fault, target: Target, client: Upstr
     if fault.code in ("authentication", "permission"):
         text = f"{head}the server refuses the key ({fault.status}): {fault.message}"
         return UpstreamReport(False, (text, "  correct api_key or headers"))
-    cause = causes.by_word(fault.cause or "")
+    cause = causes.find_by_word(fault.cause or "")
     text = causes.describe_fault(fault) if fault.status is None else fault.message
     advice = (f"  {cause.advice}",) if cause is not None and cause.advice else ()
     return UpstreamReport(False, (head + text, *advice))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 MAX_RETRY_AFTER = 120.0
-"""In seconds. A longer wait that a server asks for is cut to it."""
+"""The limit of a server's `Retry-After`, in seconds. A longer wait is cut to it."""
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

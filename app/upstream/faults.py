@@ -39,7 +39,7 @@ def make_fault(kind: str, message: str, **fields: Any) -> Fault:
     return Fault(kind, message, kind in TRANSIENT, **fields)
 
 
-def protocol_fault(data: bytes) -> Fault:
+def make_protocol_fault(data: bytes) -> Fault:
     """Build the fault of a 200 response that is not a reply: HTML, or data that is not JSON."""
     text = data.decode("utf-8", "replace")
     if _HTML.match(text):
@@ -68,7 +68,7 @@ def from_body(body: bytes, status: int | None, retry_after_seconds: float | None
         message = f"the model server answered with a web page{_title_suffix(text)}"
     else:
         message = text or "the model server gave no reason"
-    return _fault("" if _HTML.match(text) else text, message, status, retry_after_seconds)
+    return _classify("" if _HTML.match(text) else text, message, status, retry_after_seconds)
 
 
 def from_object(value: Any, status: int | None, retry_after_seconds: float | None = None) -> Fault:
@@ -77,7 +77,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         value = next((item for item in value if isinstance(item, dict)), {})
     base = value.get("base_resp")
     if isinstance(base, dict) and base.get("status_code") not in (0, None):
-        return _base_resp(base, status, retry_after_seconds)
+        return _from_base_resp(base, status, retry_after_seconds)
     error = value.get("error")
     source = error if isinstance(error, dict) else value
     message = _find_message(error if isinstance(error, str) else source)
@@ -85,18 +85,18 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     words = " ".join(str(word) for word in (code, type_, inner_code, message) if word is not None)
-    return _fault(
+    return _classify(
         words,
         message or "the model server gave no reason",
         status,
         retry_after_seconds,
         code=http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code")),
         type_=str(type_ or ""),
-        detail=_detail(source),
+        detail=_find_detail(source),
     )
 
 
-def _base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> Fault:
+def _from_base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> Fault:
     message = str(base.get("status_msg") or "the model server gave no reason")
     code = base.get("status_code")
     kind = by_number(code) or by_words(message) or "server_error"
@@ -160,7 +160,7 @@ def _flatten_message(value: Any) -> str:
     return ""
 
 
-def _fault(
+def _classify(
     words: str,
     message: str,
     status: int | None,
@@ -176,7 +176,7 @@ def _fault(
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait, detail)
 
 
-def _detail(source: dict[str, Any]) -> Any:
+def _find_detail(source: dict[str, Any]) -> Any:
     failed = source.get("failed_generation")
     return {"failed_generation": _clean(failed)} if isinstance(failed, str) else None
 

@@ -42,7 +42,7 @@ _RESERVED = ("model", "messages", "stream", "stream_options")
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:
-    """Whether the server is asked to stream its reply."""
+    """Whether the server is to stream its reply."""
     return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
 
 
@@ -59,7 +59,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     if violations:
         raise InvalidInput(violations)
     if request.continue_last:
-        _continuation(profile, body)
+        _mark_continuation(profile, body)
     return body, builder.warnings
 
 
@@ -84,12 +84,12 @@ class _BodyBuilder:
         self.warnings: list[str] = []
 
     def add_options(self) -> None:
-        self._stream_options()
-        self._plain()
-        self._max_tokens()
-        self._functions()
-        self._thinking()
-        self._extra_body()
+        self._add_stream_options()
+        self._add_plain_options()
+        self._add_max_tokens()
+        self._add_functions()
+        self._add_thinking()
+        self._add_extra_body()
 
     def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
         self.warnings.append(f"generate_cfg.{name} was not sent: {why}")
@@ -103,7 +103,7 @@ class _BodyBuilder:
             ((name, value) for name in names if (value := self._params.get(name)) is not None), (names[0], None)
         )
 
-    def _stream_options(self) -> None:
+    def _add_stream_options(self) -> None:
         """Ask for the usage of every stream. The caller's `stream_options` have no effect on a reply not streamed."""
         given = self._params.get("stream_options") or {}
         if self._profile.stream_usage and self._body["stream"]:
@@ -111,7 +111,7 @@ class _BodyBuilder:
         elif any(value for name, value in given.items() if name != "include_usage"):
             self._warn_unsent("stream_options")
 
-    def _plain(self) -> None:
+    def _add_plain_options(self) -> None:
         for name in sorted(self._params):
             value = self._params[name]
             if name in _TRANSLATED or name in UNSENT or value is None:
@@ -121,31 +121,31 @@ class _BodyBuilder:
             else:
                 self._body[self._profile.renamed.get(name, name)] = value
 
-    def _max_tokens(self) -> None:
+    def _add_max_tokens(self) -> None:
         """Send the limit under exactly one of its two names, as the profile says."""
         _, value = self._first_given("max_tokens", "max_completion_tokens")
         if value is not None:
             self._body[self._profile.max_tokens_field] = value
 
-    def _functions(self) -> None:
+    def _add_functions(self) -> None:
         name, choice = self._first_given("function_choice", "tool_choice")
         if not self._tools:
             if choice not in (None, "auto", "none"):
                 self._refuse(name, "needs functions to choose from, but the request has none")
             return
-        self._body["tools"] = [_tool(tool) for tool in self._tools]
+        self._body["tools"] = [_write_tool(tool) for tool in self._tools]
         if choice is not None:
-            self._choice(name, choice)
+            self._add_tool_choice(name, choice)
         name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is not None and self._profile.parallel_tool_calls:
             self._body["parallel_tool_calls"] = parallel
         elif parallel is False:
             self._warn_unsent(name)
 
-    def _choice(self, name: str, choice: Any) -> None:
-        named = _chosen_name(choice)
+    def _add_tool_choice(self, name: str, choice: Any) -> None:
+        named = _find_chosen_name(choice)
         if named is None:
-            self._choice_word(name, choice)
+            self._set_tool_choice(name, choice)
         elif named not in {tool.name for tool in self._tools}:
             names = ", ".join(sorted(tool.name for tool in self._tools))
             self._refuse(name, f"must be auto, none, required or one of the functions ({names}), not {named!r}")
@@ -155,23 +155,23 @@ class _BodyBuilder:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
                 self._body["tools"] = [tool for tool in self._body["tools"] if tool["function"]["name"] == named]
-            self._choice_word(name, "required")
+            self._set_tool_choice(name, "required")
 
-    def _choice_word(self, name: str, choice: str) -> None:
+    def _set_tool_choice(self, name: str, choice: str) -> None:
         word = self._profile.tool_choice_required if choice == "required" else choice
         if word is None:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
         else:
             self._body["tool_choice"] = word
 
-    def _thinking(self) -> None:
+    def _add_thinking(self) -> None:
         enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
         if enabled is not None:
-            self._switch(enabled)
+            self._switch_thinking(enabled)
         if budget is not None and enabled is not False and budget > 0:
-            self._budget(budget)
+            self._set_thinking_budget(budget)
 
-    def _switch(self, enabled: bool) -> None:
+    def _switch_thinking(self, enabled: bool) -> None:
         switch = self._profile.thinking_switch
         if switch == "enable_thinking":
             self._body["enable_thinking"] = enabled
@@ -187,7 +187,7 @@ class _BodyBuilder:
         else:
             self._warn_unsent("enable_thinking", "this model's server has no parameter to switch thinking")
 
-    def _budget(self, budget: int) -> None:
+    def _set_thinking_budget(self, budget: int) -> None:
         profile = self._profile
         if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
             budget = profile.max_thinking_budget
@@ -203,13 +203,13 @@ class _BodyBuilder:
         elif profile.thinking_budget == "reasoning_max_tokens":
             self._body.setdefault("reasoning", {})["max_tokens"] = budget
         elif profile.thinking_budget == "google_thinking_config":
-            self._google_budget(budget)
+            self._set_google_budget(budget)
         elif profile.thinking_budget == "chat_template_kwargs":
             self._body.setdefault("chat_template_kwargs", {})["thinking_budget"] = budget
         else:
             self._warn_unsent("thinking_budget")
 
-    def _google_budget(self, budget: int) -> None:
+    def _set_google_budget(self, budget: int) -> None:
         """Gemini refuses a budget together with an effort.
 
         A budget replaces the effort that `enable_thinking` set; an effort that the caller gave replaces the budget.
@@ -220,7 +220,7 @@ class _BodyBuilder:
         self._body.pop("reasoning_effort", None)
         self._body["extra_body"] = {"google": {"thinking_config": {"thinking_budget": budget}}}
 
-    def _extra_body(self) -> None:
+    def _add_extra_body(self) -> None:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
         for name in sorted(extra):
             if name in _RESERVED:
@@ -235,12 +235,12 @@ class _BodyBuilder:
                 self._body[name] = _merge_extra(self._body.get(name), extra[name])
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _write_tool(tool: Tool) -> dict[str, Any]:
     body: dict[str, Any] = {"type": "function", "function": dict(tool.schema)}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 
-def _chosen_name(choice: Any) -> str | None:
+def _find_chosen_name(choice: Any) -> str | None:
     """Return the function that must be called; None for `auto`, `none` and `required`.
 
     The object form can name a function called `auto`.
@@ -255,7 +255,7 @@ def _merge_extra(ours: Any, given: Any) -> Any:
     return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
 
 
-def _continuation(profile: Profile, body: dict[str, Any]) -> None:
+def _mark_continuation(profile: Profile, body: dict[str, Any]) -> None:
     last = body["messages"][-1]
     if last["role"] != "assistant":
         return

@@ -67,7 +67,7 @@ async def calls() -> None:
         equal(found, [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Tokyo"})])
 
 
-@check("what its formatters make of a conversation of several is taken")
+@check("the output of its formatters for a conversation of several agents is accepted")
 async def formatted() -> None:
     conversation = [Msg("system", "Be brief.", "system"), Msg("Ann", "Hello there", "user"), Msg("Bob", "Hi", "user")]
     for formatter in (OpenAIChatFormatter(), OpenAIMultiAgentFormatter()):
@@ -84,7 +84,7 @@ SHOWN = Msg(
 )
 
 
-@check("a picture is taken, as its formatter says it and at /v1/chat")
+@check("an image is accepted, as its formatter writes it and at /v1/chat")
 async def picture() -> None:
     response = await model(stream=False)(await OpenAIChatFormatter().format([SHOWN]))
     holds("image/png" in text(response.content), response)

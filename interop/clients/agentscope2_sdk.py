@@ -79,7 +79,7 @@ async def calls() -> None:
         equal(found, [("get_weather", '{"city": "Paris"}'), ("get_weather", '{"city": "Tokyo"}')])
 
 
-@check("a picture is taken, as its formatter says it and at /v1/chat")
+@check("an image is accepted, as its formatter writes it and at /v1/chat")
 async def picture() -> None:
     shown = UserMsg("user", [TextBlock(text="What is this?"), DataBlock(source=DOT_SOURCE)])
     response = await model(stream=False)([shown])
@@ -128,7 +128,7 @@ def native() -> None:
     holds("21 degrees" in (answer.get_text_content() or ""), answer)
 
 
-@check("/v1/chat: append_event makes of a stream the message that the whole reply is")
+@check("/v1/chat: append_event turns a stream into the message of the whole reply")
 def native_stream() -> None:
     events = [EVENT.validate_python(frame) for frame in frames(**TOLD, messages=dumped(ASKED))]
     equal((events[0].type, events[-1].type), ("REPLY_START", "REPLY_END"))
@@ -144,7 +144,7 @@ def native_stream() -> None:
     holds("21 degrees" in (Msg.model_validate(answer).get_text_content() or ""), answer)
 
 
-@check("/v1/chat: an error ends the reply, and append_event takes it")
+@check("/v1/chat: an error ends the reply, and append_event accepts it")
 def native_error() -> None:
     told = frames(model="broken", format="agentscope2", messages=dumped(ASKED))
     events = [EVENT.validate_python(frame) for frame in told]

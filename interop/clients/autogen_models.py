@@ -52,7 +52,7 @@ async def structured() -> None:
     holds(Weather.model_validate_json(result.content))
 
 
-@check("create: a picture is taken")
+@check("create: an image is accepted")
 async def picture() -> None:
     result = await client().create([UserMessage(content=["What is this?", Image.from_base64(DOT)], source="user")])
     holds("image/png" in result.content, result)

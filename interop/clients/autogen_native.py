@@ -45,7 +45,7 @@ def native() -> None:
     holds(isinstance(final, TextMessage) and "21 degrees" in final.content and final.models_usage, final)
 
 
-@check("/v1/chat: a picture is taken")
+@check("/v1/chat: an image is accepted")
 def native_picture() -> None:
     shown = MultiModalMessage(content=["What is this?", Image.from_base64(DOT)], source="user")
     said = MessageFactory().create(whole(format="autogen", messages=dumped(shown))["messages"][-1])
@@ -68,7 +68,7 @@ def native_stream() -> None:
     equal(kept.messages[-1].type, "ToolCallRequestEvent")
 
 
-@check("/v1/chat: the stream as 0.7.5 itself tells it")
+@check("/v1/chat: the stream in the form of version 0.7.5 itself")
 def native_compat() -> None:
     *events, _ = frames(**TOLD, messages=dumped(ASKED), autogen_stream="compat")
     loaded = [MessageFactory().create(event) for event in events]
@@ -83,7 +83,7 @@ def native_model() -> None:
     equal((result.finish_reason, len(result.content)), ("function_calls", 2))
 
 
-@check("/v1/chat: what an agent has said goes back as history, for that agent")
+@check("/v1/chat: the messages of an agent go back as history, for that agent")
 async def transcript() -> None:
     result = await agent().run(task=QUESTION)
     thanks = TextMessage(content="Thank you", source="user")
@@ -91,7 +91,7 @@ async def transcript() -> None:
     holds(MessageFactory().create(reply["messages"][-1]).to_text())
 
 
-@check("/v1/chat: what agents send a model goes as it is")
+@check("/v1/chat: the messages that agents send to a model are accepted unchanged")
 async def core() -> None:
     context = [message.model_dump(mode="json") for message in await agent_context()]
     holds(whole(format="autogen", messages=context)["messages"])

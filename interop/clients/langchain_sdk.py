@@ -85,7 +85,7 @@ def structured() -> None:
     holds(isinstance(model().with_structured_output(None, method="json_mode").invoke("Hello there"), dict))
 
 
-@check("a picture is taken")
+@check("an image is accepted")
 def picture() -> None:
     image = {"type": "image", "base64": DOT, "mime_type": "image/png"}
     message = HumanMessage(content=[{"type": "text", "text": "What is this?"}, image])

@@ -74,7 +74,7 @@ def structured() -> None:
     holds(Weather.model_validate_json(reply.choices[0].message.content))
 
 
-@check("its own error classes for a model that is not there, a wrong message, a server asked too often, one that fails")
+@check("its own error classes for an unknown model, a wrong message, a server asked too often, one that fails")
 def errors() -> None:
     wrong: list[Any] = [*HELLO, {"role": "tool", "tool_call_id": "nobody", "content": "lost"}]
     raises(litellm.NotFoundError, lambda: litellm.completion(messages=HELLO, **at("nobody")))

@@ -7,13 +7,13 @@ from checks import KEY, V1, check, equal, holds, raises
 from openai_talk import HELLO, chat
 
 
-@check("NotFoundError for a model that is not there")
+@check("NotFoundError for an unknown model")
 def not_found() -> None:
     error = raises(openai.NotFoundError, lambda: chat.create(model="nobody", messages=HELLO))
     equal((error.code, error.type), ("model_not_found", "invalid_request_error"))
 
 
-@check("BadRequestError or UnprocessableEntityError, with the place, for a message that is wrong")
+@check("BadRequestError or UnprocessableEntityError, with the path, for an invalid message")
 def wrong() -> None:
     kinds: Any = (openai.BadRequestError, openai.UnprocessableEntityError)
     messages: list[Any] = [{"role": "user", "content": [{"type": "picture"}]}]
@@ -22,7 +22,7 @@ def wrong() -> None:
     raises(kinds, lambda: chat.create(model="demo", messages=HELLO, n=2))
 
 
-@check("RateLimitError for a server that is asked too often")
+@check("RateLimitError for a server that reports its rate limit")
 def busy() -> None:
     error = raises(openai.RateLimitError, lambda: chat.create(model="busy", messages=HELLO))
     equal((error.status_code, error.type), (429, "rate_limit_error"))
@@ -34,7 +34,7 @@ def failing() -> None:
     raises(openai.InternalServerError, lambda: chat.create(model="failing", messages=HELLO))
 
 
-@check("APIError in a stream that its server broke off with an error")
+@check("APIError in a stream that its server ended with an error")
 def broken() -> None:
     read: list[Any] = []
     stream = chat.create(model="broken", messages=HELLO, stream=True)

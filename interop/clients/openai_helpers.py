@@ -6,7 +6,7 @@ from openai_talk import ASKED, HELLO, chat, results
 from pydantic import BaseModel
 
 
-@check("the stream() helper: events, and a completion put together")
+@check("the stream() helper: events, and an assembled completion")
 def helper() -> None:
     with chat.stream(model="demo", messages=ASKED, tools=[{**WEATHER}]) as stream:
         kinds = {event.type for event in stream}
@@ -17,7 +17,7 @@ def helper() -> None:
     holds("21 degrees" in chat.create(model="demo", messages=history).choices[0].message.content)
 
 
-@check("the async stream() helper: a completion put together")
+@check("the async stream() helper: an assembled completion")
 async def helper_later() -> None:
     async with openai.AsyncOpenAI(base_url=V1, api_key=KEY) as client:
         async with client.chat.completions.stream(model="demo", messages=HELLO) as stream:

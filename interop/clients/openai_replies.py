@@ -13,7 +13,7 @@ def models() -> None:
     holds("demo" in listed, listed)
 
 
-@check("one model is told of")
+@check("one model is read")
 def one_model() -> None:
     equal(CLIENT.models.retrieve("demo").id, "demo")
 
@@ -27,7 +27,7 @@ def whole() -> None:
     holds(reply.usage and reply.usage.total_tokens > 0, reply.usage)
 
 
-@check("a stream tells reasoning, then text, then usage")
+@check("a stream has reasoning, then text, then usage")
 def stream() -> None:
     options: Any = {"include_usage": True}
     chunks = list(chat.create(model="demo", messages=HELLO, stream=True, stream_options=options))
@@ -43,7 +43,7 @@ def no_usage() -> None:
     holds(all(chunk.usage is None and chunk.choices for chunk in chunks), chunks[-1])
 
 
-@check("a stream says what the whole reply says")
+@check("a stream has the content of the whole reply")
 def alike() -> None:
     whole = chat.create(model="demo", messages=HELLO).choices[0].message
     made = gathered(list(chat.create(model="demo", messages=HELLO, stream=True)))
@@ -90,7 +90,7 @@ def choice() -> None:
     equal((forbidden.message.tool_calls, forbidden.finish_reason), (None, "stop"))
 
 
-@check("pictures, developer messages and names are taken")
+@check("images, developer messages and names are accepted")
 def parts() -> None:
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DOT}", "detail": "low"}}
     said = [{"type": "text", "text": "What is this?"}, picture]
@@ -101,7 +101,7 @@ def parts() -> None:
     holds("image/png" in chat.create(model="demo", messages=messages).choices[0].message.content)
 
 
-@check("the usual parameters are taken")
+@check("the usual parameters are accepted")
 def parameters() -> None:
     reply = chat.create(
         model="demo",
@@ -143,7 +143,7 @@ def quirky() -> None:
     holds(len({call["id"] for call in made["calls"].values()} - {""}) == 2, made["calls"])
 
 
-@check("the newer parameters are taken")
+@check("the newer parameters are accepted")
 def newer() -> None:
     reply = chat.create(
         model="demo",
@@ -173,7 +173,7 @@ def functions() -> None:
     holds("21 degrees" in chat.create(model="demo", messages=[*ASKED, call, result]).choices[0].message.content)
 
 
-@check("every response holds against the strict validation of the SDK")
+@check("every response passes the strict validation of the SDK")
 def strict() -> None:
     client = openai.OpenAI(base_url=V1, api_key=KEY, _strict_response_validation=True)
     client.models.list()

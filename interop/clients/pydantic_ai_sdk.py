@@ -77,7 +77,7 @@ async def streamed() -> None:
     holds("21 degrees in Paris" in result.output and result.output in texts.values(), (result.output, texts))
 
 
-@check("a second question, with the messages of the first as history")
+@check("a second request, with the messages of the first as history")
 async def history() -> None:
     first = await with_tool().run(QUESTION)
     kept = ModelMessagesTypeAdapter.validate_json(first.all_messages_json())
@@ -92,7 +92,7 @@ async def structured() -> None:
         holds(isinstance(result.output, Weather), result.output)
 
 
-@check("a picture is taken")
+@check("an image is accepted")
 async def picture() -> None:
     import base64
 
@@ -100,7 +100,7 @@ async def picture() -> None:
     holds("image/png" in (await agent().run(["What is this?", content])).output)
 
 
-@check("ModelHTTPError for a model that is not there, and for a server that is asked too often")
+@check("ModelHTTPError for an unknown model, and for a server that reports its rate limit")
 async def errors() -> None:
     for name, status in (("nobody", 404), ("busy", 429)):
         try:
@@ -111,7 +111,7 @@ async def errors() -> None:
             raise AssertionError(f"no error for {name}")
 
 
-@check("a stream that broke off is an error")
+@check("an interrupted stream is an error")
 async def broken() -> None:
     for name in ("broken", "cut"):
         try:

@@ -86,7 +86,7 @@ def prompted_whole() -> None:
     holds(thought(final) and text(final), final)
 
 
-@check("without raw API: functions in the prompt are taken, and the reply is read")
+@check("without raw API: functions in the prompt are accepted, and the reply is read")
 def prompted_functions() -> None:
     final = get_chat_model(configured(use_raw_api=False)).chat(ASKED, functions=[FUNCTION], stream=False)
     holds(text(final) or calls(final), final)
@@ -113,7 +113,7 @@ def assistant_whole() -> None:
     holds("21 degrees" in final[-1]["content"], final[-1])
 
 
-@check("an Assistant with a tool, its calls in the text of a model that knows none")
+@check("an Assistant with a tool, its calls in the text of a model without function calling")
 def assistant_prompted() -> None:
     agent = Assistant(llm=configured("prompted"), function_list=["get_weather"], system_message="Be brief.")
     final = last(agent.run(messages=[{"role": "user", "content": QUESTION}]))
@@ -121,7 +121,7 @@ def assistant_prompted() -> None:
     equal(final[-1]["content"], "It is 21 degrees in Paris.")
 
 
-@check("ModelServiceError for a model that is not there, and for a stream that was cut")
+@check("ModelServiceError for an unknown model, and for a stream that was cut")
 def errors() -> None:
     for model in ("nobody", "cut", "broken"):
         for generate in ({}, {"use_raw_api": True}):
@@ -143,14 +143,14 @@ def native() -> None:
     holds("21 degrees" in Message(**answer["messages"][-1]).content, answer)
 
 
-@check("/v1/chat: a picture is taken")
+@check("/v1/chat: an image is accepted")
 def picture() -> None:
     shown = ContentItem(image=f"data:image/png;base64,{DOT}")
     message = Message(role="user", content=[ContentItem(text="What is this?"), shown])
     holds("image/png" in text([Message(**one) for one in whole(messages=[message.model_dump()])["messages"]]))
 
 
-@check("/v1/chat: what an Assistant has said goes back as history")
+@check("/v1/chat: the messages of an Assistant go back as history")
 def transcript() -> None:
     agent = Assistant(llm=configured(use_raw_api=True), function_list=["get_weather"])
     said = agent.run_nonstream(messages=ASKED)

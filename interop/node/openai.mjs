@@ -46,7 +46,7 @@ const runnable = [
 ];
 
 const checks = {
-  "models are listed, and one is told of": async () => {
+  "models are listed, and one is read": async () => {
     const listed = [];
     for await (const model of client.models.list()) listed.push(model.id);
     holds(listed.includes("demo"), listed);
@@ -77,7 +77,7 @@ const checks = {
     const answer = await client.chat.completions.create({ model: "demo", messages, tools });
     holds(answer.choices[0].message.content.includes("21 degrees"), answer);
   },
-  "the stream() helper: a completion put together": async () => {
+  "the stream() helper: an assembled completion": async () => {
     const runner = client.chat.completions.stream({ model: "demo", messages: asked, tools });
     let text = "";
     runner.on("content", (delta) => (text += delta));
@@ -96,21 +96,21 @@ const checks = {
     for await (const _ of stream) break;
     await client.chat.completions.create({ model: "demo", messages: hello });
   },
-  "NotFoundError for a model that is not there": async () => {
+  "NotFoundError for an unknown model": async () => {
     const error = await rejects(OpenAI.NotFoundError, () =>
       client.chat.completions.create({ model: "nobody", messages: hello }),
     );
     holds(error.code === "model_not_found" && error.param === "model", error);
   },
-  "BadRequestError or UnprocessableEntityError, with the place, for a message that is wrong": async () => {
+  "BadRequestError or UnprocessableEntityError, with the path, for an invalid message": async () => {
     const messages = [{ role: "user", content: [{ type: "picture" }] }];
     const error = await rejects(OpenAI.APIError, () => client.chat.completions.create({ model: "demo", messages }));
     holds([400, 422].includes(error.status) && error.param.startsWith("messages[0]"), error);
   },
-  "RateLimitError for a server that is asked too often": async () => {
+  "RateLimitError for a server that reports its rate limit": async () => {
     await rejects(OpenAI.RateLimitError, () => client.chat.completions.create({ model: "busy", messages: hello }));
   },
-  "APIError in a stream that broke off, with an error or without": async () => {
+  "APIError in an interrupted stream, with an error or without": async () => {
     for (const model of ["broken", "cut"]) {
       const stream = await client.chat.completions.create({ model, messages: hello, stream: true });
       await rejects(OpenAI.APIError, () => gathered(stream));

@@ -86,7 +86,7 @@ def test_usage_comes_in_a_chunk_without_choices_and_only_where_it_was_asked_for(
     assert [chunk.get("usage") for chunk in chunks] == [None] * (len(chunks) - expected) + [USAGE] * expected
 
 
-def test_usage_that_no_server_told_is_null() -> None:
+def test_missing_usage_is_null() -> None:
     pieces = event({"content": "Hi"}) + event({}, "stop") + DONE
     answer = ask(saying(pieces), stream=True, stream_options={"include_usage": True})
     last = [line for line in answer.body.decode().split("\n\n") if line][-2]
@@ -94,7 +94,7 @@ def test_usage_that_no_server_told_is_null() -> None:
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
-def test_the_reason_of_the_end_is_told(reason: str) -> None:
+def test_the_finish_reason_is_passed_on(reason: str) -> None:
     pieces = event({"content": "Hi"}), event({}, reason), DONE
     assert deltas(*pieces)[-1] == reason
     assert ask(saying(*pieces)).json["choices"][0]["finish_reason"] == reason
@@ -104,13 +104,13 @@ def test_calls_end_a_reply_with_tool_calls_whatever_the_server_says() -> None:
     assert deltas(called(0, "c", "f", "{}"), event({}, "stop"), DONE)[-1] == "tool_calls"
 
 
-def test_a_refusal_is_told_as_one() -> None:
+def test_a_refusal_is_in_the_field_refusal() -> None:
     pieces = event({"refusal": "I must "}), event({"refusal": "not."}), ENDED
     assert deltas(*pieces)[1:] == [{"refusal": "I must "}, {"refusal": "not."}, "stop"]
     assert message(*pieces) == {"role": "assistant", "content": None, "refusal": "I must not."}
 
 
-def test_what_must_go_back_to_the_model_is_told() -> None:
+def test_fields_that_the_next_request_needs_are_passed_on() -> None:
     signed = called(0, "c", "f", "{}", extra_content={"google": {"thought_signature": "s"}})
     pieces = event({"reasoning": "Hm", "reasoning_details": DETAILS}), signed, ENDED
     streamed_ = deltas(*pieces)
@@ -135,14 +135,14 @@ def test_an_empty_reply_is_a_sound_stream_and_a_sound_completion() -> None:
     assert message(ENDED) == {"role": "assistant", "content": None, "refusal": None}
 
 
-def test_thoughts_between_tags_are_told_as_reasoning() -> None:
+def test_thoughts_between_tags_become_reasoning() -> None:
     pieces = event({"content": "<think>Hm"}), event({"content": "m</think>Yes"}), ENDED
     found = deltas(*pieces)
     assert "".join(delta.get("reasoning_content", "") for delta in found[:-1]) == "Hmm"
     assert "".join(delta.get("content", "") for delta in found[:-1]) == "Yes"
 
 
-def test_calls_in_text_are_told_as_calls_where_tools_were_prompted() -> None:
+def test_calls_in_text_become_calls_if_tools_were_prompted() -> None:
     text = 'Sure.\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
     pieces = [event({"content": text[at : at + 7]}) for at in range(0, len(text), 7)]
     whole = message(*pieces, ENDED, settings=profiled(native_tools=False), tools=[TOOL])
@@ -198,7 +198,7 @@ def test_any_cut_of_the_servers_bytes_gives_the_same_chunks() -> None:
         assert deltas(*pieces) == expected
 
 
-def test_what_the_caller_must_know_is_told_beside_the_choices() -> None:
+def test_warnings_are_in_the_body_beside_the_choices() -> None:
     settings = profiled(lacks=["top_k"])
     answer = ask(saying(ENDED), settings, top_k=5)
     assert answer.json["warnings"] == ["top_k was not sent: this model's server has no such parameter"]

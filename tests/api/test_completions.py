@@ -103,7 +103,7 @@ def test_the_gateways_own_options_work_here_too() -> None:
         (NAMED, NAMED),
     ],
 )
-def test_a_choice_of_tools_may_be_said_in_every_form(choice: Any, told: Any) -> None:
+def test_a_tool_choice_may_have_every_form(choice: Any, told: Any) -> None:
     assert sent(tools=[TOOL], tool_choice=choice) == {"tools": [TOOL], "tool_choice": told}
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_done_is_refused_by_the_callers_name_for_it(body: Json, p
     assert "generate_cfg." not in error["message"]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     error = refused(n=2, logprobs=True, stream_options={"x": 1}, messages=[{"role": "user"}], tools=[5])
     assert [one["param"] for one in error["violations"]] == [
         "logprobs",
@@ -200,18 +200,18 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"\xff", b"null", b"[" * 100_000])
-def test_what_is_no_json_object_is_told_in_openais_shape(raw: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_an_error_in_openais_shape(raw: bytes) -> None:
     with Running() as gateway:
         answer = gateway.post("/v1/chat/completions", raw)
     assert (answer.status, answer.json["error"]["type"]) == (400, "invalid_request_error")
 
 
-def test_a_body_that_is_too_long_is_told_in_openais_shape() -> None:
+def test_a_body_that_is_too_long_is_an_error_in_openais_shape() -> None:
     answer = ask(settings={**SERVER, "server": {"max_body_bytes": 1024}}, user="u" * 1024)
     assert (answer.status, answer.json["error"]["type"]) == (413, "invalid_request_error")
 
 
-def test_a_wrong_method_and_a_defect_are_told_in_openais_shape() -> None:
+def test_a_wrong_method_and_a_defect_are_errors_in_openais_shape() -> None:
     class Broken:
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError("boom")
@@ -248,7 +248,7 @@ def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
         (503, {"message": "busy"}, 503, "overloaded_error"),
     ],
 )
-def test_what_the_model_server_refuses_is_told_in_openais_shape(
+def test_a_refusal_of_the_model_server_is_an_error_in_openais_shape(
     status: int, error: Json, told: int, kind: str, stream: bool
 ) -> None:
     answer = ask(refusing(status, error), stream=stream, max_retries=0)
@@ -256,7 +256,7 @@ def test_what_the_model_server_refuses_is_told_in_openais_shape(
     assert answer.json["error"]["upstream"]["status"] == status
 
 
-def test_how_long_to_wait_is_told_as_openai_does() -> None:
+def test_the_wait_before_a_retry_is_in_openais_headers() -> None:
     answer = ask(refusing(429, {"message": "slow down"}, {"retry-after": "7"}), max_retries=0)
     assert (answer.headers["retry-after"], answer.headers["retry-after-ms"]) == ("7", "7000")
 

@@ -78,13 +78,13 @@ def test_a_list_is_read_for_the_agent_that_is_named(gateway: Running) -> None:
     ]
 
 
-def test_what_an_assistant_is_called_can_be_said(gateway: Running) -> None:
+def test_the_name_of_the_assistant_can_be_set(gateway: Running) -> None:
     answer = asked(gateway, "autogen", [USER, {"role": "assistant", "content": "Ho"}], agent_name="friday")
     assert [one["source"] for one in answer.json["messages"]] == ["user", "friday"]
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_a_result_that_no_call_is_before_is_told_of(gateway: Running, to: str) -> None:
+def test_a_result_without_a_call_before_it_is_a_warning(gateway: Running, to: str) -> None:
     orphan = [USER, {"role": "tool", "tool_call_id": "x", "content": "done"}]
     answer = asked(gateway, to, orphan, **{"from": "openai"})
     body = asked(gateway, to, answer.json["messages"], **{"from": to})
@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(gateway: Running, body: A
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b"[" * 100_000, b'{"to":"qwen","messages":[%b]}' % (b"9" * 5000)])
-def test_what_is_no_json_is_told_so(gateway: Running, raw: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(gateway: Running, raw: bytes) -> None:
     answer = gateway.post("/v1/convert", raw)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
 

@@ -48,7 +48,7 @@ def test_without_a_demand_or_with_the_call_there_is_nothing_to_tell(server: Mode
     assert (first.json["warnings"], second.headers["x-parley-cache"]) == ([], "hit")
 
 
-def test_what_was_said_without_a_demand_is_no_answer_to_one() -> None:
+def test_a_reply_without_a_demand_does_not_answer_a_demand() -> None:
     settings = {**profiled(tool_choice_required="none"), **CACHED}
     with Running(settings, saying(event({"content": "no"}), event({}, "stop"), DONE)) as gateway:
         plain, demanded = ask(gateway), ask(gateway, function_choice="required")

@@ -144,7 +144,7 @@ def test_a_number_that_json_lacks_is_named(gateway: Running, number: str) -> Non
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].extra.a[0]")
 
 
-def test_more_requests_than_may_be_served_are_told_to_come_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requests_beyond_the_limit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     server = Held()
     body = padded(100)
 

@@ -95,23 +95,23 @@ def test_a_path_that_is_not_there_is_named(gateway: Running) -> None:
         ("/health", "/healthz"),
     ],
 )
-def test_an_unknown_path_is_told_the_nearest(gateway: Running, path: str, meant: str) -> None:
+def test_the_error_of_an_unknown_path_suggests_the_nearest(gateway: Running, path: str, meant: str) -> None:
     error = gateway.ask("POST", path).json["error"]
     assert (error["code"], error["message"]) == ("not_found", f"no such path: {path}. Did you mean {meant}?")
 
 
 @pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions"])
-def test_a_wrong_method_is_told_the_right_one(gateway: Running, path: str) -> None:
+def test_the_error_of_a_wrong_method_names_the_right_one(gateway: Running, path: str) -> None:
     assert gateway.ask("PUT", path).json["error"]["message"] == f"{path} accepts POST, not PUT"
 
 
-def test_an_unknown_model_is_told_the_nearest_of_those_that_are_configured(gateway: Running) -> None:
+def test_the_error_of_an_unknown_model_suggests_the_nearest_configured_one(gateway: Running) -> None:
     body = {"model": "M", "messages": [{"role": "user", "content": "Hi"}]}
     error = gateway.post("/v1/chat", body).json["error"]
     assert error["message"] == "there is no model 'M'; did you mean 'm'? (GET /v1/models lists them)"
 
 
-def test_a_request_without_a_model_is_told_which_there_are() -> None:
+def test_the_error_of_a_request_without_a_model_lists_the_models() -> None:
     rows = {name: {"upstreams": ["local"]} for name in ("a", "b")}
     with Running({**SERVER, "models": rows}) as gateway:
         answer = gateway.post("/v1/chat", {"messages": [{"role": "user", "content": "Hi"}]})

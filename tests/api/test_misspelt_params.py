@@ -28,7 +28,7 @@ def warned(answer: Answer) -> list[str]:
         ("chat_template_kwarg", "chat_template_kwargs"),
     ],
 )
-def test_a_misspelt_parameter_is_passed_on_and_told(given: str, meant: str, stream: bool) -> None:
+def test_a_misspelled_parameter_is_passed_on_with_a_warning(given: str, meant: str, stream: bool) -> None:
     server = ModelServer()
     body: dict[str, Any] = {given: 1}
     answer = ask(server, stream=stream, **body)
@@ -56,7 +56,7 @@ def test_a_key_beside_the_one_that_it_resembles_is_a_key_of_its_own() -> None:
     assert warned(ask(modle=1)) == []
 
 
-def test_null_is_not_passed_on_and_not_told() -> None:
+def test_null_is_not_passed_on_and_gives_no_warning() -> None:
     assert warned(ask(temprature=None)) == []
 
 
@@ -65,7 +65,7 @@ def test_only_the_first_of_very_many_unknown_keys_are_compared() -> None:
     assert len(warned(ask(**given))) == 20
 
 
-def test_extra_body_of_a_chat_is_passed_on_and_told_by_its_path() -> None:
+def test_a_misspelled_key_of_extra_body_gives_a_warning_with_its_path() -> None:
     server = ModelServer()
     extra = {"temprature": 1, "top_k": 3, "chat_template_kwargs": {}}
     with Running(server=server) as gateway:

@@ -44,7 +44,7 @@ def names(settings: dict[str, Any], server: ModelServer) -> list[str]:
     return [row["id"] for row in answer.json["data"]]
 
 
-def test_configured_models_are_listed_with_their_aliases_and_nobody_is_asked() -> None:
+def test_configured_models_are_listed_with_their_aliases_without_a_request() -> None:
     server = ModelServer()
     assert names(CONFIGURED, server) == ["m", "also-m", "n"]
     assert server.requests == []
@@ -89,19 +89,19 @@ def told_of(settings: dict[str, Any], server: ModelServer, model: str) -> Answer
 
 
 @pytest.mark.parametrize("model", ["m", "also-m"])
-def test_a_configured_model_is_told_of_and_nobody_is_asked(model: str) -> None:
+def test_a_configured_model_is_read_without_a_request(model: str) -> None:
     server = ModelServer()
     answer = told_of({**CONFIGURED, "passthrough": "local"}, server, model)
     assert (answer.status, answer.json["id"], answer.json["object"]) == (200, model, "model")
     assert server.requests == []
 
 
-def test_a_model_of_the_pass_throughs_server_is_told_of_by_its_name_with_slashes() -> None:
+def test_a_model_of_the_pass_through_is_read_by_its_name_with_slashes() -> None:
     assert told_of(PASSING, listing("some/x"), "some/x").json["id"] == "some/x"
 
 
 @pytest.mark.parametrize("settings", [CONFIGURED, PASSING])
-def test_a_model_that_is_not_listed_is_not_told_of(settings: dict[str, Any]) -> None:
+def test_a_model_that_is_not_listed_is_not_found(settings: dict[str, Any]) -> None:
     answer = told_of(settings, listing("x"), "some/y")
     error = answer.json["error"]
     assert (answer.status, error["code"], error["param"]) == (404, "model_not_found", "model")
@@ -285,7 +285,7 @@ def at(*paths: str) -> ModelServer:
         ("http://model.test:9999/chat/completions", "base_url probably ends with /chat/completions and lacks /v1"),
     ],
 )
-def test_a_wrong_base_url_is_said_without_the_address(
+def test_the_error_of_a_wrong_base_url_does_not_show_the_address(
     base_url: str, hint: str, model: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"upstreams": {"local": {"base_url": base_url}}, "passthrough": "local"}
@@ -298,7 +298,7 @@ def test_a_wrong_base_url_is_said_without_the_address(
     assert (line["level"], line["address"], hint in line["reason"]) == ("warning", base_url, True)
 
 
-def test_a_v1_too_many_is_said_where_the_server_has_no_list() -> None:
+def test_a_second_v1_is_reported_if_the_server_has_no_list() -> None:
     with Running(PASSING, at("/chat/completions")) as gateway:
         message = gateway.post("/v1/chat", {"model": "x"} | chat).json["error"]["message"]
     assert "base_url probably must not end with /v1" in message

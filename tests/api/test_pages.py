@@ -40,7 +40,7 @@ def test_a_page_may_load_nothing_from_elsewhere_and_run_nothing_inline(gateway: 
     assert not re.search(r"https?:|\*|unsafe-eval", " ".join(policy.values()))
 
 
-def test_the_documentation_loads_the_document_and_asks_nobody_to_validate_it(gateway: Running) -> None:
+def test_the_documentation_page_loads_the_document_and_sends_it_to_no_validator(gateway: Running) -> None:
     script = gateway.get("/docs/start.js").body.decode()
     assert 'url: "openapi.json"' in script and "validatorUrl: null" in script
     assert gateway.get("/openapi.json").json["info"]["title"] == "Parley"

@@ -61,7 +61,7 @@ def test_every_kind_of_media_is_looked_at(part: dict[str, Any], path: str) -> No
     assert (answer.status, answer.json["error"]["param"]) == (422, path)
 
 
-def test_all_that_is_refused_is_told_at_once() -> None:
+def test_all_refused_urls_are_reported_at_once() -> None:
     with Running(settings(), ModelServer()) as gateway:
         answer = gateway.post("/v1/chat", qwen({"image": PRIVATE[0]}, {"image": PUBLIC}, {"image": PRIVATE[1]}))
     places = [one["param"] for one in answer.json["error"]["violations"]]

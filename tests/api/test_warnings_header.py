@@ -11,7 +11,7 @@ UNSENT = "seed was not sent: this model's server has no such parameter"
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_was_not_sent_is_told_in_the_header(stream: bool) -> None:
+def test_parameters_that_were_not_sent_are_in_the_header(stream: bool) -> None:
     answer = ask(settings=profiled(lacks=["seed"]), seed=1, stream=stream)
     assert answer.status == 200
     assert json.loads(answer.headers["x-parley-warnings"]) == [UNSENT]

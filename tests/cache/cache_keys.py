@@ -25,7 +25,7 @@ def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> Pre
     asked = read(json.dumps(body).encode(), LIMITS)
     if isinstance(asked, RejectedRequest):
         raise asked.error
-    assert not gateway.media_requests(route, asked.request)
+    assert not gateway.find_media_requests(route, asked.request)
     return gateway.prepare(route, asked.request)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
@@ -14,6 +14,7 @@ from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed
 from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed
+from msgspec.structs import replace
 
 from tests.cache.fake_calls import DONE, Ear, say
 from tests.cache.fake_calls import Source as Upstream

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss
+from msgspec.structs import replace
 
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
@@ -67,7 +67,7 @@ def test_a_reply_without_usage_gets_no_mark() -> None:
     play(scenario)
 
 
-def test_a_kept_reply_lives_as_long_as_its_question_said() -> None:
+def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.told(ttl_seconds=100.0)
         await bench.dimmed()
@@ -183,14 +183,14 @@ def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> N
     asyncio.run(scenario())
 
 
-def test_what_cannot_be_said_in_an_entry_is_told_and_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reply_that_cannot_be_encoded_is_logged_and_not_stored(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         odd: list[list[Event]] = [*say("one"), [Finish("stop", {"total_tokens": 2**70})]]
         assert (await bench.told(odd)).said == ("miss", odd)
         assert (await bench.stats()).entries == 0
         await bench.dimmed()
         assert (await bench.told()).said == ("miss", REPLY)
-        assert "a reply is not stored" in caplog.text
+        assert "a reply was not cached" in caplog.text
 
     play(scenario)
 
@@ -214,7 +214,7 @@ def test_a_damaged_entry_is_a_miss_a_line_in_the_log_and_gone(rubbish: bytes, ca
     async def scenario(bench: Bench) -> None:
         with caplog.at_level(logging.WARNING):
             assert (await bench.told()).said == ("miss", REPLY)
-        assert "a cached reply is not read" in caplog.text
+        assert "a cached reply cannot be decoded" in caplog.text
         assert store.deleted == ["k"]
 
     play(scenario, store=store)
@@ -313,7 +313,7 @@ def test_only_asks_no_model(dim: bool) -> None:
     play(scenario)
 
 
-def test_only_finds_a_kept_reply_also_while_somebody_has_a_newer_one_made() -> None:
+def test_only_finds_a_stored_reply_while_a_newer_call_is_in_progress() -> None:
     async def scenario(bench: Bench) -> None:
         bench.cache._store = Broken(ENTRY)
         newer = await bench.ask(CachePolicy(max_age=1))

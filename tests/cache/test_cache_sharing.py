@@ -168,7 +168,7 @@ def test_what_would_fail_again_is_not_asked_again(error: UpstreamFailed) -> None
     play(scenario)
 
 
-def test_a_reply_that_breaks_off_is_told_to_each_as_failed_and_the_next_asks_anew() -> None:
+def test_an_interrupted_reply_fails_for_each_reader_and_the_next_request_starts_a_new_call() -> None:
     async def scenario(bench: Bench) -> None:
         half: list[list[Event]] = [*say("half"), [Failed(CUT)]]
         answers = await together(bench, 3)
@@ -212,7 +212,7 @@ def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
 
 
 @pytest.mark.parametrize("label", ["miss", "hit", "shared"])
-def test_a_caller_is_told_where_the_reply_can_be_had_again(label: str) -> None:
+def test_a_reply_has_the_location_for_resuming_it(label: str) -> None:
     async def scenario(bench: Bench) -> None:
         if label == "hit":
             await bench.told()
@@ -236,7 +236,7 @@ def test_a_caller_is_told_where_the_reply_can_be_had_again(label: str) -> None:
 # -- replies beyond what is held ---------------------------------------------------------------------------------------
 
 
-def test_nobody_joins_a_reply_whose_beginning_is_gone() -> None:
+def test_a_reply_without_its_beginning_is_not_joined() -> None:
     async def scenario(bench: Bench) -> None:
         huge = say(*("x" * 500 for _ in range(8)))
         first = await bench.ask()

@@ -76,13 +76,15 @@ def test_the_cache_of_a_named_file_is_meant(shared_redis: RedisServer, capsys: p
 
 
 @pytest.mark.parametrize("url", ["memory:", "null:"])
-def test_a_cache_that_nobody_else_can_see_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cache_in_memory_cannot_be_read_by_the_command(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("parley.toml").write_text(f'[cache]\nurl = "{url}"')
     assert main(["cache", "stats"]) == 2
     assert capsys.readouterr().err.startswith(f"parley: the cache is {url[:-1]}: it cannot be read")
 
 
-def test_trouble_is_told_and_no_password(own_redis: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_store_is_printed_without_the_password(
+    own_redis: RedisServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     own_redis.kill()
     Path("parley.toml").write_text(f'[cache]\nurl = "redis://u:s3cret@127.0.0.1:{own_redis.port}"')
     assert main(["cache", "stats"]) == 1

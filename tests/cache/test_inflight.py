@@ -51,7 +51,7 @@ def test_one_who_came_before_the_call_began_hears_all() -> None:
     run(scenario)
 
 
-def test_a_slow_one_holds_nobody_back() -> None:
+def test_a_slow_reader_does_not_delay_the_others() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         slow, quick = scene.ear(), scene.ear()
@@ -65,7 +65,7 @@ def test_a_slow_one_holds_nobody_back() -> None:
     run(scenario)
 
 
-def test_the_server_is_held_back_exactly_while_nobody_can_take_more() -> None:
+def test_the_server_is_paused_exactly_while_all_readers_have_paused() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         one, other, source = scene.ear(), scene.ear(), scene.source
@@ -137,7 +137,7 @@ def test_a_call_that_is_held_goes_on_without_listeners_until_it_is_released() ->
 
 
 @pytest.mark.parametrize("end", [DONE, Failed(BROKEN)])
-def test_a_source_that_has_ended_is_closed_once_whoever_leaves_later(end: Event) -> None:
+def test_a_source_that_has_ended_is_closed_only_once(end: Event) -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         scene.flight.retain()
@@ -153,7 +153,7 @@ def test_a_source_that_has_ended_is_closed_once_whoever_leaves_later(end: Event)
     run(scenario)
 
 
-def test_it_is_over_before_anybody_is_told_the_end() -> None:
+def test_the_call_has_ended_before_any_reader_gets_the_end() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         seen: list[tuple[bool, int]] = []
@@ -176,7 +176,7 @@ def test_only_a_finish_gives_it_a_time_of_its_end() -> None:
     run(scenario)
 
 
-def test_a_failure_is_told_to_each_as_one() -> None:
+def test_each_reader_gets_a_failure_as_a_failure() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         one, slow = scene.ear(), scene.ear()
@@ -191,7 +191,7 @@ def test_a_failure_is_told_to_each_as_one() -> None:
     run(scenario)
 
 
-def test_a_defect_is_told_to_each_after_what_came_before() -> None:
+def test_each_reader_gets_a_defect_after_the_events_before_it() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         one, slow, leaver = scene.ear(), scene.ear(), scene.ear()
@@ -212,7 +212,7 @@ def test_a_defect_is_told_to_each_after_what_came_before() -> None:
     run(scenario)
 
 
-def test_who_leaves_at_the_last_word_before_a_defect_is_not_told_of_it() -> None:
+def test_a_reader_that_leaves_at_the_last_event_before_a_defect_does_not_get_it() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         ear = Ear(lambda: ear.leave())
@@ -249,7 +249,7 @@ def test_what_keeps_a_call_from_beginning_is_raised_to_each(error: Exception, to
     run(scenario)
 
 
-def test_whoever_waits_for_the_first_word_may_leave_and_the_last_takes_the_call_along() -> None:
+def test_readers_may_leave_before_the_first_event_and_the_last_one_aborts_the_call() -> None:
     async def scenario(loop: Clocked) -> None:
         asked = asyncio.Event()
         given_up = False
@@ -301,7 +301,7 @@ def test_a_source_that_opens_although_it_was_given_up_is_closed() -> None:
     run(scenario)
 
 
-def test_who_still_listens_when_it_is_given_up_is_told_so() -> None:
+def test_readers_of_an_aborted_call_get_a_failure() -> None:
     async def scenario(loop: Clocked) -> None:
         scene, unopened = await Scene().opened(), Scene()
         one, slow = scene.ear(), scene.ear()
@@ -450,7 +450,7 @@ def test_a_reply_whose_last_word_is_too_much_is_not_whole_when_it_is_over() -> N
     run(scenario)
 
 
-def test_a_huge_reply_to_which_nobody_listens_is_given_up() -> None:
+def test_a_huge_reply_without_readers_is_aborted() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene(LogLimits(max_bytes=SMALL)).opened()
         scene.flight.retain()
@@ -485,7 +485,7 @@ class Publisher:
         self.calls.append("used")
 
 
-def test_a_published_call_without_readers_goes_on_until_nobody_else_follows_it() -> None:
+def test_a_published_call_without_readers_goes_on_until_no_gateway_follows_it() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         publisher = Publisher(scene, has_followers=True)

@@ -131,7 +131,7 @@ class Storm:
 
 @examples(200)
 @given(st.data(), st.lists(STEPS, max_size=60), st.sampled_from(["finish", "fail", "crash"]), st.booleans())
-def test_each_who_stays_hears_exactly_what_the_source_said(
+def test_each_reader_that_stays_gets_exactly_the_events_of_the_source(
     data: st.DataObject, steps: list[str], how: str, small: bool
 ) -> None:
     limits = LogLimits(max_bytes=1500 if small else 10**9, batches_per_turn=3)

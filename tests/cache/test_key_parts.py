@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-from dataclasses import replace
 from typing import Any, get_args, get_origin
 
 import pytest
@@ -12,6 +11,7 @@ from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_f
 from app.steps.pipeline import reply_stages, reply_traits
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.cache.cache_keys import PLAIN, Json, key, prepared, rich, schema
 
@@ -132,8 +132,8 @@ def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> N
 def test_the_traits_of_a_request_are_of_all_that_reading_its_reply_asks_for(profile: Profile, cfg: Json) -> None:
     asked = prepared({**rich(), "generate_cfg": cfg}).request
     by_stages, by_traits = Watched(asked.params), Watched(asked.params)
-    reply_stages(replace(asked, params=by_stages), profile, "r")  # type: ignore[arg-type]
-    reply_traits(replace(asked, params=by_traits), profile)  # type: ignore[arg-type]
+    reply_stages(replace(asked, params=by_stages), profile, "r")
+    reply_traits(replace(asked, params=by_traits), profile)
     assert by_traits.seen == by_stages.seen
 
 

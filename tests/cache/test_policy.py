@@ -1,11 +1,11 @@
 """What a request may say of the cache, and what follows."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from app.cache.policy import OFF, ON, CachePolicy, Mode, make_cache_policy
+from msgspec.structs import replace
 
 UNHELD = replace(OFF, keep=False)
 """Not even for a caller who might come back."""
@@ -74,7 +74,9 @@ NEVER_FRESH = CachePolicy(read=False, write=False, share=False, only=True, label
         (None, ["x=no-store"], ON),
     ],
 )
-def test_what_is_said_of_the_cache_is_done(mode: Mode | None, headers: list[str], want: CachePolicy) -> None:
+def test_the_cache_options_of_a_request_give_this_policy(
+    mode: Mode | None, headers: list[str], want: CachePolicy
+) -> None:
     assert make_cache_policy(mode, None, headers) == want
 
 
@@ -82,14 +84,14 @@ def test_what_is_said_of_the_cache_is_done(mode: Mode | None, headers: list[str]
     ("mode", "headers", "want"),
     [(None, [], OFF), ("on", [], OFF), ("refresh", [], OFF), (None, ["max-age=5"], OFF), ("only", [], NEVER)],
 )
-def test_a_model_without_a_cache_has_none_whatever_is_said(
+def test_a_model_without_a_cache_has_none_for_all_options(
     mode: Mode | None, headers: list[str], want: CachePolicy
 ) -> None:
     assert make_cache_policy(mode, 60, headers, enabled=False) == want
 
 
 @pytest.mark.parametrize("said", [{}, {"mode": "on"}, {"mode": "refresh"}, {"headers": ["no-cache"]}], ids=str)
-def test_how_long_a_reply_is_kept_is_told_where_it_is_kept(said: dict[str, Any]) -> None:
+def test_the_ttl_of_the_request_is_that_of_the_entry(said: dict[str, Any]) -> None:
     assert make_cache_policy(**said, ttl_seconds=5).ttl_seconds == 5
     assert make_cache_policy(**said).ttl_seconds is None
 

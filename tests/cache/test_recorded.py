@@ -28,7 +28,7 @@ async def _case(case: Json) -> list[list[Event]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_a_case_that_ends_well_is_told_again_byte_for_byte_and_no_other_is_kept(case: Json) -> None:
+def test_a_case_that_ends_normally_is_replayed_byte_for_byte_and_no_other_is_stored(case: Json) -> None:
     async def scenario() -> None:
         batches = await _case(case)
         kept = is_cacheable(timed(batches), length=False)
@@ -45,7 +45,7 @@ def test_the_cases_hold_replies_of_every_end() -> None:
 
 
 @needs_recordings
-def test_every_recording_that_ends_well_is_told_again_byte_for_byte_and_no_other_is_kept() -> None:
+def test_every_recording_that_ends_normally_is_replayed_byte_for_byte_and_no_other_is_stored() -> None:
     bodies = [(path, path.read_bytes()) for path in RECORDINGS]
 
     async def scenario() -> list[str]:

@@ -106,7 +106,7 @@ def test_a_refusal_says_why_and_is_no_outage(shared_redis: RedisServer) -> None:
     told(RedisCircuitBreaker(shared_redis.url), story)
 
 
-def test_a_defect_of_the_operation_is_told_as_it_is(shared_redis: RedisServer) -> None:
+def test_a_defect_of_the_operation_is_raised_unchanged(shared_redis: RedisServer) -> None:
     async def story(link: RedisCircuitBreaker) -> None:
         async def broken(_: Client) -> None:
             raise KeyError("defect")

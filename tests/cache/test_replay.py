@@ -27,7 +27,7 @@ def events_of(batches: list[Batch]) -> list[list[Event]]:
 
 @pytest.mark.parametrize("pace", ["fast", "original"])
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 300])
-def test_a_reply_is_told_whole_in_order_and_in_its_pieces(count: int, pace: Pace) -> None:
+def test_a_reply_is_replayed_completely_in_order_and_in_its_batches(count: int, pace: Pace) -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = made(count), Listener()
         replayed(batches, pace).start(listener)
@@ -37,7 +37,7 @@ def test_a_reply_is_told_whole_in_order_and_in_its_pieces(count: int, pace: Pace
     run(scenario)
 
 
-def test_a_read_that_brought_nothing_is_told_as_one() -> None:
+def test_an_empty_read_is_replayed_as_an_empty_read() -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = [Batch(0.1, []), *made(3), Batch(9.0, [Finish("stop")])], Listener()
         batches[3:4] = [Batch(8.0, [])]
@@ -47,7 +47,7 @@ def test_a_read_that_brought_nothing_is_told_as_one() -> None:
     run(scenario)
 
 
-def test_a_short_reply_is_told_before_start_returns() -> None:
+def test_a_short_reply_is_delivered_before_start_returns() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
         replayed(made(10)).start(listener)
@@ -136,7 +136,7 @@ def test_a_timer_that_comes_early_is_waited_for_again() -> None:
 
 @pytest.mark.parametrize("pace", ["fast", "original"])
 @pytest.mark.parametrize("seed", range(40))
-def test_wherever_it_is_paused_and_resumed_the_same_is_told(seed: int, pace: Pace) -> None:
+def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace: Pace) -> None:
     """Pauses and resumes come from whoever is told, in the middle of being told, and from outside, also twice."""
     chance = random.Random(seed)
 
@@ -164,7 +164,7 @@ def test_wherever_it_is_paused_and_resumed_the_same_is_told(seed: int, pace: Pac
 @pytest.mark.parametrize("pace", ["fast", "original"])
 @pytest.mark.parametrize("after", range(5))
 @pytest.mark.parametrize("inside", [True, False])
-def test_nothing_is_told_after_a_close(after: int, pace: Pace, inside: bool) -> None:
+def test_nothing_is_delivered_after_a_close(after: int, pace: Pace, inside: bool) -> None:
     async def scenario(loop: Clocked) -> None:
         reply = replayed(made(5), pace, LogLimits(batches_per_turn=1))
         listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)

@@ -6,7 +6,7 @@ both keep has a field of its own there; what only the first keeps rides in the n
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
@@ -14,6 +14,7 @@ from app.chat.turns import normalize_piece, split_message
 from app.formats import FORMATS
 from app.formats.base import Options
 from app.openai_messages.grouping import group_messages
+from msgspec.structs import replace
 
 from tests.conversations.sample_conversations import media_of
 

@@ -3,7 +3,6 @@
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from app.chat.messages import Media, Message, Part, Text, ToolResult
 from app.chat.turns import normalize_piece, split_message
 from app.formats import FORMATS
 from app.formats.base import Options
+from msgspec.structs import replace
 
 from tests.in_process_gateway import ModelServer, Running
 

@@ -1,12 +1,12 @@
 """What the side-cars of all formats have in common."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from app.chat.messages import Message, Text
 from app.formats.qwen.sidecar import QwenSidecar
 from app.formats.sidecar import count_unchanged, keep_original, read_notes, with_notes, without_notes
+from msgspec.structs import replace
 
 ORIGINAL = {"said": ["a", "b"]}
 READ = [Message("user", (Text("a"),)), Message("user", (Text("b"),))]

@@ -7,14 +7,15 @@ text, and what went back to the other format. Clients keep these lists, so the f
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from app.chat.messages import Message
 from app.formats import FORMATS
 from app.formats.base import Options
+from msgspec.structs import replace
 
 from tests.conversations.features import FEATURES
 
@@ -28,7 +29,7 @@ def with_path(messages: Sequence[Message]) -> list[Message]:
 
 
 def describe(messages: Sequence[Message]) -> list[Any]:
-    return [json.loads(json.dumps(asdict(one))) for one in messages]
+    return [json.loads(json.dumps(msgspec.to_builtins(one))) for one in messages]
 
 
 def edit(value: Any) -> Any:

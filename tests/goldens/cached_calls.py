@@ -21,13 +21,13 @@ HELLO = [said("Hello")]
 ANSWER = [thought("Let me think."), said("The answer.")]
 
 DIFFERENT: dict[str, Cached] = {
-    "11_cache_delta": Cached("kept is the assembled reply, not its last delta", (1, 0), (ANSWER, ANSWER)),
-    "11_cache_hit_raw": Cached("how a reply is read is part of its key", (1, 1)),
-    "11_cache_key_ignores_model": Cached("the model and what it is sent are the key", (1, 1)),
+    "11_cache_delta": Cached("the cache stores the assembled reply, not its last delta", (1, 0), (ANSWER, ANSWER)),
+    "11_cache_hit_raw": Cached("the key depends on how the reply is parsed", (1, 1)),
+    "11_cache_key_ignores_model": Cached("the key depends on the model and the request body", (1, 1)),
     "11_cache_nonstream_empty_cache": Cached(
-        "a whole reply is kept in an empty cache too", (1, 0), ([said("one")], [said("one")])
+        "a whole reply is stored in an empty cache too", (1, 0), ([said("one")], [said("one")])
     ),
-    "11_cache_raw": Cached("replies of the raw API are kept too", (1, 0), (HELLO, HELLO)),
+    "11_cache_raw": Cached("replies of the raw API are stored too", (1, 0), (HELLO, HELLO)),
 }
 KEYS = {
     "functions and parameters of a model that are empty and those that are missing are one: nothing of them is sent": 1,

@@ -9,15 +9,15 @@ from tests.goldens.native_tools import NATIVE, STOPPED
 from tests.goldens.prompted_tools import PROMPTED
 
 CONSTANT = (
-    "`stream` is always true, also where the caller wants a whole reply: some models think only while they stream.",
-    "`stream_options.include_usage` is asked for: Qwen-Agent throws the usage away.",
-    "No random `seed` is sent: it would make every request a new one for any cache.",
-    "Every call has an id of its own: Qwen-Agent counts the calls that it reads from text (`1`, `2`), or gives none.",
+    "`stream` is always true, even if the caller wants a whole reply: some models think only in a stream.",
+    "`stream_options.include_usage` is set: Qwen-Agent discards the usage.",
+    "No random `seed` is sent: with it, no cache would recognize a repeated request.",
+    "Every call has a unique id: Qwen-Agent numbers the calls that it reads from text (`1`, `2`), or sets no id.",
     "An empty `extra` is left out.",
 )
 
 ASSEMBLED = "the reply is the assembled messages, not the last delta"
-NOTHING_SAID = "an assistant turn that says nothing is left out: servers refuse a message without content"
+NOTHING_SAID = "an empty assistant turn is left out: servers refuse a message without content"
 WEATHER = ("get_weather", "{}")
 
 EXPECTED: dict[str, Expected] = (
@@ -37,8 +37,8 @@ EXPECTED: dict[str, Expected] = (
             finish_reason="tool_calls",
         ),
         "01_n2_choices": Expected(
-            request="one request has one reply: n is at most 1, and a configuration that says more is refused",
-            output="two answers are never mixed into one",
+            request="one request has one reply: n is at most 1, and a configuration with more is refused",
+            output="two replies are never mixed into one",
             requests=0,
             refused=("models.mock-model.defaults.n",),
         ),
@@ -62,11 +62,11 @@ EXPECTED: dict[str, Expected] = (
         ),
         "02_none_content": Expected(request=NOTHING_SAID, body={"messages": [user("q1"), user("q2")]}),
         "02_reasoning_list": Expected(
-            request="reasoning is one string: no server takes a list of items",
+            request="reasoning is one string: no server accepts a list of items",
             body={"messages": [user("q1"), {**said("a1"), "reasoning_content": "r1"}, user("q2")]},
         ),
         "02_reasoning_on_user": Expected(
-            request="only assistants think: elsewhere reasoning is left out, with a warning",
+            request="only assistant messages have reasoning: elsewhere it is left out, with a warning",
             body={"messages": [user("q1")]},
         ),
         "02_starts_with_assistant_no_trunc": Expected(
@@ -89,10 +89,10 @@ EXPECTED: dict[str, Expected] = (
         ),
         "09_stop_delta": Expected(output=ASSEMBLED + "; " + STOPPED, messages=[said("Tho")]),
         "09_stop_string": Expected(output="a single stop word is a word, not its letters", messages=[said("abc")]),
-        "10_finish_length": Expected(output="the reply says why it ended", finish_reason="length"),
+        "10_finish_length": Expected(output="the reply has a finish reason", finish_reason="length"),
         "10_http_400": Expected(
-            request="what the server refuses is not sent again",
-            output="the server's own status and message stand in the error",
+            request="a request that the server refuses is not sent again",
+            output="the error has the server's own status and message",
             requests=1,
             error={"status": 400, "code": "invalid_request", "message": "bad request", "retryable": False},
         ),
@@ -101,30 +101,30 @@ EXPECTED: dict[str, Expected] = (
             error={"status": 502, "code": "authentication", "message": "bad key"},
         ),
         "10_http_429": Expected(
-            request="one layer sends again: `max_retries` 2 is three attempts. The golden's fourth came of its client "
-            "library's retries below Qwen-Agent's own",
+            request="only one layer retries: `max_retries` 2 means three attempts. The golden's fourth attempt is a "
+            "retry of its client library, below Qwen-Agent's own",
             output="the third attempt was still refused",
             requests=3,
             error={"status": 429, "code": "rate_limit", "message": "slow", "retryable": True},
         ),
         "10_http_500_exhaust": Expected(
-            request="one layer sends again: `max_retries` 2 is three attempts, not nine",
+            request="only one layer retries: `max_retries` 2 means three attempts, not nine",
             output="the server's last error is kept",
             requests=3,
             error={"status": 502, "code": "server_error", "message": "boom"},
         ),
         "10_mid_stream_bad_json": Expected(
-            output="a stream that breaks is an error, after what was said",
+            output="an interrupted stream is an error, after the content that arrived",
             error={"status": 502, "code": "upstream_protocol"},
         ),
         "10_mid_stream_error_event": Expected(
-            request="nothing is sent again once the model has begun to speak",
-            output="what was said stands, and the error follows it",
+            request="a request is not sent again once the reply has begun",
+            output="the content that arrived stays, and the error follows it",
             requests=1,
             messages=[said("Hel")],
             error={"status": 502, "code": "server_error", "message": "engine died"},
         ),
-        "10_refusal_field": Expected(output="a refusal is said, and marked", messages=[said("no", refusal=True)]),
+        "10_refusal_field": Expected(output="a refusal is passed on, and marked", messages=[said("no", refusal=True)]),
         "10_stream_empty": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
         "10_stream_empty_fn": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
     }

@@ -2,7 +2,7 @@
 
 from tests.goldens.expectations import Expected, Json, user
 
-NO_LOCAL_FILES = "a file of the gateway's own machine is never read for a caller"
+NO_LOCAL_FILES = "the gateway does not read files of its own machine"
 
 
 def refused(path: str) -> Expected:
@@ -20,18 +20,18 @@ def parts(role: str, *texts: str) -> Json:
 
 MEDIA: dict[str, Expected] = {
     "04_text_model_image_b64": Expected(
-        request="a data URI has no file name in it: the image is called after its type",
+        request="a data URI contains no file name: the image is named by its type",
         body={"messages": [user("(Uploaded ![image](image.png)) Look")]},
     ),
     "04_text_model_image_in_assistant": Expected(
-        request="as Qwen-Agent does, an assistant's image is left out, since nobody uploaded it; but with a warning"
+        request="as Qwen-Agent does, an assistant's image is left out, because no user uploaded it; but with a warning"
     ),
     "05_vl_audio_str": Expected(
-        request="what is described is not sent as well",
+        request="an item that is described as text is not sent as well",
         body={"messages": [parts("user", "(Uploaded ![audio](a.wav)) ", "x")]},
     ),
     "05_vl_empty_text": Expected(
-        request="an assistant turn that says nothing is left out; a user's message always has content",
+        request="an empty assistant turn is left out; a user's message always has content",
         body={"messages": [parts("user", "Hi"), user("")]},
     ),
     "05_vl_image_local": refused("messages[0].content[0].image"),

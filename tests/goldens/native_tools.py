@@ -18,13 +18,13 @@ NATIVE: dict[str, Expected] = {
         messages=[said("Hello")],
     ),
     "08_raw_content_after_tool": Expected(
-        output="messages stand in the order in which they began: a stream cannot take back what it sent",
+        output="messages are in the order in which they began: a stream cannot take anything back",
         messages=[called(*WEATHER, "call_a"), said("late text"), thought("late reasoning")],
         finish_reason="tool_calls",
     ),
     "08_raw_delta": Expected(request="sent", output="functions stream as deltas too", messages=[said("Hello")]),
     "08_raw_error_retry": Expected(
-        output="the server's own status and message stand in the error; the request may be sent again "
+        output="the error has the server's own status and message; the request may be sent again "
         "`max_retries` times (the golden's three attempts were its client library's)",
         error={"status": 502, "code": "server_error", "message": "boom"},
     ),
@@ -115,6 +115,6 @@ NATIVE: dict[str, Expected] = {
         refused=("models.mock-model.defaults.use_raw_api",),
     ),
     "08_raw_text_toolcall": Expected(
-        output="text is text, unless the profile names the form in which calls leak (`text_tools`)"
+        output="text stays text, unless the profile names the form of calls in the text (`text_tools`)"
     ),
 }

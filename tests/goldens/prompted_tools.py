@@ -17,7 +17,7 @@ TIME = (
 )
 FORCED = "\n\nYou must call the function get_time in this reply: answer with a <tool_call> that names it."
 RESULT = "\n\nThe tool has returned the following result: \n"
-IN_WORDS = "without functions, old calls are told in the user's words, as Qwen-Agent does: "
+AS_TEXT = "without functions, earlier calls become text of the user, as in Qwen-Agent: "
 
 
 def nous(*functions: str) -> dict[str, Any]:
@@ -47,9 +47,11 @@ PROMPTED: dict[str, Expected] = {
         body={"messages": [user("q\n\nIt is")]},
         messages=[said("Hello")],
     ),
-    "06_nofn_history_en": Expected(request=IN_WORDS + "a server may refuse calls of functions that it is not sent"),
+    "06_nofn_history_en": Expected(
+        request=AS_TEXT + "a server may refuse calls of functions that the request does not have"
+    ),
     "06_nofn_history_multimodal_result": Expected(
-        request="a result of several items is told whole",
+        request="a result of several items is sent completely",
         output="no crash",
         body={
             "messages": [
@@ -59,8 +61,8 @@ PROMPTED: dict[str, Expected] = {
         messages=[said("Hello")],
     ),
     "06_nofn_history_zh": Expected(
-        request=IN_WORDS + "there a result that answers no call is words as well, with a warning; it is refused where "
-        "functions are sent or explained"
+        request=AS_TEXT + "a result without a call becomes text too, with a warning; it is refused if the request "
+        "has functions"
     ),
     "06_nous_choice_invalid": Expected(
         output="an HTTP error that names the parameter, in place of the ValueError",
@@ -85,10 +87,10 @@ PROMPTED: dict[str, Expected] = {
         output="missing arguments are none", messages=[called("get_weather", "{}", ANY_ID)], finish_reason="tool_calls"
     ),
     "06_nous_name_for_model": Expected(
-        request="as Qwen-Agent does, the whole function is told: its keys are the caller's choice"
+        request="as Qwen-Agent does, the whole function is in the prompt: the caller chooses its keys"
     ),
     "06_nous_native_tools_dropped": Expected(
-        output="calls that the server read itself are honoured",
+        output="calls that the server parsed itself are passed on",
         messages=[
             thought("I should call tools."),
             said("Checking both."),
@@ -121,16 +123,16 @@ PROMPTED: dict[str, Expected] = {
         output="thoughts in tags are reasoning", messages=[thought(f"maybe {TIME_CALL} no"), said("OK "), PARIS]
     ),
     "06_nous_thought_in_content_never_closed": Expected(
-        output="a thought that never ends was none: the calls are read", messages=[said("OK "), PARIS]
+        output="reasoning without an end is not reasoning: the calls are parsed", messages=[said("OK "), PARIS]
     ),
     "07_fncall_prompt_type_bad": Expected(
-        output="a prompt that is none is refused where the configuration is read",
+        output="an unknown prompt type is refused when the configuration is read",
         requests=0,
         request="nothing is sent",
         refused=("models.mock-model.defaults.fncall_prompt_type",),
     ),
     "07_qwen_code": Expected(
-        output="arguments that are no JSON come as they are, and marked",
+        output="arguments that are not JSON are passed on unchanged, and marked",
         messages=[called("code_interpreter", "```py\nprint(2)\n```", ANY_ID, arguments_valid=False)],
         finish_reason="tool_calls",
     ),

@@ -53,8 +53,8 @@ class Unit:
 
 def units() -> list[Unit]:
     return [
-        Unit("unit_nous_parse", "what is read from a reply to the nous prompt", list(_nous(fncall.ALL_UNITS))),
-        Unit("unit_qwen_parse", "what is read from a reply to the qwen prompt", list(_qwen(fncall.QWEN_UNITS))),
+        Unit("unit_nous_parse", "parsing of a reply to the nous prompt", list(_nous(fncall.ALL_UNITS))),
+        Unit("unit_qwen_parse", "parsing of a reply to the qwen prompt", list(_qwen(fncall.QWEN_UNITS))),
         Unit("unit_truncation", BY_WORDS, list(_cut(TRUNCATIONS))),
         Unit("unit_truncation, by ranks", BY_RANKS, list(_cut_by_ranks(TRUNCATIONS))),
         Unit("unit_stop_words", "where text is cut by stop words", [_stopped(case) for case in STOPS]),
@@ -63,7 +63,11 @@ def units() -> list[Unit]:
         Unit("unit_cache_key", "which conversations share a reply", list(_keyed(cached.load_keys()))),
         Unit("unit_schema", "which messages are taken", [_taken(case) for case in schema.CASES]),
         Unit("unit_is_tool_schema", "which functions are taken", [_function(case) for case in functions.CASES]),
-        Unit("unit_text_utils", "what media are called, and how they are told", [_told(case) for case in media.UNITS]),
+        Unit(
+            "unit_text_utils",
+            "the names of media, and their description in the text",
+            [_told(case) for case in media.UNITS],
+        ),
     ]
 
 

@@ -62,7 +62,10 @@ async def test_without_the_key_nothing_is_told_and_nothing_forgotten(method: str
             headers = {"authorization": said} if said else {}
             status, answer = await admin(gateway, method, x_request_id="r9", **headers)
             message = answer["error"].pop("message")
-            assert (status, message) == (403, "this needs the admin key, as Authorization: Bearer …"), said
+            assert (status, message) == (
+                403,
+                "the admin key is missing or wrong: send it as Authorization: Bearer …",
+            ), said
             error = {"code": "permission", "param": None, "status": 403, "retryable": False, "request_id": "r9"}
             assert answer == {"error": error}
             assert await replied(gateway, "a") == "hit"

@@ -24,7 +24,11 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def late(upstream: ScriptedServer, cause: str, reason: str) -> dict[str, Any]:
-    about = {"level": "warning", "logger": "parley.request", "message": "a call failed after its caller had left"}
+    about = {
+        "level": "warning",
+        "logger": "parley.request",
+        "message": "a call failed after its client had disconnected",
+    }
     asked = {"face": "chat", "model": "m", "upstream": "local", "address": f"{upstream.url}/v1"}
     return {**about, **asked, "cause": cause, "reason": reason}
 
@@ -60,7 +64,7 @@ async def test_a_call_that_never_begins_when_its_caller_has_left_is_logged(
             await eventually(lambda: not len(gateway.context.ticker), 5)
     found = lines(capsys.readouterr().err)
     assert [(line["message"], line["upstream"], line["cause"]) for line in found] == [
-        ("a call failed after its caller had left", "local", "error_status")
+        ("a call failed after its client had disconnected", "local", "error_status")
     ] * 2
 
 

@@ -65,7 +65,7 @@ def test_lines_come_whole_and_in_order(pipe: Pipe) -> None:
     assert pipe.read() == lines
 
 
-def test_a_pipe_that_nobody_reads_stops_nobody(pipe: Pipe) -> None:
+def test_a_pipe_without_a_reader_blocks_no_request(pipe: Pipe) -> None:
     started = time.perf_counter()
     for number in range(5000):
         pipe.log(f"{number} {'x' * 1000}")

@@ -94,7 +94,7 @@ def test_a_kind_takes_its_media_and_refuses_the_others_with_their_place(kind: st
         ("llamacpp", {"audio": BARE}, [sound(data="A" * 16, format="wav")]),
     ],
 )
-def test_media_are_said_as_the_server_wants_them(kind: str, item: Json, want: list[Json]) -> None:
+def test_media_have_the_form_of_the_server(kind: str, item: Json, want: list[Json]) -> None:
     assert parts(kind, **item) == want
 
 
@@ -120,7 +120,7 @@ def test_media_that_a_server_cannot_read_are_refused_with_their_place(kind: str,
     assert word in problem(kind, **item)
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     found = refused(user([{"image": URL}, {"file": URI}]), user([{"video": URL}]), media=("file",))
     assert [path for path, _ in found] == ["messages[0].content[0].image", "messages[1].content[0].video"]
 

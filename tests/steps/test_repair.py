@@ -56,7 +56,7 @@ def _is_repaired(raw: str) -> bool:
     return "repaired" in message["extra"]
 
 
-def test_a_name_is_told_at_once_and_arguments_at_the_end() -> None:
+def test_a_name_is_passed_on_at_once_and_arguments_at_the_end() -> None:
     stage = RepairStage()
     assert stage.feed(call('{"a"')[0]) == [ToolCallDelta(0, "", "c0", "f")]
     assert stage.feed([ToolCallDelta(0, ": 1"), TextDelta("x")]) == [TextDelta("x")]
@@ -64,7 +64,7 @@ def test_a_name_is_told_at_once_and_arguments_at_the_end() -> None:
     assert stage.feed([STOP]) == told
 
 
-def test_a_reply_that_failed_is_told_as_it_came() -> None:
+def test_a_failed_reply_is_passed_on_unchanged() -> None:
     failed = Failed(Fault("timeout", "", True))
     batches: list[list[Event]] = [*call('{"a"'), [failed]]
     found = [event for part in batches for event in RepairStage().feed(part)]

@@ -54,7 +54,7 @@ def tls(reason: str) -> ssl.SSLError:
 def test_each_failure_to_connect_has_its_word(error: Exception, word: str) -> None:
     outer = httpx.ConnectError("no")
     outer.__cause__ = error
-    assert causes.connect_cause(outer, tls=True).word == word
+    assert causes.find_connect_cause(outer, tls=True).word == word
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_each_failure_to_connect_has_its_word(error: Exception, word: str) -> No
     ],
 )
 def test_each_broken_exchange_has_its_word(error: Exception, answered: bool, word: str) -> None:
-    assert causes.exchange_cause(error, answered=answered).word == word
+    assert causes.find_exchange_cause(error, answered=answered).word == word
 
 
 def test_a_reset_is_a_reset() -> None:
     outer = httpx.ReadError("no")
     outer.__cause__ = ConnectionResetError(errno.ECONNRESET, "reset")
-    assert causes.exchange_cause(outer, answered=True).word == "connection_reset"
+    assert causes.find_exchange_cause(outer, answered=True).word == "connection_reset"
 
 
 @pytest.mark.parametrize(

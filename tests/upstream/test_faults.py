@@ -58,7 +58,7 @@ def test_an_error_without_words_says_so(body: bytes) -> None:
     assert fault(body).message == "the model server gave no reason"
 
 
-def test_a_list_of_violations_is_told_with_their_places() -> None:
+def test_a_list_of_violations_becomes_a_message_with_their_paths() -> None:
     detail = [
         {"loc": ["body", "messages", 0, "role"], "msg": "field required", "type": "missing"},
         {"msg": "and another"},
@@ -83,7 +83,7 @@ def test_a_list_of_violations_is_told_with_their_places() -> None:
         SAID,
     ],
 )
-def test_what_the_provider_behind_a_relay_said_is_told_before_what_the_relay_said(raw: Any) -> None:
+def test_the_providers_message_is_used_instead_of_the_relays(raw: Any) -> None:
     body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
     assert fault(body).message == SAID
 
@@ -214,7 +214,7 @@ def test_what_looks_like_a_key_is_never_shown(secret: str, shape: str) -> None:
         '<?xml version="1.0"?><title>502 Bad Gateway</title>secret',
     ],
 )
-def test_of_a_web_page_only_the_title_is_told(page: str) -> None:
+def test_only_the_title_of_a_web_page_is_in_the_message(page: str) -> None:
     found = fault(page.encode(), 502)
     assert found.message == "the model server answered with a web page (502 Bad Gateway)"
     assert found.code == "server_error"
@@ -225,13 +225,13 @@ def test_a_web_pages_words_do_not_decide() -> None:
 
 
 def test_a_reply_of_200_that_is_a_web_page_asks_for_the_address() -> None:
-    found = faults.protocol_fault(b"<html><title>Hello</title>")
+    found = faults.make_protocol_fault(b"<html><title>Hello</title>")
     assert (found.code, found.status) == ("upstream_protocol", 200)
     assert found.message == "the model server sent a web page (Hello); is its base_url right?"
 
 
 def test_garbage_in_a_reply_is_not_shown() -> None:
-    assert "xyz" not in faults.protocol_fault(b"xyz").message
+    assert "xyz" not in faults.make_protocol_fault(b"xyz").message
 
 
 @pytest.mark.parametrize(

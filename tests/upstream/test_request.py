@@ -1,6 +1,5 @@
 """The options of a request in the body that a server takes, and what the caller is told of the rest."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from app.errors import InvalidInput
 from app.params import UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.upstream.request import build
+from msgspec.structs import replace
 
 from tests.upstream.sample_histories import Json, body, calls, options, request, returns, user, warnings
 
@@ -74,7 +74,7 @@ NAMED = {"type": "function", "function": {"name": "f"}}
         ("llamacpp_python", "f", NAMED),
     ],
 )
-def test_a_choice_of_function_is_said_as_the_server_says_it(kind: str, choice: Any, want: Any) -> None:
+def test_a_tool_choice_has_the_form_of_the_server(kind: str, choice: Any, want: Any) -> None:
     for name in ("function_choice", "tool_choice"):
         assert body(kind, tools=("f", "auto"), **{name: choice})["tool_choice"] == want
         assert warnings(kind, tools=("f", "auto"), **{name: choice}) == []
@@ -107,7 +107,7 @@ def test_a_profile_says_none_for_a_server_without_the_word() -> None:
     assert build(request(tools=("f", "g"), function_choice="none"), "m", profile)[0]["tool_choice"] == "none"
 
 
-def test_a_server_that_cannot_be_told_which_function_is_given_that_one_alone() -> None:
+def test_a_server_without_named_tool_choice_gets_only_that_function() -> None:
     profile = Profile(named_tool_choice=False)
     got, told = build(request(tools=("f", "g"), function_choice="g"), "m", profile)
     assert (got["tool_choice"], told) == ("required", [])
@@ -151,7 +151,7 @@ def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str)
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_the_most_tokens_are_said_once_and_in_the_servers_word(kind: str, name: str) -> None:
+def test_max_tokens_is_sent_once_under_the_servers_name(kind: str, name: str) -> None:
     word = "max_completion_tokens" if kind == "openai" else "max_tokens"
     assert options(kind, (), **{name: 5}) == {word: 5}
 
@@ -187,7 +187,7 @@ def test_a_way_to_sample_has_the_servers_name_or_the_caller_is_warned(kind: str,
     assert warnings(kind, **{name: SAMPLING[name]}) == want
 
 
-def test_every_other_option_is_sent_as_it_was_said() -> None:
+def test_every_other_option_is_sent_unchanged() -> None:
     plain: Json = {
         "frequency_penalty": 0.1,
         "logit_bias": {"1": 2.0},
@@ -222,7 +222,7 @@ def test_an_object_of_extra_body_is_laid_over_the_gateways() -> None:
     assert got == {"chat_template_kwargs": {"enable_thinking": False, "thinking": True, "preserve_thinking": True}}
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     extra = {"stream": False, "model": "x", "ok": 1}
     found = wrong(user("q"), calls("f"), user("r"), tools=("f",), function_choice="g", extra_body=extra)
     assert [path for path, _ in found] == [

@@ -85,7 +85,7 @@ def test_an_effort_that_the_caller_names_wins_over_the_switch() -> None:
     assert options("ollama", enable_thinking=True, reasoning_effort="high") == {"reasoning_effort": "high"}
 
 
-def test_gemini_is_told_either_a_budget_or_an_effort() -> None:
+def test_gemini_gets_either_a_budget_or_an_effort() -> None:
     config = {"google": {"thinking_config": {"thinking_budget": 9}}}
     assert options("gemini", enable_thinking=True, thinking_budget=9) == {"extra_body": config}
     assert options("gemini", reasoning_effort="low", thinking_budget=9) == {"reasoning_effort": "low"}

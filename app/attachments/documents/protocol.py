@@ -4,14 +4,13 @@ A frame is a four-byte length and a msgpack value. An empty frame tells the work
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentLimits:
+class DocumentLimits(Struct, frozen=True):
     workers: int
     max_waiting: int
     """How many jobs may wait for a worker; further ones are refused with 503."""

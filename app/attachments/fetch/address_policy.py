@@ -8,10 +8,10 @@ another where clouds serve credentials: those need a network on the list.
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import httpx
+from msgspec import Struct
 
 from app.errors import MediaRefused
 
@@ -64,8 +64,7 @@ _METADATA: tuple[Network, ...] = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FetchTarget:
+class FetchTarget(Struct, frozen=True):
     """A parsed URL with its normalized host and its port, before the host is looked up."""
 
     url: httpx.URL

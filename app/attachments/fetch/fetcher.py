@@ -14,12 +14,12 @@ import socket
 import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
 from typing import Self
 
 import httpx
+from msgspec import Struct
 
 from app.attachments.fetch.address_policy import (
     AllowList,
@@ -89,8 +89,7 @@ _TYPES: dict[MediaKind, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchLimits(Struct, frozen=True):
     allow: tuple[str, ...]
     """Hosts and networks that are allowed though they are not public."""
     max_bytes: int
@@ -101,8 +100,7 @@ class FetchLimits:
     """The limit of all requests together."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
+class FetchedFile(Struct, frozen=True):
     data: bytes
     media_type: str
     """As declared by the server, in lower case, without parameters; it may be wrong or empty."""

@@ -1,4 +1,4 @@
-"""One call to a model for all the gateways that share a Redis: who leads it, who follows, and who takes it over."""
+"""Single-flight across all gateways that share a Redis: one gateway leads a call, others follow it or take it over."""
 
 from app.cache.shared.coordinator import Coordinator
 

@@ -1,10 +1,11 @@
-"""The flights in Redis: every operation on them, bounded and fenced. All raise Away."""
+"""All operations on the shared calls in Redis. Writes carry a fencing token. Every method raises RedisUnavailable."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
 
 from app.cache.codec import VERSION
 from app.cache.redis.breaker import Client, RedisCircuitBreaker
@@ -12,37 +13,38 @@ from app.cache.shared import records, scripts
 from app.cache.shared.records import Record
 
 Arguments: TypeAlias = Sequence[str | bytes | int]
-State: TypeAlias = Literal["gone", "led", "unled", "ended", "given up"]
-After: TypeAlias = Literal["", "ended", "leave", "left"]
-"""What becomes of a flight: it goes on, has ended, is given up unless others listen, or is free to be led."""
+State: TypeAlias = Literal["missing", "led", "leaderless", "ended", "given up"]
+"""`missing`: Redis has no such call; `given up`: no gateway followed it, so its leader ended it early."""
+After: TypeAlias = Literal["", "end", "end_unless_followed", "release"]
+"""What a write does to the call: renew the lease, end the call, end it unless another gateway follows, or release the
+lease so that another gateway can take the call over."""
 
 PREFIX = f"parley:{{commons-{VERSION}}}"
-"""Gateways that say events in another way share nothing."""
+"""The prefix of all keys. It has the version of the events: gateways with different versions share no calls."""
 LEASE_SECONDS = 3.0
 KEEP_SECONDS = 300.0
-MAX_AT_ONCE = 8
-"""Questions asked of Redis at one time; the others wait here, where the wait counts as nobody's delay of Redis."""
+MAX_CONCURRENT = 8
+"""The maximum of short requests to Redis in progress. Others wait here, before the timeout of Redis begins."""
 TIMEOUT_SECONDS = 0.5
-"""For what no request waits for."""
-RECORDS_A_READ = 16
-"""Records are of `press.MAX_RECORD_BYTES` at most."""
+"""The timeout of operations that no request waits for."""
+RECORDS_PER_READ = 16
+"""A record has at most `lease.MAX_RECORD_BYTES`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallKeys:
-    """One flight, and its keys."""
+class CallKeys(Struct, frozen=True):
+    """One shared call, and its keys in Redis."""
 
     cache_key: str
     number: str
 
     @classmethod
-    def new(cls, question: str) -> "CallKeys":
-        return cls(question, os.urandom(8).hex())
+    def new(cls, cache_key: str) -> "CallKeys":
+        return cls(cache_key, os.urandom(8).hex())
 
     @classmethod
-    def from_id(cls, flight_id: str) -> "CallKeys":
-        question, _, number = flight_id.rpartition(".")
-        return cls(question, number)
+    def from_id(cls, call_id: str) -> "CallKeys":
+        cache_key, _, number = call_id.rpartition(".")
+        return cls(cache_key, number)
 
     @property
     def id(self) -> str:
@@ -69,11 +71,10 @@ class CallKeys:
         return f"{self.state}:stream"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
-    """What a leader has to say at once; without a record, that it still leads."""
+class WriteRequest(Struct, frozen=True):
+    """One write of a leader: its next record, or none, to renew the lease."""
 
-    names: CallKeys
+    keys: CallKeys
     fence: int
     record_number: int = 0
     record: bytes = b""
@@ -81,99 +82,105 @@ class WriteRequest:
     joinable_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     code: Literal[0, 1, 2]
-    """0: it leads no more; 1: written; 2: nobody listened, so it is over."""
+    """0: the lease is lost; 1: written; 2: no gateway followed, so the call has ended."""
     has_followers: bool
-    """Somebody follows elsewhere."""
+    """Another gateway follows the call."""
 
 
 class CallStore:
     def __init__(
-        self, link: RedisCircuitBreaker, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
+        self, breaker: RedisCircuitBreaker, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
     ) -> None:
-        self._breaker = link
-        self._gate, self._aside = asyncio.Semaphore(MAX_AT_ONCE), asyncio.Semaphore(MAX_AT_ONCE)
+        self._breaker = breaker
+        self._call_limit, self._put_limit = asyncio.Semaphore(MAX_CONCURRENT), asyncio.Semaphore(MAX_CONCURRENT)
         self.lease_seconds = lease_seconds
         self._lease_ms = int(lease_seconds * 1000)
         self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
 
-    async def claim(self, names: CallKeys) -> str | None:
-        """None: it is led under this number, with fence 1, from now on; else the number of the one to follow."""
-        keys = [names.pointer, names.listen, names.state, names.lease]
-        arguments: Arguments = [names.number, self._lease_ms, self._keep_ms, self._lease_ms]
-        held = await self.ask(lambda redis: scripts.CLAIM.run(redis, keys, arguments))
-        return None if held is None else to_text(held)
+    async def claim(self, keys: CallKeys) -> str | None:
+        """Claim the lead of a call. Returns None when this process leads it now, under this number with fencing token
+        1; else the number of the call to follow."""
+        redis_keys = [keys.pointer, keys.listen, keys.state, keys.lease]
+        arguments: Arguments = [keys.number, self._lease_ms, self._keep_ms, self._lease_ms]
+        number = await self.call(lambda redis: scripts.CLAIM.run(redis, redis_keys, arguments))
+        return None if number is None else to_text(number)
 
-    async def write(self, parcels: Sequence[WriteRequest]) -> list[WriteResult]:
-        keys: list[str] = []
+    async def write(self, requests: Sequence[WriteRequest]) -> list[WriteResult]:
+        """Write the next records of several calls in one request."""
+        redis_keys: list[str] = []
         arguments: list[str | bytes | int] = [self._lease_ms, self._keep_ms]
-        for one in parcels:
-            names = one.names
-            keys += (names.pointer, names.listen, names.state, names.lease, names.stream)
-            arguments += (names.number, one.fence, one.record_number, one.record, one.after, one.joinable_ms)
-        answers = await self._run(scripts.WRITE, keys, arguments)
-        return [WriteResult(code, bool(others)) for code, others in answers]
+        for request in requests:
+            keys = request.keys
+            redis_keys += (keys.pointer, keys.listen, keys.state, keys.lease, keys.stream)
+            arguments += (keys.number, request.fence, request.record_number, request.record)
+            arguments += (request.after, request.joinable_ms)
+        results = await self._run(scripts.WRITE, redis_keys, arguments)
+        return [WriteResult(code, bool(followed)) for code, followed in results]
 
-    async def take_over(self, names: CallKeys) -> int:
-        """The fence under which this process leads now; 0: somebody else does; -1: there is nothing to lead."""
-        keys = [names.pointer, names.state, names.lease]
-        return int(await self._run(scripts.TAKE_OVER, keys, [names.number, self._lease_ms, self._keep_ms]))
+    async def take_over(self, keys: CallKeys) -> int:
+        """Take over a call. Returns the new fencing token; 0 if another gateway leads it; -1 if it has ended."""
+        redis_keys = [keys.pointer, keys.state, keys.lease]
+        return int(await self._run(scripts.TAKE_OVER, redis_keys, [keys.number, self._lease_ms, self._keep_ms]))
 
-    async def watch(self, flights: Sequence[CallKeys]) -> list[State]:
-        """Says of all of them that somebody listens."""
-        keys = [key for names in flights for key in (names.listen, names.state, names.lease)]
-        answers: list[Any] = await self._run(scripts.WATCH, keys, [self._lease_ms])
-        return [_STATES[to_text(one)] for one in answers]
+    async def watch(self, calls: Sequence[CallKeys]) -> list[State]:
+        """Return the states of these calls, and mark those in progress as followed."""
+        redis_keys = [key for keys in calls for key in (keys.listen, keys.state, keys.lease)]
+        states: list[Any] = await self._run(scripts.WATCH, redis_keys, [self._lease_ms])
+        return [_STATES[to_text(state)] for state in states]
 
-    async def is_running(self, names: CallKeys) -> bool:
-        """Its end was not written; unlike `watch`, it says of nobody that they listen."""
-        state = await self.ask(lambda redis: redis.hget(names.state, "state"))
+    async def is_running(self, keys: CallKeys) -> bool:
+        """Whether the call has not ended. Unlike `watch`, this does not mark it as followed."""
+        state = await self.call(lambda redis: redis.hget(keys.state, "state"))
         return state is not None and to_text(state) == "live"
 
-    async def read_history(self, names: CallKeys, after: int) -> list[tuple[int, Record | None]]:
-        """Some of the records behind the one with this number; none: that was the last."""
-        found = await self.ask(lambda redis: redis.xrange(names.stream, f"({after}-0", "+", count=RECORDS_A_READ))
-        return _parse_records(found or [])
+    async def read_history(self, keys: CallKeys, after: int) -> list[tuple[int, Record | None]]:
+        """Return some of the records after the one with this number; an empty list when that was the last."""
+        entries = await self.call(lambda redis: redis.xrange(keys.stream, f"({after}-0", "+", count=RECORDS_PER_READ))
+        return _parse_records(entries or [])
 
-    async def read(self, places: dict[CallKeys, int], block_ms: int) -> dict[CallKeys, list[tuple[int, Record | None]]]:
-        """The same of many flights; where there is none yet, the first that come within this time."""
-        streams = {names.stream: names for names in places}
-        asked: dict[Any, Any] = {names.stream: f"{after}-0" for names, after in places.items()}
-        found = await self.wait(lambda redis: redis.xread(asked, count=RECORDS_A_READ, block=block_ms), block_ms)
+    async def read(
+        self, positions: dict[CallKeys, int], block_ms: int
+    ) -> dict[CallKeys, list[tuple[int, Record | None]]]:
+        """Return the next records of several calls. If there are none, wait at most `block_ms` for the first."""
+        streams = {keys.stream: keys for keys in positions}
+        ids: dict[Any, Any] = {keys.stream: f"{after}-0" for keys, after in positions.items()}
+        found = await self.call_blocking(
+            lambda redis: redis.xread(ids, count=RECORDS_PER_READ, block=block_ms), block_ms
+        )
         rows = found.items() if isinstance(found, dict) else found or []
         return {streams[to_text(stream)]: _parse_records(entries) for stream, entries in rows}
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        """Nobody waits for it; of many at once, each waits for its turn rather than taking a connection of its own."""
-        async with self._aside:
-            await self.wait(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))), 0)
+        """Store a value. No request waits for it, so calls take turns instead of opening more connections."""
+        async with self._put_limit:
+            await self.call_blocking(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))), 0)
 
     async def get(self, key: str) -> bytes | None:
-        value: Any = await self.ask(lambda redis: redis.get(key))
+        value: Any = await self.call(lambda redis: redis.get(key))
         return value.encode() if isinstance(value, str) else value
 
-    async def forget(self, key: str) -> None:
-        await self.ask(lambda redis: redis.delete(key))
+    async def delete(self, key: str) -> None:
+        await self.call(lambda redis: redis.delete(key))
 
-    async def ask(self, op: Callable[[Client], Awaitable[Any]]) -> Any:
-        async with self._gate:
+    async def call(self, op: Callable[[Client], Awaitable[Any]]) -> Any:
+        async with self._call_limit:
             return await self._breaker.call(op)
 
-    async def wait(self, op: Callable[[Client], Awaitable[Any]], block_ms: int) -> Any:
-        """For what may take so long as to come at all."""
+    async def call_blocking(self, op: Callable[[Client], Awaitable[Any]], block_ms: int) -> Any:
+        """Run an operation that may block for `block_ms`."""
         return await self._breaker.call(op, timeout=TIMEOUT_SECONDS + block_ms / 1000)
 
-    async def _run(self, script: scripts.Script, keys: Sequence[str], arguments: Arguments) -> Any:
-        return await self._breaker.call(lambda redis: script.run(redis, keys, arguments), timeout=TIMEOUT_SECONDS)
+    async def _run(self, script: scripts.Script, redis_keys: Sequence[str], arguments: Arguments) -> Any:
+        return await self._breaker.call(lambda redis: script.run(redis, redis_keys, arguments), timeout=TIMEOUT_SECONDS)
 
 
-_STATES: dict[str, State] = {"gone": "gone", "led": "led", "unled": "unled", "ended": "ended", "given up": "given up"}
+_STATES: dict[str, State] = {state: state for state in get_args(State)}
 
 
 def _parse_records(entries: Any) -> list[tuple[int, Record | None]]:
-    return [(int(to_text(id).partition("-")[0]), records.read(fields[b"r"])) for id, fields in entries]
+    return [(int(to_text(id_).partition("-")[0]), records.read(fields[b"r"])) for id_, fields in entries]
 
 
 def to_text(value: bytes | str) -> str:

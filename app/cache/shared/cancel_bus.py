@@ -1,4 +1,4 @@
-"""What every gateway must hear: replies that are cancelled, by their ids, wherever somebody is told them."""
+"""Tells every gateway of the same Redis the ids of cancelled replies."""
 
 import asyncio
 import logging
@@ -12,27 +12,27 @@ log = logging.getLogger("parley.cache")
 
 NOTICES = f"{PREFIX}:notices"
 MAX_NOTICES = 1000
-"""Older ones are forgotten: whom they concern has read them."""
+"""Older notices are dropped: the gateways have read them."""
 BLOCK_MS = 2000
 RETRY_SECONDS = 1.0
 
 
-async def publish(ledger: CallStore, id_: str) -> None:
-    """Raises Away."""
-    await ledger.ask(lambda redis: redis.xadd(NOTICES, {"id": id_}, maxlen=MAX_NOTICES))
+async def publish(calls: CallStore, id_: str) -> None:
+    """Tell all gateways that this reply is cancelled. Raises RedisUnavailable."""
+    await calls.call(lambda redis: redis.xadd(NOTICES, {"id": id_}, maxlen=MAX_NOTICES))
 
 
 class CancelBus:
-    """`cancelled` is told each id that any gateway posts, this one too, and not long ago did."""
+    """Calls `on_cancelled` with each id that a gateway publishes, including this one, and with recent earlier ones."""
 
     def __init__(
-        self, ledger: CallStore, cancelled: Callable[[str], None], retry_seconds: float = RETRY_SECONDS
+        self, calls: CallStore, on_cancelled: Callable[[str], None], retry_seconds: float = RETRY_SECONDS
     ) -> None:
-        self._calls = ledger
+        self._calls = calls
         self._retry_seconds = retry_seconds
-        self._on_cancelled = cancelled
-        self._place = "0-0"
-        """Of the last notice that was read. Those of before are of replies that nobody here knows."""
+        self._on_cancelled = on_cancelled
+        self._last_notice = "0-0"
+        """The id of the last notice that was read. Earlier notices are about replies that this process never had."""
         self._task = asyncio.get_running_loop().create_task(self._read_on())
 
     async def _read_on(self) -> None:
@@ -43,15 +43,17 @@ class CancelBus:
             except RedisUnavailable:
                 await asyncio.sleep(self._retry_seconds)
             except Exception:
-                log.exception("defect while replies were cancelled")
+                log.exception("defect while cancelling replies")
                 await asyncio.sleep(self._retry_seconds)
 
     async def _read(self) -> list[str]:
-        """Those that are new; where there are none, the first that come."""
-        found: Any = await self._calls.wait(lambda redis: redis.xread({NOTICES: self._place}, block=BLOCK_MS), BLOCK_MS)
+        """Return the new ids. If there are none, wait at most BLOCK_MS for the first."""
+        found: Any = await self._calls.call_blocking(
+            lambda redis: redis.xread({NOTICES: self._last_notice}, block=BLOCK_MS), BLOCK_MS
+        )
         rows = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
         entries = [entry for row in rows for entry in row]
-        self._place = to_text(entries[-1][0]) if entries else self._place
+        self._last_notice = to_text(entries[-1][0]) if entries else self._last_notice
         return [to_text(fields[b"id"]) for _, fields in entries]
 
     async def aclose(self) -> None:

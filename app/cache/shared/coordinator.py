@@ -1,4 +1,5 @@
-"""What all gateways of one Redis share: who makes a call, who listens to it, and what they must know of each other."""
+"""`Coordinator`: decides with the other gateways of the same Redis which one makes a call, and shares what they need to
+know about replies."""
 
 import os
 from collections.abc import Callable
@@ -20,68 +21,68 @@ from app.errors import UpstreamFailed
 
 
 class Coordinator:
-    """One for each event loop. It does not close the link."""
+    """Shares calls through Redis. It belongs to one event loop. Its owner closes the circuit breaker."""
 
     def __init__(
         self,
-        link: RedisCircuitBreaker,
+        breaker: RedisCircuitBreaker,
         *,
         lease_seconds: float = LEASE_SECONDS,
         keep_seconds: float = KEEP_SECONDS,
         joinable_ms: int = JOINABLE_AFTER_END_MS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """A leader that is silent for `lease_seconds` is dead; what a flight told can be followed for `keep_seconds`
-        after its end, and joined for `joinable_ms`. When Redis is away, news of cancelled replies are asked for again
-        after `retry_seconds`."""
+        """A leader that does not renew its lease within `lease_seconds` has lost it. A call can be followed until
+        `keep_seconds` after its end, and joined until `joinable_ms` after it. While Redis is down, the cancel bus
+        tries to read again every `retry_seconds`."""
         self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
-        self._calls = CallStore(link, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
+        self._calls = CallStore(breaker, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
         self.writer = BatchWriter(self._calls)
         self.tailer = StreamTailer(self._calls)
         self._cancel_bus: CancelBus | None = None
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
-        """The source of the call, once the reply has begun: another gateway's equal call, or one of this process, which
-        the others may follow. Only this process knows of it when Redis is away.
+        """Return the source of the call once the reply has begun: the equal call of another gateway, or a new call of
+        this process, which other gateways can follow. If Redis is down, the call is not shared.
 
-        Raises UpstreamFailed; of another gateway's call too."""
-        names = CallKeys.new(key)
+        Raises UpstreamFailed, also when the call of the other gateway fails."""
+        keys = CallKeys.new(key)
         try:
-            held = await self._calls.claim(names)
+            number = await self._calls.claim(keys)
         except RedisUnavailable:
             return await open_upstream()
-        if held is None:
-            return await self._lead(call, self.writer.begin(names, 1), open_upstream)
-        follower = self._new_follower(call, CallKeys(key, held), open_upstream)
+        if number is None:
+            return await self._lead(call, self.writer.begin(keys, 1), open_upstream)
+        follower = self._new_follower(call, CallKeys(key, number), open_upstream)
         try:
             await self._catch_up(follower)
-            await follower.begun
+            await follower.started
         except BaseException:
             follower.close()
             raise
         return follower
 
     async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
-        """The same for a call that nobody may join, only follow by its id."""
+        """Like `open_call`, for a call that no other request may join; a gateway can follow it only by its id."""
         return await self.open_call(call, f"private-{os.urandom(16).hex()}", open_upstream)
 
     async def is_known(self, call_id: str) -> bool:
-        """The call can be followed."""
+        """Whether the call can be followed."""
         try:
             (state,) = await self._calls.watch([CallKeys.from_id(call_id)])
         except RedisUnavailable:
             return False
-        return state != "gone"
+        return state != "missing"
 
     async def follow(self, call: InFlightCall, call_id: str) -> Reply:
-        """The source of a call that another gateway makes, from its first event on."""
+        """Return a source that follows the call of another gateway from its first event."""
         follower = self._new_follower(call, CallKeys.from_id(call_id), None)
-        follower.mark_begun()
+        follower.mark_started()
         await self._catch_up(follower)
         return follower
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
-        """What any gateway may have to know of a reply. Nothing happens where Redis is away."""
+        """Store the record with which any gateway can resume a reply. Does nothing if Redis is down."""
         with suppress(RedisUnavailable):
             await self._calls.put(_record_key(reply_id), data, ttl_seconds)
 
@@ -91,50 +92,51 @@ class Coordinator:
         except RedisUnavailable:
             return None
 
-    async def is_running(self, flight_id: str) -> bool:
-        """Its end is still to come."""
+    async def is_running(self, call_id: str) -> bool:
+        """Whether the call has not ended."""
         with suppress(RedisUnavailable):
-            return await self._calls.is_running(CallKeys.from_id(flight_id))
+            return await self._calls.is_running(CallKeys.from_id(call_id))
         return False
 
     async def publish_cancel(self, reply_id: str) -> bool:
-        """Every gateway hears that this reply is cancelled, and its note is gone. False: Redis is away."""
+        """Delete the record of a reply and tell all gateways that it is cancelled. False if Redis is down."""
         try:
-            await self._calls.forget(_record_key(reply_id))
+            await self._calls.delete(_record_key(reply_id))
             await publish(self._calls, reply_id)
         except RedisUnavailable:
             return False
         return True
 
-    def on_cancel(self, stopped: Callable[[str], None]) -> None:
-        """`stopped` is told what `stop` is called with, at any gateway."""
-        self._cancel_bus = CancelBus(self._calls, stopped, self._retry_seconds)
+    def on_cancel(self, cancel: Callable[[str], None]) -> None:
+        """Call `cancel` with the id of each reply that any gateway cancels."""
+        self._cancel_bus = CancelBus(self._calls, cancel, self._retry_seconds)
 
     async def aclose(self) -> None:
-        """Others may go on at once with what this process led. Calls that are open are their owners' to abort."""
+        """Release the leases, so that other gateways can take the calls over at once. It aborts no call."""
         if self._cancel_bus is not None:
             await self._cancel_bus.aclose()
         await self.tailer.aclose()
         await self.writer.aclose()
 
-    # -- leading ------------------------------------------------------------------------------------------------------
+    # Leading a call.
 
     async def _lead(self, call: InFlightCall, lease: CallLease, open_upstream: OpenUpstream) -> Reply:
-        """Publishes the call, which then goes on for others even when its own callers leave before it has begun."""
+        """Publish the call and open it. It then goes on for other gateways even if its own callers leave before it has
+        begun."""
         Publisher(call, lease, self._joinable_ms)
         source = await open_upstream()
         lease.write_started()
         return source
 
-    # -- following ----------------------------------------------------------------------------------------------------
+    # Following a call.
 
-    def _new_follower(self, call: InFlightCall, names: CallKeys, open_upstream: OpenUpstream | None) -> Follower:
-        return Follower(call, names, self.tailer, self._take_over, open_upstream, self._calls.lease_seconds)
+    def _new_follower(self, call: InFlightCall, keys: CallKeys, open_upstream: OpenUpstream | None) -> Follower:
+        return Follower(call, keys, self.tailer, self._take_over, open_upstream, self._calls.lease_seconds)
 
     async def _catch_up(self, follower: Follower) -> None:
         with suppress(RedisUnavailable):
-            found = await self._calls.read_history(follower.names, follower.last_record)
-            if follower.wants_records:  # By now it may go on by itself.
+            found = await self._calls.read_history(follower.keys, follower.last_record)
+            if follower.wants_records:  # meanwhile the follower may have taken the call over
                 follower.on_records(found)
 
     async def _take_over(self, follower: Follower, open_upstream: OpenUpstream, *, shared: bool) -> bool:
@@ -142,18 +144,18 @@ class Coordinator:
         _check_complete(call)
         try:
             if shared:
-                fence = await self._calls.take_over(follower.names)
+                fence = await self._calls.take_over(follower.keys)
             if fence == 0:
                 return False
-            whole = shared and await self._read_to_end(follower)
+            complete = shared and await self._read_to_end(follower)
         except RedisUnavailable:
             if fence <= 0:
                 return False
-            whole = False
+            complete = False
         if follower.over:
             return False
-        leads = whole and fence > 0
-        lease = self.writer.begin(follower.names, fence, follower.last_record) if leads else None
+        leads = complete and fence > 0
+        lease = self.writer.begin(follower.keys, fence, follower.last_record) if leads else None
         try:
             _check_complete(call)
         except UpstreamFailed:
@@ -165,7 +167,7 @@ class Coordinator:
         return True
 
     async def _read_to_end(self, follower: Follower) -> bool:
-        while found := await self._calls.read_history(follower.names, follower.last_record):
+        while found := await self._calls.read_history(follower.keys, follower.last_record):
             last_record = follower.last_record
             follower.on_records(found)
             if follower.last_record == last_record:
@@ -174,7 +176,7 @@ class Coordinator:
 
 
 def _check_complete(call: InFlightCall) -> None:
-    """Raises UpstreamFailed: the new call's reply cannot be compared with a log whose beginning was dropped."""
+    """Raise UpstreamFailed if the beginning of the log was dropped: a new reply cannot be compared with it then."""
     if not call.complete:
         raise UpstreamFailed(ORPHANED)
 

@@ -1,5 +1,5 @@
-"""The source of a call that another gateway makes: its records in Redis are appended to the log of the call here. When
-that gateway dies, this one takes the call over."""
+"""The source of a call that another gateway leads: it appends that gateway's records in Redis to the log of the call
+here. When the other gateway dies, this one takes the call over."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,52 +15,52 @@ from app.chat.stream import Receiver
 from app.errors import UpstreamFailed
 
 UNAVAILABLE_GRACE_SECONDS = 0.1
-"""How long Redis may be away before a reply of which nothing was told is asked for here."""
+"""How long Redis may be down before this process makes its own call for a reply of which no event has come."""
 ORPHANED = Fault("upstream_incomplete", "the gateway that received this reply is gone", True)
 
 
 class TakeOver(Protocol):
-    """How a call goes on whose leader is gone."""
+    """Continues a call whose leader is gone."""
 
     async def __call__(self, follower: "Follower", open_upstream: OpenUpstream, *, shared: bool) -> bool:
-        """The call has a new source; False: another gateway leads it. Not `shared`: by a call that only this process
-        knows of. Raises UpstreamFailed."""
+        """Give the call a new source. Returns False if another gateway leads it. Without `shared`, the new source is a
+        call that no other gateway can follow. Raises UpstreamFailed."""
 
 
 class Follower:
-    """Without `open_upstream` the call fails when no other gateway takes it over in time."""
+    """Follows one call. Without `open_upstream`, the call fails when no other gateway takes it over in time."""
 
     def __init__(
         self,
         call: InFlightCall,
-        names: CallKeys,
+        keys: CallKeys,
         tailer: StreamTailer,
         take_over: TakeOver,
         open_upstream: OpenUpstream | None,
         timeout_seconds: float,
     ) -> None:
         self.call = call
-        self.names = names
+        self.keys = keys
         self.last_record = 0
-        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Raises where the reply never began."""
+        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Resolved when the reply has begun; it has an exception if the reply failed before that."""
         self._tailer = tailer
         self._take_over = take_over
         self._open_upstream = open_upstream
         self._timeout_seconds = timeout_seconds
         self._closed = self._paused = False
         self._silent = True
-        """No event has come."""
+        """Whether no event has come yet."""
         self._takeover: asyncio.Task[None] | None = None
-        self._unled_since: float | None = None
+        self._leaderless_since: float | None = None
         self._idle = False
-        call.follow(names.id)
+        call.follow(keys.id)
         tailer.add(self)
 
-    # -- the source of the call ---------------------------------------------------------------------------------------
+    # The methods of a source.
 
     def start(self, receiver: Receiver) -> None:
-        """What comes before the start is in the log of the call already."""
+        """Nothing to do: this source appends to the log of the call itself."""
 
     def pause(self) -> None:
         self._paused = True
@@ -70,31 +70,31 @@ class Follower:
         self._tailer.wake()
 
     def tick(self, now: float) -> None:
-        """The tailer watches the leader."""
+        """Nothing to do: the tailer watches the leader."""
 
     def close(self) -> None:
         self._closed = True
         self._tailer.discard(self)
         if self._takeover is not None:
             self._takeover.cancel()
-        if not self.begun.cancel() and not self.begun.cancelled():
-            self.begun.exception()
+        if not self.started.cancel() and not self.started.cancelled():
+            self.started.exception()
 
-    def mark_begun(self) -> None:
-        if not self.begun.done():
-            self.begun.set_result(None)
+    def mark_started(self) -> None:
+        if not self.started.done():
+            self.started.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        """Before the reply has begun, for whoever waits for that; then as its end."""
+        """Report an error: to the code that waits for the beginning, or, after that, as the end of the reply."""
         self._tailer.discard(self)
-        if not self.begun.done():
-            self.begun.set_exception(error)
+        if not self.started.done():
+            self.started.set_exception(error)
         elif isinstance(error, UpstreamFailed):
             self.call.on_events([Failed(error.fault)])
         else:
             self.call.on_crash(error)
 
-    # -- from the stream ----------------------------------------------------------------------------------------------
+    # Records and states from the tailer.
 
     @property
     def over(self) -> bool:
@@ -117,9 +117,9 @@ class Follower:
     def _read(self, record: Record) -> None:
         match record:
             case CallStarted():
-                self.mark_begun()
+                self.mark_started()
             case BatchesWritten(batches):
-                self.mark_begun()
+                self.mark_started()
                 self._append([batch.events for batch in batches])
             case CallFailed(fault):
                 self._fail(UpstreamFailed(fault))
@@ -134,25 +134,25 @@ class Follower:
             self._tailer.discard(self)
 
     def on_state(self, state: State) -> None:
-        if state != "unled":
-            self._unled_since = None
+        if state != "leaderless":
+            self._leaderless_since = None
         if not self.wants_records:
             return
-        if state == "unled":
+        if state == "leaderless":
             self._start_takeover(shared=True)
         elif state == "given up" and self._open_upstream is None:
             self._fail(UpstreamFailed(CANCELLED))
-        elif state in ("gone", "given up") or (state == "ended" and self._idle):
+        elif state in ("missing", "given up") or (state == "ended" and self._idle):
             self._start_takeover(shared=False)
         self._idle = state == "ended"
 
     def on_unavailable(self, seconds: float) -> None:
-        # Another call may answer something else: that is no risk where no event has come.
-        free = self._open_upstream is not None and self._silent
-        if seconds > (UNAVAILABLE_GRACE_SECONDS if free else self._timeout_seconds) and self.wants_records:
+        # The reply of a second call may differ: that does no harm before the first event.
+        can_restart = self._open_upstream is not None and self._silent
+        if seconds > (UNAVAILABLE_GRACE_SECONDS if can_restart else self._timeout_seconds) and self.wants_records:
             self._start_takeover(shared=False)
 
-    # -- when its leader is gone --------------------------------------------------------------------------------------
+    # Taking the call over when its leader is gone.
 
     def _start_takeover(self, *, shared: bool) -> None:
         if self._takeover is not None or self.over:
@@ -165,9 +165,9 @@ class Follower:
 
     def _timed_out(self) -> bool:
         now = asyncio.get_running_loop().time()
-        if self._unled_since is None:
-            self._unled_since = now
-        return now - self._unled_since > self._timeout_seconds
+        if self._leaderless_since is None:
+            self._leaderless_since = now
+        return now - self._leaderless_since > self._timeout_seconds
 
     async def _run_takeover(self, open_upstream: OpenUpstream, shared: bool) -> None:
         try:
@@ -177,7 +177,7 @@ class Follower:
             return
         if taken_over:
             self._tailer.discard(self)
-            self.mark_begun()
+            self.mark_started()
         else:
             self._takeover = None
             self._tailer.wake()

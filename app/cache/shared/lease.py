@@ -1,4 +1,4 @@
-"""A flight that this process leads: what has still to be written of it, in the order in which it must stand."""
+"""The lease of a call that this process leads, with the records that are still to be written, in order."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,36 +10,36 @@ from app.cache.shared.call_store import After, CallKeys, WriteRequest, WriteResu
 from app.chat.events import Fault
 
 MAX_RECORD_BYTES = 128 * 1024
-"""Batches are gathered into one record up to this size."""
+"""Batches are joined to one record up to this size."""
 MAX_WAITING_BYTES = 4 * 1024 * 1024
-"""A Redis that is slower than the model by more than this is not told the rest."""
+"""If more than this waits to be written, because Redis is slower than the model, the call is no longer shared."""
 MAX_CALL_BYTES = 32 * 1024 * 1024
-"""A longer reply is not shared to its end."""
+"""When a reply is longer than this, its call is no longer shared."""
 
 
 class LeaseHolder(Protocol):
-    def on_beat(self, others: bool) -> None:
-        """Redis has answered: whether somebody follows elsewhere."""
+    def on_renewed(self, has_followers: bool) -> None:
+        """Redis has answered a write. `has_followers` says whether another gateway follows the call."""
 
-    def on_alone(self) -> None:
-        """It was to be left, and nobody else listens."""
+    def on_unfollowed(self) -> None:
+        """The call has ended, as `end_unless_followed` demanded: no other gateway follows it."""
 
     def on_lost(self) -> None:
-        """Nothing more is written: another process leads, or the reply is too much for Redis."""
+        """Nothing more is written: another gateway leads the call, or the reply is too large to share."""
 
 
 class CallLease:
-    """`wake` is called when there is something to write at once."""
+    """The records of a call, and its lease. It calls `wake` when there is something to write at once."""
 
-    def __init__(self, names: CallKeys, fence: int, place: int, wake: Callable[[], object], now: float) -> None:
-        self.names = names
+    def __init__(self, keys: CallKeys, fence: int, last_record: int, wake: Callable[[], object], now: float) -> None:
+        self.keys = keys
         self._holder: LeaseHolder | None = None
         self.has_followers = False
         self.over = False
         self.urgent = False
         self.written_at = now
         self._fence = fence
-        self._last_record = place
+        self._last_record = last_record
         """The number of the last record that is known to be written."""
         self._wake = wake
         self._complete_records: deque[bytes] = deque()
@@ -48,12 +48,12 @@ class CallLease:
         self._after: After = ""
         self._joinable_ms = 0
         self._sent: WriteRequest | None = None
-        self._away_since: float | None = None
+        self._unavailable_since: float | None = None
 
-    # -- from the leader ----------------------------------------------------------------------------------------------
+    # Called by the publisher.
 
     def attach(self, holder: LeaseHolder) -> None:
-        """Who is told what becomes of the lease."""
+        """Set the holder, whose methods report what happens to the lease."""
         self._holder = holder
 
     def detach(self) -> None:
@@ -68,8 +68,8 @@ class CallLease:
         self.end()
 
     def append(self, batch: Batch) -> int:
-        """About its bytes."""
-        if self.over or self._after in ("ended", "left"):
+        """Add a batch to the records. Returns its approximate size in bytes."""
+        if self.over or self._after in ("end", "release"):
             return 0
         try:
             data = records.write_batch(batch)
@@ -84,45 +84,46 @@ class CallLease:
         self._wake_writer()
         return len(data)
 
-    def end(self, glow_ms: int = 0) -> None:
-        """All was said. Equal questions may join for so long still."""
-        self._conclude("ended", glow_ms)
+    def end(self, joinable_ms: int = 0) -> None:
+        """End the call after its last record. Equal requests may join it for this time."""
+        self._set_after("end", joinable_ms)
 
-    def leave_unless_followed(self) -> None:
-        """Nobody listens here: ask, until `on_alone`, whether somebody does elsewhere."""
-        self._conclude("leave", 0)
+    def end_unless_followed(self) -> None:
+        """End the call as soon as no other gateway follows it, because this one has no reader any more. Then
+        `on_unfollowed` is called."""
+        self._set_after("end_unless_followed", 0)
 
-    def stay(self) -> None:
-        """Somebody listens here again."""
-        if self._after == "leave":
+    def cancel_end_unless_followed(self) -> None:
+        """Go on: this gateway has a reader again."""
+        if self._after == "end_unless_followed":
             self._after = ""
 
     def resign(self) -> None:
-        """Somebody else may lead; what was not written yet never will be."""
-        if not self.over and self._after not in ("ended", "left"):
+        """Release the lease, so that another gateway can take the call over. Waiting records are dropped."""
+        if not self.over and self._after not in ("end", "release"):
             self._complete_records.clear()
             self._batches.clear()
             self._complete_records.append(records.write(records.LeaseReleased()))
-            self._conclude("left", 0)
+            self._set_after("release", 0)
 
-    def _conclude(self, after: After, glow_ms: int) -> None:
-        if not self.over and self._after not in ("ended", "left"):
-            self._after, self._joinable_ms = after, glow_ms
+    def _set_after(self, after: After, joinable_ms: int) -> None:
+        if not self.over and self._after not in ("end", "release"):
+            self._after, self._joinable_ms = after, joinable_ms
             self._wake_writer()
 
     def _wake_writer(self) -> None:
         self.urgent = True
         self._wake()
 
-    # -- from the press -----------------------------------------------------------------------------------------------
+    # Called by the batch writer.
 
     def next_write(self) -> WriteRequest:
-        """What is to be written next: the same until it was answered, for it may have arrived."""
+        """Return the next write. It stays the same until Redis answers it, because it may have arrived."""
         if self._sent is None:
             record = self._next_record()
             more = bool(self._complete_records or self._batches)
             self._sent = WriteRequest(
-                self.names, self._fence, self._last_record + 1, record, "" if more else self._after, self._joinable_ms
+                self.keys, self._fence, self._last_record + 1, record, "" if more else self._after, self._joinable_ms
             )
         return self._sent
 
@@ -137,34 +138,34 @@ class CallLease:
         self._waiting -= size
         return records.write_batches(taken) if taken else b""
 
-    def on_written(self, answer: WriteResult, now: float) -> None:
+    def on_written(self, result: WriteResult, now: float) -> None:
         sent, self._sent = self._sent, None
         assert sent is not None
-        self.written_at, self._away_since = now, None
-        self.has_followers = answer.has_followers
+        self.written_at, self._unavailable_since = now, None
+        self.has_followers = result.has_followers
         if sent.record:
             self._last_record = sent.record_number
         self.urgent = bool(self._complete_records or self._batches) or self._after not in (sent.after, "")
-        if answer.code == 0 or sent.after == "left":
+        if result.code == 0 or sent.after == "release":
             self._finish()
             self._notify_lost()
-        elif answer.code == 2:
+        elif result.code == 2:
             self._finish()
-            self._notify_alone()
-        elif sent.after == "ended":
+            self._notify_unfollowed()
+        elif sent.after == "end":
             self._finish()
         elif self._holder is not None:
-            self._holder.on_beat(self.has_followers)
+            self._holder.on_renewed(self.has_followers)
 
-    def on_unavailable(self, now: float, patience: float) -> None:
-        """Redis does not answer. What was said last is not said for ever."""
-        if self._away_since is None:
-            self._away_since = now
-        long = now - self._away_since > patience
-        if self._after == "leave" and (long or not self.has_followers):
+    def on_unavailable(self, now: float, timeout_seconds: float) -> None:
+        """Redis does not result. After `timeout_seconds`, stop trying to write the end of the call."""
+        if self._unavailable_since is None:
+            self._unavailable_since = now
+        timed_out = now - self._unavailable_since > timeout_seconds
+        if self._after == "end_unless_followed" and (timed_out or not self.has_followers):
             self._finish()
-            self._notify_alone()
-        elif self._after in ("ended", "left") and long:
+            self._notify_unfollowed()
+        elif self._after in ("end", "release") and timed_out:
             self._finish()
             self._notify_lost()
 
@@ -182,7 +183,7 @@ class CallLease:
         if holder is not None:
             holder.on_lost()
 
-    def _notify_alone(self) -> None:
+    def _notify_unfollowed(self) -> None:
         holder, self._holder = self._holder, None
         if holder is not None:
-            holder.on_alone()
+            holder.on_unfollowed()

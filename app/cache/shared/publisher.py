@@ -7,13 +7,13 @@ from app.chat.events import Failed, Fault
 from app.errors import UpstreamFailed
 
 JOINABLE_AFTER_END_MS = 2000
-"""How long a reply that ended well can still be joined: until it can be found in the store."""
+"""How long equal requests may join a call that has ended normally: until the store has its reply."""
 CRASHED = Fault("upstream_protocol", "the gateway that received this reply could not read it", False)
 
 
 class Publisher:
-    """Reads the log from where it stands now: Redis has what is before. It is not counted as a reader, but a call that
-    has none goes on while another gateway follows it."""
+    """Writes the log of a call to Redis, from its present end on: Redis has the part before. It does not count as a
+    reader, but a call without readers goes on while another gateway follows it."""
 
     def __init__(self, call: InFlightCall, lease: CallLease, joinable_ms: int = JOINABLE_AFTER_END_MS) -> None:
         self._call = call
@@ -21,7 +21,7 @@ class Publisher:
         self._joinable_ms = joinable_ms
         self.position = call.log.end_position
         lease.attach(self)
-        call.publish(self, lease.names.id)
+        call.publish(self, lease.keys.id)
         if call.ended:
             self.advance()
 
@@ -30,10 +30,10 @@ class Publisher:
         return self._lease.has_followers
 
     def on_unused(self) -> None:
-        self._lease.leave_unless_followed()
+        self._lease.end_unless_followed()
 
     def on_used(self) -> None:
-        self._lease.stay()
+        self._lease.cancel_end_unless_followed()
 
     def advance(self) -> None:
         call = self._call
@@ -63,12 +63,12 @@ class Publisher:
             joinable = call.complete and is_cacheable(call.log.batches, length=False)
             lease.end(self._joinable_ms if joinable else 0)
 
-    # -- from Redis ---------------------------------------------------------------------------------------------------
+    # Called by the lease.
 
-    def on_beat(self, others: bool) -> None:
+    def on_renewed(self, has_followers: bool) -> None:
         self._call.update_backpressure()
 
-    def on_alone(self) -> None:
+    def on_unfollowed(self) -> None:
         self._call.unpublish(self)
 
     def on_lost(self) -> None:

@@ -1,4 +1,4 @@
-"""What gateways tell each other of a flight, one record after the other in its stream."""
+"""The records of a call in its Redis stream, which the leader writes and the followers read."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -24,7 +24,7 @@ class CallFailed(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
 
 
 class LeaseReleased(msgspec.Struct, array_like=True, frozen=True, tag="left"):
-    """Whoever led this flight does so no more: it may be taken over at once."""
+    """The leader has released its lease: another gateway may take the call over at once."""
 
 
 Record: TypeAlias = CallStarted | BatchesWritten | CallFailed | LeaseReleased
@@ -35,7 +35,7 @@ class _EncodedBatches(msgspec.Struct, array_like=True, frozen=True, tag="spoken"
 
 
 class UnencodableBatch(ValueError):
-    """Events that a record cannot say exactly."""
+    """A record cannot hold these events exactly."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -47,7 +47,7 @@ def write(record: Record) -> bytes:
 
 
 def write_batch(batch: Batch) -> bytes:
-    """For `write_batches`. Raises Unspeakable."""
+    """Encode a batch for `write_batches`. Raises UnencodableBatch."""
     try:
         return _encode(batch)
     except (OverflowError, RecursionError, UnicodeEncodeError, TypeError) as error:
@@ -59,7 +59,7 @@ def write_batches(batches: Sequence[bytes]) -> bytes:
 
 
 def read(data: bytes) -> Record | None:
-    """None: another version wrote it, or it is damaged."""
+    """Decode a record; None if another version wrote it, or if it is damaged."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

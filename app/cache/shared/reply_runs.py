@@ -1,28 +1,28 @@
-"""A reply as runs: a thought, a text, a call, numbered in the order in which they begin.
+"""Divide a reply into runs: reasoning, text, media, tool calls, numbered in the order in which they begin.
 
-As in messages, a call can grow until the reply ends, anything else only until the next run begins.
+A call can grow until the reply ends, any other run only until the next one begins, as with messages.
 """
 
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import End, Event, Extra, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
-Words: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | MediaOutput
+ContentEvent: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | MediaOutput
 
 
 class RunTracker:
-    """Where in a reply each event stands."""
+    """Finds the run to which each event of a reply belongs."""
 
     def __init__(self) -> None:
         self.count = 0
         self.open = -1
-        """The run that the next words of its kind belong to; -1 behind the beginning of a call."""
+        """The run to which the next text of the same kind belongs; -1 after the beginning of a call."""
         self._kind: object = None
         self._calls: dict[int, int] = {}
 
-    def run_of(self, event: Words | Extra) -> int:
-        """Its run. What belongs to a run that is still to come has that one's number."""
+    def find_run(self, event: ContentEvent | Extra) -> int:
+        """Return the number of the event's run. An `Extra` may belong to a run that has not begun yet."""
         if isinstance(event, ToolCallDelta):
             return self._call(event.index)
         if isinstance(event, Extra):
@@ -31,7 +31,7 @@ class RunTracker:
         if isinstance(event, MediaOutput):
             self.open = -1
             return self._begin()
-        kind = kind_of(event)
+        kind = get_kind(event)
         if self.open < 0 or kind != self._kind:
             self.open, self._kind = self._begin(), kind
         return self.open
@@ -49,11 +49,11 @@ class RunTracker:
 
 
 class ReplyRun:
-    """One that was told, and how much of it was repeated."""
+    """One run of the broken reply, and how much of it the new reply has repeated."""
 
     def __init__(self) -> None:
         self.kind: object = None
-        """None: nothing of it was told but extras."""
+        """None: the run has only extras so far."""
         self.text = ""
         self.extras: list[Extra] = []
         self.begun = False
@@ -67,34 +67,34 @@ class ReplyRun:
 
 
 class ReplyRuns:
-    """Everything that was told of a reply before it broke off."""
+    """All runs of a reply up to the place where it broke off."""
 
     def __init__(self, batches: Iterable[list[Event]]) -> None:
         self.runs: dict[int, ReplyRun] = {}
         self.ids: set[str] = set()
         self.tracker = RunTracker()
-        pieces: dict[int, list[str]] = {}
+        fragments: dict[int, list[str]] = {}
         for events in batches:
             for event in events:
-                if not isinstance(event, Finish | Failed):
-                    self._add(event, pieces)
-        for at, texts in pieces.items():
+                if not isinstance(event, End):
+                    self._add(event, fragments)
+        for at, texts in fragments.items():
             self.runs[at].text = "".join(texts)
 
-    def _add(self, event: Words | Extra, pieces: dict[int, list[str]]) -> None:
-        at = self.tracker.run_of(event)
+    def _add(self, event: ContentEvent | Extra, fragments: dict[int, list[str]]) -> None:
+        at = self.tracker.find_run(event)
         run = self.runs.setdefault(at, ReplyRun())
         if isinstance(event, Extra):
             run.extras.append(event)
             return
         if run.kind is None:
-            run.kind = kind_of(event)
-        pieces.setdefault(at, []).append(text_of(event))
+            run.kind = get_kind(event)
+        fragments.setdefault(at, []).append(get_text(event))
         if isinstance(event, ToolCallDelta) and event.id:
             self.ids.add(event.id)
 
 
-def kind_of(event: Words) -> object:
+def get_kind(event: ContentEvent) -> object:
     if isinstance(event, TextDelta):
         return "refusal" if event.refusal else "text"
     if isinstance(event, MediaOutput):
@@ -102,17 +102,17 @@ def kind_of(event: Words) -> object:
     return (event.index, event.name) if isinstance(event, ToolCallDelta) else "reasoning"
 
 
-def text_of(event: Words) -> str:
+def get_text(event: ContentEvent) -> str:
     if isinstance(event, MediaOutput):
         return event.url
     return event.arguments if isinstance(event, ToolCallDelta) else event.text
 
 
-def cut(event: Words, start: int) -> Words:
-    """Without the first characters, and for a call that is known already."""
+def skip_text(event: ContentEvent, start: int) -> ContentEvent:
+    """Return the event without its first characters. A call's event keeps only its index and arguments."""
     if isinstance(event, ToolCallDelta):
         return ToolCallDelta(event.index, event.arguments[start:])
     if isinstance(event, TextDelta):
         return TextDelta(event.text[start:], event.refusal)
-    assert isinstance(event, ReasoningDelta), "media are told whole or not at all"
+    assert isinstance(event, ReasoningDelta), "a media event has no parts"
     return ReasoningDelta(event.text[start:])

@@ -1,14 +1,14 @@
-"""What Redis does for the commons, each in one step that nobody can come between.
+"""The Lua scripts for shared calls. Redis runs each of them as one atomic step.
 
-All keys of all flights share one hash tag, so that they live on one node of a cluster and one XREAD can follow them
-all. The number in the tag is the version of the events.
+All keys of all calls share one hash tag, so that they are on one node of a cluster and one XREAD can follow them all.
+The number in the tag is the version of the events.
 
-    parley:{commons-1}:<question>                  the number of the flight to join; lives as long as its lease
-    parley:{commons-1}:<question>:listen           somebody follows elsewhere
-    parley:{commons-1}:<question>:<number>         fence, state (live, ended, given up)
-    parley:{commons-1}:<question>:<number>:lease   somebody leads
-    parley:{commons-1}:<question>:<number>:stream  records, numbered from 1 without gaps
-    parley:{commons-1}:notices                     replies that were cancelled
+    parley:{commons-1}:<cache key>                  the number of the call to join; expires with its lease
+    parley:{commons-1}:<cache key>:listen           exists while another gateway follows the call
+    parley:{commons-1}:<cache key>:<number>         fencing token (`fence`), state (live, ended, given up)
+    parley:{commons-1}:<cache key>:<number>:lease   exists while a gateway leads the call
+    parley:{commons-1}:<cache key>:<number>:stream  records, numbered from 1 without gaps
+    parley:{commons-1}:notices                      cancelled replies
 """
 
 import hashlib
@@ -33,7 +33,8 @@ class Script:
 
 
 CLAIM = Script("""
--- keys: pointer, listen, state, lease; arguments: number of the new flight, lease, keep, listen (milliseconds)
+-- keys: pointer, listen, state, lease; arguments: number of the new call, lease, keep, listen (milliseconds)
+-- Returns the number of the call to follow; false when the new call was claimed.
 local held = redis.call('GET', KEYS[1])
 if held then
     redis.call('SET', KEYS[2], 1, 'PX', ARGV[4])
@@ -47,20 +48,24 @@ return false
 """)
 
 WRITE = Script("""
--- For each flight, keys: pointer, listen, state, lease, stream; arguments: number of the flight, fence, number of the
--- record, record, what then ('', ended, leave, left), glow. Before them: lease, keep (milliseconds).
--- Answers: code (0 lost, 1 written, 2 left), whether others listen.
+-- For each call, keys: pointer, listen, state, lease, stream; arguments: number of the call, fence, number of the
+-- record, record, after ('', end, end_unless_followed, release), joinable_ms. Before them: lease, keep (milliseconds).
+-- Returns for each call: code (0 lease lost, 1 written, 2 ended because no gateway follows), whether others follow.
 local lease_ms, keep_ms = ARGV[1], ARGV[2]
 
-local function top(stream)
+local function last_number(stream)
     local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
     return last[1] and tonumber(string.match(last[1][1], '^(%d+)')) or 0
 end
 
-local function let_go(pointer, lease, number, glow)
+local function release(pointer, lease, number, joinable_ms)
     redis.call('DEL', lease)
     if redis.call('GET', pointer) == number then
-        if tonumber(glow) > 0 then redis.call('PEXPIRE', pointer, glow) else redis.call('DEL', pointer) end
+        if tonumber(joinable_ms) > 0 then
+            redis.call('PEXPIRE', pointer, joinable_ms)
+        else
+            redis.call('DEL', pointer)
+        end
     end
 end
 
@@ -70,29 +75,29 @@ local function renew(pointer, lease, number, fence)
     if not held or held == number then redis.call('SET', pointer, number, 'PX', lease_ms) end
 end
 
-local function write(pointer, listen, state, lease, stream, number, fence, place, record, after, glow)
+local function write(pointer, listen, state, lease, stream, number, fence, record_number, record, after, joinable_ms)
     local known = redis.call('HMGET', state, 'fence', 'state')
     if known[1] ~= fence or known[2] ~= 'live' then return {0, 0} end
     local others = redis.call('EXISTS', listen)
     if record ~= '' then
-        local last = top(stream)
-        if last + 1 < tonumber(place) then
+        local last = last_number(stream)
+        if last + 1 < tonumber(record_number) then
             redis.call('DEL', state, lease)
             return {0, others}
         end
-        -- Else it was written when its answer did not come.
-        if last + 1 == tonumber(place) then redis.call('XADD', stream, place .. '-0', 'r', record) end
+        -- Otherwise an earlier attempt wrote the record, and only its answer was lost.
+        if last + 1 == tonumber(record_number) then redis.call('XADD', stream, record_number .. '-0', 'r', record) end
     end
     redis.call('PEXPIRE', stream, keep_ms)
     redis.call('PEXPIRE', state, keep_ms)
-    if after == 'ended' then
+    if after == 'end' then
         redis.call('HSET', state, 'state', 'ended')
-        let_go(pointer, lease, number, glow)
-    elseif after == 'left' then
-        let_go(pointer, lease, number, 0)
-    elseif after == 'leave' and others == 0 then
+        release(pointer, lease, number, joinable_ms)
+    elseif after == 'release' then
+        release(pointer, lease, number, 0)
+    elseif after == 'end_unless_followed' and others == 0 then
         redis.call('HSET', state, 'state', 'given up')
-        let_go(pointer, lease, number, 0)
+        release(pointer, lease, number, 0)
         return {2, 0}
     else
         renew(pointer, lease, number, fence)
@@ -110,8 +115,8 @@ return answers
 """)
 
 TAKE_OVER = Script("""
--- keys: pointer, state, lease; arguments: number of the flight, lease, keep (milliseconds)
--- Answers the new fence; 0: somebody leads; -1: there is nothing to lead any more.
+-- keys: pointer, state, lease; arguments: number of the call, lease, keep (milliseconds)
+-- Returns the new fence; 0: another gateway leads the call; -1: the call has ended.
 if redis.call('HGET', KEYS[2], 'state') ~= 'live' then return -1 end
 if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
 local fence = redis.call('HINCRBY', KEYS[2], 'fence', 1)
@@ -122,16 +127,16 @@ return fence
 """)
 
 WATCH = Script("""
--- For each flight, keys: listen, state, lease; argument: listen (milliseconds)
--- Answers: gone, led, unled, ended, given up.
+-- For each call, keys: listen, state, lease; argument: listen (milliseconds)
+-- Returns for each call: missing, led, leaderless, ended, given up.
 local answers = {}
 for i = 0, #KEYS / 3 - 1 do
     local state = redis.call('HGET', KEYS[i * 3 + 2], 'state')
     if state == 'live' then
         redis.call('SET', KEYS[i * 3 + 1], 1, 'PX', ARGV[1])
-        state = redis.call('EXISTS', KEYS[i * 3 + 3]) == 1 and 'led' or 'unled'
+        state = redis.call('EXISTS', KEYS[i * 3 + 3]) == 1 and 'led' or 'leaderless'
     end
-    answers[i + 1] = state or 'gone'
+    answers[i + 1] = state or 'missing'
 end
 return answers
 """)

@@ -1,16 +1,18 @@
-"""A reply that was broken off, gone on with by another one to the same request.
+"""Continue a broken reply with a second reply to the same request.
 
-While the new reply repeats what was told, run by run and character by character, nothing is told; what goes beyond is
-the rest. Late fragments of calls may come in any order. How a reply was cut into events never matters.
+As long as the second reply repeats the first, run by run and character by character, its events are dropped. What goes
+beyond the first reply is passed on. Fragments of calls may come in any order. The division into events does not matter.
 """
 
 from collections.abc import Iterable
 
-from app.cache.shared.reply_runs import ReplyRun, ReplyRuns, RunTracker, Words, cut, kind_of, text_of
-from app.chat.events import Event, Extra, Failed, Fault, Finish, ToolCallDelta
+from app.cache.shared.reply_runs import ContentEvent, ReplyRun, ReplyRuns, RunTracker, get_kind, get_text, skip_text
+from app.chat.events import End, Event, Extra, Failed, Fault, Finish, ToolCallDelta
 
 DIVERGED = Fault(
-    "upstream_incomplete", "the reply was broken off, and the model server, asked again, said something else", True
+    "upstream_incomplete",
+    "the reply was interrupted, and the model server's second reply to the same request was different",
+    True,
 )
 
 
@@ -19,13 +21,14 @@ class _Diverged(Exception):
 
 
 class Splice:
-    """A stage. Nothing follows a `Finish`, a `Failed`, or the `Failed` that says that the two replies differ."""
+    """A stage. It ends with a `Finish`, with a `Failed`, or with a `Failed` that says that the two replies differ."""
 
-    def __init__(self, told: Iterable[list[Event]]) -> None:
-        self._before = ReplyRuns(told)
+    def __init__(self, earlier: Iterable[list[Event]]) -> None:
+        """`earlier` holds the events of the first reply."""
+        self._earlier = ReplyRuns(earlier)
         self._tracker = RunTracker()
-        self._left = len(self._before.runs)
-        """Runs that were not wholly repeated yet."""
+        self._unrepeated = len(self._earlier.runs)
+        """How many runs the second reply has not repeated completely."""
         self._over = False
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -44,67 +47,67 @@ class Splice:
         return []
 
     def _new_part(self, event: Event) -> list[Event]:
-        """What of it was not told yet. Raises _Diverged."""
-        if isinstance(event, Finish | Failed):
-            if self._left and isinstance(event, Finish):
+        """Return the part of an event that goes beyond the first reply. Raises _Diverged."""
+        if isinstance(event, End):
+            if self._unrepeated and isinstance(event, Finish):
                 raise _Diverged
             self._over = True
             return [event]
-        if not self._left:
+        if not self._unrepeated:
             return [self._with_unique_id(event)]
-        at = self._step(event)
-        run = self._before.runs.get(at)
+        number = self._step(event)
+        run = self._earlier.runs.get(number)
         if run is None:
             return [self._with_unique_id(event)]
         was_done = run.done
-        rest = self._repeat_extra(at, run, event) if isinstance(event, Extra) else self._repeat(at, run, event)
-        self._left -= run.done and not was_done
+        rest = self._repeat_extra(number, run, event) if isinstance(event, Extra) else self._repeat(number, run, event)
+        self._unrepeated -= run.done and not was_done
         return rest
 
-    def _step(self, event: Words | Extra) -> int:
-        """Its run; the one that ends there must have been repeated whole."""
-        before = self._tracker.open
-        at = self._tracker.run_of(event)
-        ended = self._before.runs.get(before) if before != self._tracker.open else None
+    def _step(self, event: ContentEvent | Extra) -> int:
+        """Return the event's run. If another run ends here, it must have been repeated completely."""
+        open_run = self._tracker.open
+        number = self._tracker.find_run(event)
+        ended = self._earlier.runs.get(open_run) if open_run != self._tracker.open else None
         if ended is not None and not ended.done:
             raise _Diverged
-        return at
+        return number
 
-    def _repeat_extra(self, at: int, run: ReplyRun, event: Extra) -> list[Event]:
+    def _repeat_extra(self, number: int, run: ReplyRun, event: Extra) -> list[Event]:
         if run.extras_repeated == len(run.extras):
-            self._must_be_open(at, event.index >= 0)
+            self._check_open(number, event.index >= 0)
             return [event]
         if run.extras[run.extras_repeated].fields != event.fields:
             raise _Diverged
         run.extras_repeated += 1
         return []
 
-    def _repeat(self, at: int, run: ReplyRun, event: Words) -> list[Event]:
+    def _repeat(self, number: int, run: ReplyRun, event: ContentEvent) -> list[Event]:
         if run.kind is None:
             return [self._with_unique_id(event)]
-        if not run.begun and run.kind != kind_of(event):
+        if not run.begun and run.kind != get_kind(event):
             raise _Diverged
         run.begun = True
-        text = text_of(event)
+        text = get_text(event)
         same = min(len(text), len(run.text) - run.repeated)
         if not run.text.startswith(text[:same], run.repeated):
             raise _Diverged
         run.repeated += same
         if same == len(text):
             return []
-        self._must_be_open(at, isinstance(event, ToolCallDelta))
-        return [cut(event, same)]
+        self._check_open(number, isinstance(event, ToolCallDelta))
+        return [skip_text(event, same)]
 
-    def _must_be_open(self, at: int, always: bool) -> None:
-        """What was told as ended cannot grow any more."""
-        if not always and at < self._before.tracker.count and at != self._before.tracker.open:
+    def _check_open(self, number: int, always: bool) -> None:
+        """Raise _Diverged if the run had ended in the first reply: it cannot grow any more."""
+        if not always and number < self._earlier.tracker.count and number != self._earlier.tracker.open:
             raise _Diverged
 
-    def _with_unique_id(self, event: Words | Extra) -> Event:
-        """Calls that were told keep their ids, and a new one never takes one of those."""
-        if not isinstance(event, ToolCallDelta) or event.id not in self._before.ids:
+    def _with_unique_id(self, event: ContentEvent | Extra) -> Event:
+        """Return the event of a new call with an id that no call of the first reply has."""
+        if not isinstance(event, ToolCallDelta) or event.id not in self._earlier.ids:
             return event
-        id = event.id
-        while id in self._before.ids:
-            id += "_"
-        return ToolCallDelta(event.index, event.arguments, id, event.name)
+        id_ = event.id
+        while id_ in self._earlier.ids:
+            id_ += "_"
+        return ToolCallDelta(event.index, event.arguments, id_, event.name)

@@ -1,4 +1,4 @@
-"""Reads the flights that this process follows, all of them with one call at a time, and watches who leads them."""
+"""Reads the streams of all calls that this process follows, with one request at a time, and watches their leases."""
 
 import asyncio
 import contextlib
@@ -14,54 +14,54 @@ log = logging.getLogger("parley.cache")
 T = TypeVar("T")
 
 BLOCK_MS = 50
-"""A flight that is followed from now on waits so long at most for a call that does not know of it."""
-REST_SECONDS = 0.005
-"""Between two calls that found something, so that many records come with one."""
+"""How long one read may block. A call that is added meanwhile is read only after it."""
+PAUSE_SECONDS = 0.005
+"""The pause after a read that returned records, so that the next one returns many."""
 RETRY_SECONDS = 0.1
 MAX_STREAMS = 64
 
 
 class TailFollower(Protocol):
-    names: CallKeys
+    keys: CallKeys
     last_record: int
-    """The number of the last record that it has."""
+    """The number of the last record that it has received."""
 
     @property
     def wants_records(self) -> bool:
-        """It can take more records now."""
+        """Whether it can receive records now."""
 
     def on_records(self, found: Sequence[tuple[int, Record | None]]) -> None:
-        """From any number on; it may have some of them."""
+        """Receive records with their numbers. It may have received some of them before."""
 
     def on_state(self, state: State) -> None: ...
 
     def on_unavailable(self, seconds: float) -> None:
-        """Redis has not answered for so long."""
+        """Redis has not answered for this time."""
 
 
 class StreamTailer:
-    def __init__(self, ledger: CallStore) -> None:
-        self._calls = ledger
+    def __init__(self, calls: CallStore) -> None:
+        self._calls = calls
         self._loop = asyncio.get_running_loop()
         self.followers: dict[TailFollower, float] = {}
-        """Since when."""
+        """The time when each follower was added."""
         self._answered_at = self._loop.time()
         self._turn = 0
-        self._woken = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def add(self, one: TailFollower) -> None:
-        self.followers[one] = self._loop.time()
+    def add(self, follower: TailFollower) -> None:
+        self.followers[follower] = self._loop.time()
         if not self._tasks:
             self._tasks = [self._loop.create_task(self._read_on()), self._loop.create_task(self._watch_on())]
-        self._woken.set()
+        self._wake_event.set()
 
-    def discard(self, one: TailFollower) -> None:
-        self.followers.pop(one, None)
+    def discard(self, follower: TailFollower) -> None:
+        self.followers.pop(follower, None)
 
     def wake(self) -> None:
-        """Somebody is hungry again."""
-        self._woken.set()
+        """Read at once: a follower wants records again."""
+        self._wake_event.set()
 
     def __len__(self) -> int:
         return len(self.followers)
@@ -73,46 +73,47 @@ class StreamTailer:
                 await task
         self.followers.clear()
 
-    # -- records ------------------------------------------------------------------------------------------------------
+    # Reading records.
 
     async def _read_on(self) -> None:
         while True:
-            self._woken.clear()
-            places = self._places()
-            if not places:
-                await self._woken.wait()
+            self._wake_event.clear()
+            positions = self._positions()
+            if not positions:
+                await self._wake_event.wait()
                 continue
-            found = await self._run_or_none(self._calls.read(places, BLOCK_MS))
+            found = await self._run_or_none(self._calls.read(positions, BLOCK_MS))
             if found is None:
                 self._notify_unavailable(tuple(self.followers))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            for one in tuple(self.followers):
-                if one.names in found and one.wants_records:
-                    self._deliver(one, found[one.names])
+            for follower in tuple(self.followers):
+                if follower.keys in found and follower.wants_records:
+                    self._deliver(follower, found[follower.keys])
             if found:
-                await asyncio.sleep(REST_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
 
-    def _places(self) -> dict[CallKeys, int]:
-        """From where to read which flights; where there are very many, some of them in turn."""
-        places: dict[CallKeys, int] = {}
-        for one in self.followers:
-            if one.wants_records:
-                places[one.names] = min(one.last_record, places.get(one.names, one.last_record))
-        if len(places) <= MAX_STREAMS:
-            return places
-        names = list(places)
-        self._turn = (self._turn + MAX_STREAMS) % len(names)
-        return {name: places[name] for name in (names + names)[self._turn : self._turn + MAX_STREAMS]}
+    def _positions(self) -> dict[CallKeys, int]:
+        """Return the calls to read, with the last record of each. Of more than MAX_STREAMS calls, some in turn."""
+        positions: dict[CallKeys, int] = {}
+        for follower in self.followers:
+            if follower.wants_records:
+                last_record = follower.last_record
+                positions[follower.keys] = min(last_record, positions.get(follower.keys, last_record))
+        if len(positions) <= MAX_STREAMS:
+            return positions
+        calls = list(positions)
+        self._turn = (self._turn + MAX_STREAMS) % len(calls)
+        return {keys: positions[keys] for keys in (calls + calls)[self._turn : self._turn + MAX_STREAMS]}
 
-    def _deliver(self, one: TailFollower, records: Sequence[tuple[int, Record | None]]) -> None:
+    def _deliver(self, follower: TailFollower, records: Sequence[tuple[int, Record | None]]) -> None:
         try:
-            one.on_records(records)
+            follower.on_records(records)
         except Exception:
-            log.exception("defect while a shared reply was told")
-            self.discard(one)
+            log.exception("defect while following a shared reply")
+            self.discard(follower)
 
-    # -- who leads ----------------------------------------------------------------------------------------------------
+    # Watching the leases.
 
     async def _watch_on(self) -> None:
         while True:
@@ -122,28 +123,28 @@ class StreamTailer:
                 await self._watch(followers[start : start + MAX_STREAMS])
 
     async def _watch(self, followers: Sequence[TailFollower]) -> None:
-        states = await self._run_or_none(self._calls.watch([one.names for one in followers]))
+        states = await self._run_or_none(self._calls.watch([follower.keys for follower in followers]))
         if states is not None:
-            for one, state in zip(followers, states, strict=True):
-                if one in self.followers:
-                    one.on_state(state)
+            for follower, state in zip(followers, states, strict=True):
+                if follower in self.followers:
+                    follower.on_state(state)
             return
         self._notify_unavailable(followers)
 
     def _notify_unavailable(self, followers: Sequence[TailFollower]) -> None:
         now = self._loop.time()
-        for one in followers:
-            if one in self.followers:
-                one.on_unavailable(now - max(self._answered_at, self.followers[one]))
+        for follower in followers:
+            if follower in self.followers:
+                follower.on_unavailable(now - max(self._answered_at, self.followers[follower]))
 
-    async def _run_or_none(self, asked: Coroutine[Any, Any, T]) -> T | None:
-        """None: Redis is away."""
+    async def _run_or_none(self, operation: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of an operation; None if Redis is down."""
         try:
-            answer = await asked
+            answer = await operation
         except RedisUnavailable:
             return None
         except Exception:
-            log.exception("defect while shared replies were read")
+            log.exception("defect while reading shared replies from redis")
             return None
         self._answered_at = self._loop.time()
         return answer

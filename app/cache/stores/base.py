@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 
 class StoredValue(NamedTuple):
@@ -28,8 +29,7 @@ class StoreError(Exception):
     """The store failed; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
+class StoreLimits(Struct, frozen=True):
     max_bytes: int = 1024 * 1024 * 1024
     max_entries: int = 1_000_000
     """The limit of a store in memory."""

@@ -1,8 +1,9 @@
 """Reads and writes marks for the prompt cache (`cache_control`) on AgentScope's blocks."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, Media, Text
 

@@ -1,9 +1,9 @@
 """Parses AgentScope's messages: what both versions have in common."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message
@@ -13,8 +13,7 @@ from app.formats.base import Options, ParsedMessages
 from app.validation import find_unknown_keys, to_violations
 
 
-@dataclass(frozen=True, slots=True)
-class ParseRules:
+class ParseRules(Struct, frozen=True):
     """How one version validates and parses messages."""
 
     schema: Any

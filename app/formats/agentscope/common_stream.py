@@ -1,9 +1,10 @@
 """The common parts of the reply encoders of both AgentScope versions."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish

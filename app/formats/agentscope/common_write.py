@@ -5,8 +5,10 @@ messages.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Part, ToolCall, ToolResult
@@ -20,8 +22,7 @@ from app.formats.base import Options
 from app.formats.sidecar import digest, with_notes
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRules:
+class WriteRules(Struct, frozen=True):
     """How one version writes pieces as messages."""
 
     syntax: BlockSyntax

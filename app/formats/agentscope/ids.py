@@ -1,7 +1,7 @@
-"""Ids that nobody gave, made from what they name: equal conversations give equal messages."""
+"""Make missing ids from the content that they identify: equal conversations then give equal messages."""
 
 ID_DIGITS = 22
-"""Of the digest in an id."""
+"""How many digits of a digest an id has."""
 
 
 def make_unique(id: str, used: set[str]) -> str:

@@ -1,9 +1,10 @@
 """Converts the media of AgentScope's blocks: sources to URLs, URLs to sources, and media types to kinds."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from app.chat import datauri
 from app.chat.messages import Media, MediaKind
@@ -86,8 +87,7 @@ def source_url(source: dict[str, Any]) -> str:
     return data if data[:5].lower() == "data:" else f"data:{source['media_type']};base64,{data}"
 
 
-@dataclass(frozen=True, slots=True)
-class InlineData:
+class InlineData(Struct, frozen=True):
     media_type: str
     data: str
 

@@ -5,8 +5,10 @@ wrong. The notes are applied only if the content of the `Msg` is unchanged; edit
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from app.chat.messages import Media, Message, Part, Role, Text, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, to_model_view
@@ -16,8 +18,7 @@ Json = dict[str, Any]
 ContentParts = tuple[Text | Media, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSyntax:
+class BlockSyntax(Struct, frozen=True):
     """How one version of AgentScope writes pieces as blocks, and reads blocks."""
 
     key: str

@@ -10,8 +10,9 @@ no longer matches its id, and is parsed like any other.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import Message, Part, ToolResult
 from app.chat.turns import to_model_view

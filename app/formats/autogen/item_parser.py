@@ -6,8 +6,9 @@ original item still has the content of its messages (`replay`).
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
 
 from app.chat.media_types import detect_type
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
@@ -34,8 +35,7 @@ ItemRoleKind: TypeAlias = Literal[
 ITEM_ROLE_KINDS = frozenset(get_args(ItemRoleKind))
 
 
-@dataclass(frozen=True, slots=True)
-class ItemRole:
+class ItemRole(Struct, frozen=True):
     """What an item is for the agent that the model answers for. `kept`: its metadata have the messages themselves."""
 
     kind: ItemRoleKind

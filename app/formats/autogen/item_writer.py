@@ -8,7 +8,7 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.errors import Violation
 from app.formats.autogen.parse import parse_items
 from app.formats.autogen.replay import read_asides, validate_item
-from app.formats.autogen.sidecar import add_sidecar, item_id, normalize_message
+from app.formats.autogen.sidecar import add_sidecar, make_item_id, normalize_message
 from app.formats.autogen.value_types import is_base64
 from app.formats.sidecar import without_notes
 
@@ -165,7 +165,7 @@ def models_usage(usage: Any) -> dict[str, int] | None:
 def _id(raw: dict[str, Any], run: Sequence[Message], number: int) -> str:
     id_ = run[0].extra.get("message_id")
     nameless = run[0].role != "tool" and not any(one.name for one in run)
-    return id_ if isinstance(id_, str) and id_ else item_id(number, raw, nameless=nameless)
+    return id_ if isinstance(id_, str) and id_ else make_item_id(number, raw, nameless=nameless)
 
 
 def _image(media: Media) -> str | None:

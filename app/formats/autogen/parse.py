@@ -6,8 +6,9 @@ assistant. Items that a model does not see are kept in `extra` of the next messa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import Message, ToolCall, ToolResult
 from app.errors import Violation
@@ -27,7 +28,7 @@ from app.formats.autogen.schema import (
     ToolCallSummaryMessage,
     UserInputRequestedEvent,
 )
-from app.formats.autogen.sidecar import item_id, read_item, restore
+from app.formats.autogen.sidecar import make_item_id, read_item, restore
 from app.formats.sidecar import ID_HEAD, SIDECAR_KEY, keep_original
 from app.validation import find_unknown_keys
 
@@ -178,7 +179,7 @@ def _is_written_here(item: AutogenItem, raw: Mapping[str, Any], number: int) -> 
         return set(raw) <= {"content", "type", "metadata"} and (metadata is None or set(metadata) == {SIDECAR_KEY})
     if not isinstance(item, AgentItem) or not (item.id or "").startswith(ID_HEAD):
         return False
-    if item.id not in (item_id(number, raw, nameless=False), item_id(number, raw, nameless=True)):
+    if item.id not in (make_item_id(number, raw, nameless=False), make_item_id(number, raw, nameless=True)):
         return False
     known = {"id", "source", "models_usage", "metadata", "content", "type"}
     return set(raw) == known and raw["models_usage"] is None and set(metadata or {}) <= {"kind", SIDECAR_KEY}

@@ -1,9 +1,9 @@
 """Decides whether an original AutoGen item, kept in `extra`, still has the content of the messages parsed from it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from app.chat.messages import Message, Part, Reasoning, Text, ToolResult

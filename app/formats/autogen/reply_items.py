@@ -1,9 +1,10 @@
 """Writes the items of a reply as AutoGen does: ids, times, metadata, chunks, the last frame and errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.events import Finish
 from app.chat.messages import Message, ToolCall

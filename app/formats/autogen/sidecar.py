@@ -1,14 +1,15 @@
-"""What AutoGen cannot say of a message: kept in an item's `metadata`, under one key, as JSON text.
+"""The side-car of an AutoGen item: the data of messages for which AutoGen has no field, in the item's `metadata`.
 
-It holds the messages that the item stands for, as far as they differ from what the item says by itself, and a seal over
-what the item says. An item that somebody edited no longer fits its seal: then what it says counts.
+It is JSON text under one key. It holds the messages that the item represents, as far as they differ from those that its
+own fields give, and a seal: a digest of these fields. If a client edited the item, the seal does not match, and the
+side-car is ignored.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter
+import msgspec
+from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from app.chat.messages import Media, Message, Part, Role, ToolCall, ToolResult
@@ -24,9 +25,9 @@ from app.formats.autogen.value_types import dump_json
 from app.formats.sidecar import ID_HEAD, digest, read_notes, with_notes, without_notes
 
 OWN_KEYS = ("autogen", "autogen_before", "autogen_after")
-"""Of `Message.extra`: what keeps AutoGen's items beside the messages that were read from them."""
+"""The keys of `Message.extra` that hold the AutoGen items from which a message was read."""
 _NAMELESS = "n"
-"""Behind it in the id of an item whose source nobody named: Qwen-Agent's and OpenAI's messages often have no sender."""
+"""The letter after `ID_HEAD` in the id of an item whose message has no name, as in many of Qwen-Agent and OpenAI."""
 
 
 class _Change(TypedDict, total=False):
@@ -34,7 +35,7 @@ class _Change(TypedDict, total=False):
     name: str | None
     turn: str | None
     extra: dict[str, Any]
-    parts: tuple[Annotated[Part, Field(discriminator="kind")], ...]
+    parts: tuple[Part, ...]
 
 
 class _Sidecar(TypedDict):
@@ -42,40 +43,46 @@ class _Sidecar(TypedDict):
     messages: list[_Change]
 
 
-_adapter: TypeAdapter[_Sidecar] = TypeAdapter(_Sidecar)
+_decoder = msgspec.json.Decoder(_Sidecar)
+
+
+def _decode_sidecar(text: Any) -> _Sidecar:
+    if not isinstance(text, str):
+        raise ValueError("a side-car of AutoGen is JSON text")
+    return _decoder.decode(text)
 
 
 def digest_item(raw: Mapping[str, Any]) -> str:
-    """A digest of what an item says: all of it but when, under which id and at what cost."""
-    said = {key: raw[key] for key in raw if key not in ("id", "created_at", "models_usage", "metadata")}
-    return digest(said, 16)
+    """Return a digest of an item's content: of all fields except its id, time, usage and metadata."""
+    content = {key: raw[key] for key in raw if key not in ("id", "created_at", "models_usage", "metadata")}
+    return digest(content, 16)
 
 
-def item_id(number: int, raw: Mapping[str, Any], *, nameless: bool) -> str:
-    """The id of the item at this place of a history; equal histories get equal ids."""
+def make_item_id(number: int, raw: Mapping[str, Any], *, nameless: bool) -> str:
+    """Return the id of the item with this number in a history. Equal histories get equal ids."""
     return f"{ID_HEAD}{_NAMELESS if nameless else ''}{number}-{digest_item(raw)}"
 
 
 def _is_nameless(raw: Mapping[str, Any]) -> bool:
-    """Somebody who edited what the item says, or its source, named it."""
+    """Whether the item represents a message without a name. If the item was edited, its source is a name."""
     id_ = raw.get("id")
     return isinstance(id_, str) and id_.startswith(ID_HEAD + _NAMELESS) and id_.endswith("-" + digest_item(raw))
 
 
-def read_item(item: AutogenItem, raw: Mapping[str, Any], verdict: ItemRole, path: str = "") -> list[Message]:
-    """The messages of an item, with what it says of itself in their `extra`."""
-    if verdict.kind == "kept":
+def read_item(item: AutogenItem, raw: Mapping[str, Any], role: ItemRole, path: str = "") -> list[Message]:
+    """Return the messages of an item. Their `extra` has the item's id, time, usage and metadata."""
+    if role.kind == "kept":
         return restore(item, raw, path) or []
-    messages = parse_item(item, verdict, path)
+    messages = parse_item(item, role, path)
     if _is_nameless(raw):
         messages = [message if message.role == "tool" else replace(message, name=None) for message in messages]
     origin = _origin(raw)
     usage = raw.get("models_usage")
-    for place, message in enumerate(messages):
-        last = place == len(messages) - 1
+    for index, message in enumerate(messages):
+        last = index == len(messages) - 1
         extra = origin | ({"usage": usage} if usage and last else {})
         if extra:
-            messages[place] = replace(message, extra=extra)
+            messages[index] = replace(message, extra=extra)
     return messages
 
 
@@ -91,16 +98,16 @@ def _origin(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore(item: AutogenItem, raw: Mapping[str, Any], path: str = "") -> list[Message] | None:
-    """The messages that an item was made of; None where it holds none or was edited since."""
-    bag = read_notes(raw.get("metadata"), _adapter.validate_json)
-    if bag is None or bag["seal"] != digest_item(raw):
+    """Return the messages that an item represents, from its side-car; None if it has none, or was edited."""
+    sidecar = read_notes(raw.get("metadata"), _decode_sidecar)
+    if sidecar is None or sidecar["seal"] != digest_item(raw):
         return None
     base = read_item(item, raw, find_default_role(item))
-    return [_apply_change(base, place, change, path) for place, change in enumerate(bag["messages"])]
+    return [_apply_change(base, index, change, path) for index, change in enumerate(sidecar["messages"])]
 
 
-def _apply_change(base: Sequence[Message], place: int, change: _Change, path: str) -> Message:
-    message = base[place] if place < len(base) else Message("user", ())
+def _apply_change(base: Sequence[Message], index: int, change: _Change, path: str) -> Message:
+    message = base[index] if index < len(base) else Message("user", ())
     fields: dict[str, Any] = dict(change)
     changed = replace(message, **fields)
     return replace(changed, path=path, parts=tuple(_set_path(part, path) for part in changed.parts))
@@ -116,7 +123,7 @@ def _set_path(part: Part, path: str) -> Part:
 
 
 def find_default_role(item: AutogenItem) -> ItemRole:
-    """What an item is that a history was written with, whoever reads it."""
+    """Return the role that an item has in a history that Parley wrote, independent of the reading agent."""
     if isinstance(item, ThoughtEvent):
         return ItemRole("content" if (item.metadata or {}).get("kind") == "content" else "reasoning")
     if isinstance(item, ToolCallRequestEvent):
@@ -129,18 +136,18 @@ def find_default_role(item: AutogenItem) -> ItemRole:
 
 
 def normalize_message(message: Message) -> Message:
-    """The message without places and without AutoGen's own items, to compare it. A result's sender is nobody."""
+    """Return the message in a form to compare: without paths, AutoGen's items, and the name of a tool message."""
     extra = {key: value for key, value in message.extra.items() if key not in OWN_KEYS}
     name = None if message.role == "tool" else message.name
     return replace(message, path="", name=name, extra=extra, parts=tuple(_set_path(part, "") for part in message.parts))
 
 
 def add_sidecar(item: AutogenItem, raw: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any]:
-    """The item with the messages that it stands for."""
-    base = [normalize_message(one) for one in read_item(item, raw, find_default_role(item))]
+    """Return the item with a side-car for the messages that it represents."""
+    base = [normalize_message(message) for message in read_item(item, raw, find_default_role(item))]
     changes = [
-        _make_change(base[place] if place < len(base) else None, normalize_message(one))
-        for place, one in enumerate(messages)
+        _make_change(base[index] if index < len(base) else None, normalize_message(message))
+        for index, message in enumerate(messages)
     ]
     text = dump_json({"seal": digest_item(raw), "messages": changes})
     return raw | {"metadata": with_notes(raw.get("metadata"), text)}
@@ -154,13 +161,15 @@ def _make_change(base: Message | None, message: Message) -> dict[str, Any]:
         if value != getattr(base, field):
             change[field] = dict(value) if field == "extra" else value
     if message.parts != base.parts:
-        change["parts"] = [_without_marks(asdict(part)) for part in message.parts]
+        change["parts"] = [_without_marks(msgspec.to_builtins(part)) for part in message.parts]
     return change
 
 
 def _without_marks(part: dict[str, Any]) -> dict[str, Any]:
-    """Marks for the cache of a model's server and the place of a call are of one request."""
-    of_request = {"mark", "path"} if part["kind"] == "tool_call" else {"mark"}
-    kept = {key: value for key, value in part.items() if key not in of_request}
-    content = kept.get("content")
-    return kept | {"content": [_without_marks(one) for one in content]} if content is not None else kept
+    """Return the part without cache marks and the path of a call, which belong to one request only."""
+    kind = part.pop("kind")  # it is written last
+    omitted = {"mark", "path"} if kind == "tool_call" else {"mark"}
+    fields = {key: value for key, value in part.items() if key not in omitted}
+    if "content" in fields:
+        fields["content"] = [_without_marks(item) for item in fields["content"]]
+    return fields | {"kind": kind}

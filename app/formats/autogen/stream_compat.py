@@ -1,5 +1,6 @@
 """Encodes a reply as AutoGen 0.7.5 itself streams it: from its agent (`compat`), or from its model client (`model`)."""
 
+from abc import abstractmethod
 from typing import Any
 
 from typing_extensions import override
@@ -13,12 +14,11 @@ from app.formats.base import ReplyInfo
 from app.formats.sse import split_text, write_frame
 
 
-class CompatEncoder(AgentEventEncoder):
-    """Streams reasoning between tags and text in chunks with one message id, then the thought, then the message."""
+class _TaggedEncoder(AgentEventEncoder):
+    """Streams reasoning between tags, and text after it."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
-        self._item = self._factory.begin()
         self._tag = ""
 
     @override
@@ -29,11 +29,26 @@ class CompatEncoder(AgentEventEncoder):
     @override
     def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
         tag, self._tag = self._tag, ""
-        return self._factory.write_chunk(self._item, tag + text)
+        return self._write_text(tag + text)
 
     @override
     def _on_completed(self, message: ReplyMessage) -> bytes:
-        return self._factory.write_chunk(self._item, "</think>") if message.kind == "reasoning_content" else b""
+        return self._write_text("</think>") if message.kind == "reasoning_content" else b""
+
+    @abstractmethod
+    def _write_text(self, text: str) -> bytes: ...
+
+
+class CompatEncoder(_TaggedEncoder):
+    """Streams reasoning and text in chunks with one message id, then the thought, then the message."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._item = self._factory.begin()
+
+    @override
+    def _write_text(self, text: str) -> bytes:
+        return self._factory.write_chunk(self._item, text)
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:
@@ -58,26 +73,12 @@ class CompatEncoder(AgentEventEncoder):
         return frames + write_frame({"type": "TaskResult", **factory.result(finish)})
 
 
-class ModelViewEncoder(AgentEventEncoder):
+class ModelViewEncoder(_TaggedEncoder):
     """Streams what a model client's `create_stream` yields: texts, then a `CreateResult`."""
 
-    def __init__(self, info: ReplyInfo) -> None:
-        super().__init__(info)
-        self._tag = ""
-
     @override
-    def _on_started(self, message: ReplyMessage) -> bytes:
-        self._tag = "<think>" if message.kind == "reasoning_content" else ""
-        return b""
-
-    @override
-    def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
-        tag, self._tag = self._tag, ""
-        return b"".join([write_frame(piece) for piece in split_text(tag + text)])
-
-    @override
-    def _on_completed(self, message: ReplyMessage) -> bytes:
-        return write_frame("</think>") if message.kind == "reasoning_content" else b""
+    def _write_text(self, text: str) -> bytes:
+        return b"".join([write_frame(piece) for piece in split_text(text)])
 
     @override
     def _on_finish(self, finish: Finish) -> bytes:

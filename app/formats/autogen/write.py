@@ -7,8 +7,9 @@ its messages are unchanged.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import Message, ToolCall, ToolResult
 from app.chat.turns import Turn, split_message

@@ -1,8 +1,9 @@
 """Parses OpenAI messages."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, assert_never
+
+from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation

@@ -7,12 +7,15 @@ it, `[DONE]` is the last frame, and an error is a frame with an `error` object, 
 
 from typing import Any
 
+from typing_extensions import override
+
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage
 from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.errors import UpstreamFailed
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, WholeEncoder
 from app.formats.sse import encode_json as _json
 from app.formats.sse import escape_line_separators, write_frame
+from app.openai_messages.tool_messages import write_call
 
 _FIELD = {"reasoning_content": b'{"reasoning_content":%b}', "content": b'{"content":%b}'}
 _TYPES = {
@@ -122,26 +125,15 @@ class ChunkEncoder:
         return write_frame(error_body(error))
 
 
-class CompletionEncoder:
+class CompletionEncoder(WholeEncoder):
     """`stream: false`: one JSON body."""
 
-    def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
-        self._accumulator = MessageAccumulator()
-
-    def open(self) -> bytes:
-        return b""
-
-    def feed(self, events: list[Event]) -> bytes:
-        for step in self._accumulator.feed(events):
-            if isinstance(step, Finish):
-                return _json(self._completion(step))
-        return b""
-
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         return _json(error_body(error))
 
-    def _completion(self, finish: Finish) -> dict[str, Any]:
+    @override
+    def _write_reply(self, finish: Finish) -> dict[str, Any]:
         info = self._info
         warnings = info.warnings_with(finish)
         return {
@@ -180,12 +172,7 @@ class CompletionEncoder:
 
 
 def _call(message: ReplyMessage) -> dict[str, Any]:
-    call: dict[str, Any] = {
-        "id": message.id,
-        "type": "function",
-        "function": {"name": message.name, "arguments": message.text},
-    }
-    return call | _call_extra(message.extra)
+    return write_call(message.id, message.name, message.text, _call_extra(message.extra))
 
 
 _MESSAGE_EXTRAS = ("reasoning_details", "annotations", "extra_content", "citations", "search_results")

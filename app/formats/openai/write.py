@@ -1,14 +1,20 @@
-"""Writes a conversation as OpenAI messages."""
+"""Writes a conversation as OpenAI messages, for a client.
+
+The other writer, `openai_messages.messages`, writes for one model server: its profile decides what is left out or
+changed. This one keeps everything that the format can hold: reasoning, names, `developer`, refusals, ids and arguments
+as they are, empty texts, and files without a name.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from app.chat import datauri
 from app.chat.messages import Media, Message, Text
 from app.errors import Violation
 from app.formats.openai.losses import find_losses
+from app.openai_messages.content_parts import add_mark, write_text, write_video
 from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.tool_messages import split_results, write_call
 
 
 def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
@@ -39,12 +45,7 @@ def _write_group(group: MessageGroup) -> list[dict[str, Any]]:
         message["extra_content"] = group.extra_content
     if group.calls:
         message["tool_calls"] = [
-            {
-                "id": grouped.id,
-                "type": "function",
-                "function": {"name": grouped.call.name, "arguments": grouped.call.arguments},
-                **grouped.call.extra,
-            }
+            write_call(grouped.id, grouped.call.name, grouped.call.arguments, grouped.call.extra)
             for grouped in group.calls
         ]
     return [message, *_results(group)]
@@ -53,16 +54,8 @@ def _write_group(group: MessageGroup) -> list[dict[str, Any]]:
 def _results(group: MessageGroup) -> list[dict[str, Any]]:
     """Write the tool messages, which have only text, and a user message with their media after them."""
     out: list[dict[str, Any]] = []
-    labelled: list[Text | Media] = []
-    for id_, result in group.results:
-        lines: list[Text] = []
-        for part in result.content:
-            if isinstance(part, Text):
-                lines.append(part)
-            else:
-                number = len(labelled) // 2 + 1
-                labelled += [Text(f"[{part.media} {number}]"), replace(part, mark=None)]
-                lines.append(Text(f"[{part.media} {number}: see below]", part.mark))
+    lines_of_results, labelled = split_results(group.results)
+    for (id_, _), lines in zip(group.results, lines_of_results, strict=True):
         marked = any(line.mark for line in lines)
         content = [_part(line) for line in lines] if marked else "\n".join(line.text for line in lines)
         out.append({"role": "tool", "tool_call_id": id_, "content": content})
@@ -80,12 +73,12 @@ def _content(parts: list[Text | Media]) -> Any:
 
 
 def _part(part: Text | Media) -> dict[str, Any]:
-    return _write_part_without_mark(part) | ({"cache_control": dict(part.mark.value)} if part.mark else {})
+    return add_mark(_write_part_without_mark(part), part.mark)
 
 
 def _write_part_without_mark(part: Text | Media) -> dict[str, Any]:
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
+        return write_text(part.text)
     url = part.urls[0]
     match part.media:
         case "image":
@@ -94,9 +87,8 @@ def _write_part_without_mark(part: Text | Media) -> dict[str, Any]:
             return {"type": "input_audio", "input_audio": _write_audio(part)}
         case "file":
             return {"type": "file", "file": _add_given({"file_data": url}, filename=part.name)}
-    if part.frames:
-        return {"type": "video", "video": list(part.urls)}
-    return {"type": "video_url", "video_url": {"url": url}}
+        case "video":
+            return write_video(part)
 
 
 def _write_audio(part: Media) -> dict[str, Any]:

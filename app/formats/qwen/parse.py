@@ -7,7 +7,7 @@ from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
-from app.formats.qwen.sidecar import OF_CALL, QwenSidecar, apply_notes, read_sidecar
+from app.formats.qwen.sidecar import EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
 from app.validation import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
@@ -102,7 +102,7 @@ class _MessageParser:
         if call.arguments.strip() and not is_json(call.arguments):
             self.warnings.append(f"{path}.function_call.arguments is not valid JSON")
         extra = item.extra or {}
-        opaque = sidecar.call | ({OF_CALL: extra[OF_CALL]} if OF_CALL in extra else {})
+        opaque = sidecar.call | ({EXTRA_CONTENT: extra[EXTRA_CONTENT]} if EXTRA_CONTENT in extra else {})
         return ToolCall(call.name, call.arguments, id_, opaque)
 
     def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
@@ -124,7 +124,7 @@ def _unread_extra(extra: dict[str, Any], item: QwenMessage, id_: str | None, tur
     if item.role == "function" and _flag(extra.get("is_error")) is not None:
         read.add("is_error")
     if item.function_call is not None:
-        read.add(OF_CALL)
+        read.add(EXTRA_CONTENT)
     return {key: value for key, value in extra.items() if key not in read}
 
 

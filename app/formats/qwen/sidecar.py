@@ -1,20 +1,20 @@
-"""What Qwen-Agent's keys cannot say of a message: under `extra.parley`, beside what they say.
+"""The side-car of a Qwen-Agent message: the data for which Qwen-Agent has no key, under `extra.parley`.
 
-Names of files and how closely to look at images (`media`, by place in the content), and what a provider hung on a call
-beside `extra_content` (`call`). A note counts only where the content has media at its place.
+It holds the name and the `detail` of media (`media`, by index in the content), and the fields that a provider added to
+a call, except `extra_content` (`call`). A note is ignored if the content has no media at its index.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.chat.messages import Media, Text, ToolCall
 from app.formats.sidecar import read_notes, with_notes, without_notes
 
-OF_CALL = "extra_content"
-"""The one key of a call that has a place of its own in `extra`."""
+EXTRA_CONTENT = "extra_content"
+"""The field of a call that is a key of `extra` itself."""
 ContentParts = tuple[Text | Media, ...]
 
 
@@ -37,27 +37,28 @@ EMPTY_SIDECAR = QwenSidecar()
 
 
 def read_sidecar(extra: Mapping[str, Any]) -> tuple[QwenSidecar, dict[str, Any]]:
-    """(the bag, `extra` without it). What is no bag of ours stays where it is."""
-    bag = read_notes(extra, QwenSidecar.model_validate)
-    return (EMPTY_SIDECAR, dict(extra)) if bag is None else (bag, without_notes(extra))
+    """Return (side-car, `extra` without it). A value that is not a valid side-car stays in `extra`."""
+    sidecar = read_notes(extra, QwenSidecar.model_validate)
+    return (EMPTY_SIDECAR, dict(extra)) if sidecar is None else (sidecar, without_notes(extra))
 
 
-def apply_notes(said: ContentParts, bag: QwenSidecar) -> ContentParts:
-    parts = list(said)
-    for note in bag.media:
+def apply_notes(content: ContentParts, sidecar: QwenSidecar) -> ContentParts:
+    """Return the content with the names and details of its media from the side-car."""
+    parts = list(content)
+    for note in sidecar.media:
         part = parts[note.at] if note.at < len(parts) else None
         if isinstance(part, Media):
             parts[note.at] = replace(part, name=note.name, detail=note.detail)
     return tuple(parts)
 
 
-def collect_notes(said: Sequence[Text | Media], call: ToolCall | None = None) -> dict[str, Any]:
-    """`{"parley": …}`, or nothing."""
+def collect_notes(content: Sequence[Text | Media], call: ToolCall | None = None) -> dict[str, Any]:
+    """Return the side-car of content and a call as `{"parley": …}`; an empty object if it is not needed."""
     media = [
         {"at": at} | {key: value for key, value in (("name", part.name), ("detail", part.detail)) if value}
-        for at, part in enumerate(said)
+        for at, part in enumerate(content)
         if isinstance(part, Media) and (part.name or part.detail)
     ]
-    of_call = {key: value for key, value in call.extra.items() if key != OF_CALL} if call else {}
-    bag: dict[str, Any] = ({"media": media} if media else {}) | ({"call": of_call} if of_call else {})
-    return with_notes(None, bag) if bag else {}
+    call_extra = {key: value for key, value in call.extra.items() if key != EXTRA_CONTENT} if call else {}
+    sidecar: dict[str, Any] = ({"media": media} if media else {}) | ({"call": call_extra} if call_extra else {})
+    return with_notes(None, sidecar) if sidecar else {}

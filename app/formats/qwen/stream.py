@@ -6,10 +6,12 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 
 from typing import Any
 
+from typing_extensions import override
+
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import End, Event, Finish
 from app.errors import UpstreamFailed
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, WholeEncoder
 from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
 from app.formats.sse import encode_json as _json
 
@@ -71,9 +73,7 @@ def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInf
     return body
 
 
-class QwenDeltaEncoder:
-    """`stream_mode: delta`: every frame has only new text."""
-
+class _StreamEncoder:
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
         self._frames = _FrameWriter()
@@ -82,11 +82,20 @@ class QwenDeltaEncoder:
     def open(self) -> bytes:
         return self._frames.write_started(self._info)
 
-    def feed(self, events: list[Event]) -> bytes:
-        return b"".join([self._write_step(step) for step in self._accumulator.feed(events)])
-
     def fail(self, error: dict[str, Any]) -> bytes:
         return self._frames.write_failed(error)
+
+    def _write_end(self, end: End) -> bytes:
+        if isinstance(end, Finish):
+            return self._frames.write_completed(end, self._accumulator, self._info)
+        return self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
+
+
+class QwenDeltaEncoder(_StreamEncoder):
+    """`stream_mode: delta`: every frame has only new text."""
+
+    def feed(self, events: list[Event]) -> bytes:
+        return b"".join([self._write_step(step) for step in self._accumulator.feed(events)])
 
     def _write_step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
@@ -98,10 +107,8 @@ class QwenDeltaEncoder:
         if isinstance(step, MessageCompleted):
             body = write_message(step.message, text=self._info.completed_bodies)
             return self._frames.render("message.completed", {"index": step.message.index, "message": body})
-        if isinstance(step, Finish):
-            return self._frames.write_completed(step, self._accumulator, self._info)
-        assert isinstance(step, Failed)
-        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+        assert isinstance(step, End)
+        return self._write_end(step)
 
     def _delta(self, message: ReplyMessage, text: str) -> bytes:
         frames = self._frames
@@ -126,52 +133,24 @@ class QwenDeltaEncoder:
         return self._frames.render("message.started", fields)
 
 
-class QwenSnapshotEncoder:
+class QwenSnapshotEncoder(_StreamEncoder):
     """`stream_mode: snapshot`: one frame for each read, with all messages so far, as Qwen-Agent yields them."""
-
-    def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
-        self._frames = _FrameWriter()
-        self._accumulator = MessageAccumulator()
-
-    def open(self) -> bytes:
-        return self._frames.write_started(self._info)
 
     def feed(self, events: list[Event]) -> bytes:
         steps = self._accumulator.feed(events)
-        ends = [step for step in steps if isinstance(step, Finish | Failed)]
+        ends = [step for step in steps if isinstance(step, End)]
         out = b""
         if len(steps) > len(ends):
             out = self._frames.render(
                 "messages", {"messages": [write_message(one) for one in self._accumulator.messages]}
             )
-        for end in ends:
-            if isinstance(end, Finish):
-                out += self._frames.write_completed(end, self._accumulator, self._info)
-            else:
-                out += self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
-        return out
-
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return self._frames.write_failed(error)
+        return out + b"".join(map(self._write_end, ends))
 
 
-class QwenWholeEncoder:
+class QwenWholeEncoder(WholeEncoder):
     """`stream: false`: one JSON body."""
 
-    def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
-        self._accumulator = MessageAccumulator()
-
-    def open(self) -> bytes:
-        return b""
-
-    def feed(self, events: list[Event]) -> bytes:
-        for step in self._accumulator.feed(events):
-            if isinstance(step, Finish):
-                return self._write_reply(step)
-        return b""
-
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         """Return the error, and the messages so far."""
         body: dict[str, Any] = {"error": error}
@@ -183,6 +162,7 @@ class QwenWholeEncoder:
     def _messages(self) -> list[dict[str, Any]]:
         return [write_message(message) for message in self._accumulator.messages]
 
-    def _write_reply(self, finish: Finish) -> bytes:
+    @override
+    def _write_reply(self, finish: Finish) -> dict[str, Any]:
         info = self._info.to_dict() | {"messages": self._messages()}
-        return _json(info | write_finish(finish, self._accumulator, self._info))
+        return info | write_finish(finish, self._accumulator, self._info)

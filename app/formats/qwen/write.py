@@ -5,7 +5,7 @@ from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
-from app.formats.qwen.sidecar import OF_CALL, collect_notes
+from app.formats.qwen.sidecar import EXTRA_CONTENT, collect_notes
 
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "function"}
 
@@ -71,7 +71,7 @@ def _message(message: Message, content: Any, **fields: Any) -> dict[str, Any]:
 
 
 def _call(message: Message, part: ToolCall) -> dict[str, Any]:
-    extra = {OF_CALL: part.extra[OF_CALL]} if OF_CALL in part.extra else {}
+    extra = {EXTRA_CONTENT: part.extra[EXTRA_CONTENT]} if EXTRA_CONTENT in part.extra else {}
     extra |= ({"function_id": part.id} if part.id else {}) | collect_notes((), part)
     return _message(message, "", function_call={"name": part.name, "arguments": part.arguments}, extra=extra)
 

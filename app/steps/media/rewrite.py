@@ -5,7 +5,8 @@ request's format or the profile asks for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from app.chat.attachments import Attachment, FileText, Inlined
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, ToolResult

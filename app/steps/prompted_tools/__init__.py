@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 from app.chat.messages import ChatRequest
 from app.chat.stage import Stage
 from app.profiles import Profile
-from app.steps.prompted_tools.choice import allows_parallel_calls, tool_choice
+from app.steps.prompted_tools.choice import allows_parallel_calls, parse_tool_choice
 from app.steps.prompted_tools.nous import nous_request
 from app.steps.prompted_tools.nous_reply import NousStage
 from app.steps.prompted_tools.qwen import STOP_WORDS, qwen_request, with_stop_words
@@ -40,7 +40,7 @@ def writes_calls_as_text(request: ChatRequest, profile: Profile) -> bool:
     Raises:
         InvalidInput: see `tool_choice`.
     """
-    return uses_prompted_tools(request, profile) is not None and tool_choice(request).word == "none"
+    return uses_prompted_tools(request, profile) is not None and parse_tool_choice(request).word == "none"
 
 
 def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
@@ -49,7 +49,7 @@ def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest
     Raises:
         InvalidInput: see `tool_choice`.
     """
-    choice, warnings = tool_choice(request), list[str]()
+    choice, warnings = parse_tool_choice(request), list[str]()
     if choice.word == "none":
         messages = convert_calls_to_text(request) if has_calls(request.messages) else request.messages
         plain = without_tools(request, messages)
@@ -65,7 +65,7 @@ def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest
 
 def prompted_tool_stage(request: ChatRequest, profile: Profile, reply_id: str) -> Stage | None:
     """Return the stage for the reply, or None if no calls are parsed. `request` is the one before `add_tool_prompt`."""
-    prompt, choice = uses_prompted_tools(request, profile), tool_choice(request)
+    prompt, choice = uses_prompted_tools(request, profile), parse_tool_choice(request)
     if prompt is None or choice.word == "none":
         return None
     if prompt == "qwen":
@@ -79,12 +79,16 @@ def prompt_stop_words(request: ChatRequest, profile: Profile) -> tuple[str, ...]
 
     Qwen-Agent's `qwen` prompt stops at its commands even without tools; with tools, `QwenStage` handles them.
     """
-    return STOP_WORDS if uses_prompted_tools(request, profile) == "qwen" and tool_choice(request).word == "none" else ()
+    return (
+        STOP_WORDS
+        if uses_prompted_tools(request, profile) == "qwen" and parse_tool_choice(request).word == "none"
+        else ()
+    )
 
 
 def prompted_tool_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     """Return everything in a request that `prompted_tool_stage` depends on, as JSON."""
-    prompt, choice = uses_prompted_tools(request, profile), tool_choice(request)
+    prompt, choice = uses_prompted_tools(request, profile), parse_tool_choice(request)
     if prompt is None or choice.word == "none":
         return {}
     traits = {"prompt": prompt, "tools": [tool.schema for tool in request.tools]}

@@ -1,22 +1,23 @@
 """Parses `function_choice` and `tool_choice`: which functions the model may, must or must not call."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, Violation
 
 _WORDS = ("auto", "none", "required")
+NO_FUNCTIONS = "needs functions to choose from, but the request has none"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChoice:
+class ToolChoice(Struct, frozen=True):
     word: str
     """`auto`, `none`, `required` or `named`."""
     name: str = ""
 
 
-def tool_choice(request: ChatRequest) -> ToolChoice:
+def parse_tool_choice(request: ChatRequest) -> ToolChoice:
     """Return the choice of a request; `none` if it has no functions.
 
     Raises:
@@ -30,14 +31,15 @@ def tool_choice(request: ChatRequest) -> ToolChoice:
     if name is None:
         word = "auto" if value is None else str(value)
         if word == "required" and not names:
-            raise _invalid(field, "there are no functions to choose from")
+            raise _invalid(field, NO_FUNCTIONS)
         if word == "required" and len(names) == 1:
             return ToolChoice("named", names[0])
         return ToolChoice(word if names else "none")
     if not names:
-        raise _invalid(field, "there are no functions to choose from")
+        raise _invalid(field, NO_FUNCTIONS)
     if name not in names:
-        raise _invalid(field, f"{name!r} is none of the functions ({', '.join(sorted(names))}), auto, none or required")
+        choices = ", ".join(sorted(names))
+        raise _invalid(field, f"must be auto, none, required or one of the functions ({choices}), not {name!r}")
     return ToolChoice("named", name)
 
 

@@ -6,7 +6,7 @@ The wording is Qwen-Agent's, byte for byte, because the models were trained on i
 from collections.abc import Sequence
 
 from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
-from app.steps.prompted_tools.choice import ToolChoice, tool_choice
+from app.steps.prompted_tools.choice import ToolChoice, parse_tool_choice
 from app.steps.prompted_tools.wording import (
     add_system_block,
     append_parts,
@@ -52,7 +52,7 @@ def nous_request(request: ChatRequest, *, code: bool = False) -> ChatRequest:
     Raises:
         InvalidInput: see `tool_choice`.
     """
-    block = build_system_block(request.tools, tool_choice(request), code=code)
+    block = build_system_block(request.tools, parse_tool_choice(request), code=code)
     messages = _rewrite_history(request, code=code and _has_code(request.tools))
     joiner = request.text_joiner
     messages_with_tools = add_system_block(messages, block, joiner)

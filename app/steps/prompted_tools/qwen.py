@@ -4,12 +4,13 @@ The wording is Qwen-Agent's, byte for byte, because the models were trained on i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
 from app.steps.prompt_language import Language, detect_language
-from app.steps.prompted_tools.choice import ToolChoice, allows_parallel_calls, tool_choice
+from app.steps.prompted_tools.choice import ToolChoice, allows_parallel_calls, parse_tool_choice
 from app.steps.prompted_tools.wording import (
     add_system_block,
     append_parts,
@@ -86,7 +87,7 @@ def qwen_request(request: ChatRequest) -> ChatRequest:
     Raises:
         InvalidInput: see `tool_choice`.
     """
-    choice, joiner = tool_choice(request), request.text_joiner
+    choice, joiner = parse_tool_choice(request), request.text_joiner
     messages = _rewrite_history(request)
     if messages and messages[-1].role == "assistant":
         messages[-1] = _without_colon(messages[-1])

@@ -5,8 +5,9 @@ Also writes old calls and results as text of user messages, for a model that mus
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
 from app.steps.prompt_language import Language, detect_language

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Generator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.steps.tool_parsers.calls import CallEmitter, NotACall
 from app.steps.tool_parsers.cursor import Steps
@@ -10,8 +11,7 @@ from app.steps.tool_parsers.json_calls import read_arguments
 from app.steps.tool_parsers.parser import ParseState
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialTokens:
+class SpecialTokens(Struct, frozen=True):
     section: str
     section_end: str
     call: str

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from app.steps.tool_parsers.calls import CallEmitter, NotACall
 from app.steps.tool_parsers.cursor import Steps
@@ -13,8 +14,7 @@ _LIMIT = 400
 """The longest text that is read as a name of a function or parameter."""
 
 
-@dataclass(frozen=True, slots=True)
-class XmlSyntax:
+class XmlSyntax(Struct, frozen=True):
     call: str
     """Opens a call; its name follows, up to `head_end`."""
     call_end: str

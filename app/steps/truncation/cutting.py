@@ -6,7 +6,8 @@ turn or step starts while a call has no result yet.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.token_counter import TokenCounter

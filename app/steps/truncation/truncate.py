@@ -8,8 +8,9 @@ tools count.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, MediaKind, Message
 from app.chat.token_counter import TokenCounter

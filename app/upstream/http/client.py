@@ -83,7 +83,7 @@ class Target:
 
     def annotate_fault(self, fault: Fault) -> Fault:
         """Add this upstream's name and a cause to the fault, and redact what no caller may see."""
-        cause = fault.cause or causes.of_fault(fault).word
+        cause = fault.cause or causes.find_cause(fault).word
         return self.redactor.redact_fault(msgspec.structs.replace(fault, upstream=self.name, cause=cause))
 
 
@@ -134,7 +134,7 @@ class UpstreamClient:
         try:
             response = await self._transport.handle_async_request(request)
         except httpx.TransportError as error:
-            raise UpstreamFailed(transport_fault(error, target)) from error
+            raise UpstreamFailed(make_transport_fault(error, target)) from error
         if response.status_code != 200:
             raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
         try:
@@ -146,11 +146,11 @@ class UpstreamClient:
 
     async def _read_fault(self, response: httpx.Response) -> Fault:
         """Read the error body, up to a limit of size and time, and return the fault it describes."""
-        pieces: list[bytes] = []
+        chunks: list[bytes] = []
         body = ResponseBody(response, decompressor_for(None))
         try:
             async with asyncio.timeout(self._error_body_seconds):
-                await _read(response, pieces, MAX_ERROR_BYTES)
+                await _read_body(response, chunks, MAX_ERROR_BYTES)
         except (TimeoutError, httpx.TransportError):
             body.abort()
         except BaseException:
@@ -158,7 +158,7 @@ class UpstreamClient:
             raise
         else:
             body.release()
-        return _fault_of(response, b"".join(pieces))
+        return _parse_fault(response, b"".join(chunks))
 
     async def models(self, target: Target) -> list[dict[str, Any]]:
         """Fetch the rows of the server's `/models` list. No wait is longer than `connect_seconds`.
@@ -175,30 +175,32 @@ class UpstreamClient:
                 "pool_key": target.pool_key,
             },
         )
-        pieces: list[bytes] = []
+        chunks: list[bytes] = []
         try:
             response = await self._transport.handle_async_request(request)
         except httpx.TransportError as error:
-            raise _list_error(transport_fault(error, target)) from error
+            raise _make_list_error(make_transport_fault(error, target)) from error
         if response.status_code != 200:
-            raise _list_error(target.annotate_fault(await self._read_fault(response)))
+            raise _make_list_error(target.annotate_fault(await self._read_fault(response)))
         try:
             async with asyncio.timeout(target.idle_seconds):
-                await _read(response, pieces, MAX_LIST_BYTES)
+                await _read_body(response, chunks, MAX_LIST_BYTES)
         except TimeoutError as error:
             text = f"the list was not complete within {target.idle_seconds:g} s"
             fault = faults.make_fault("timeout", text, upstream=target.name, cause=causes.IDLE_TIMEOUT.word)
-            raise _list_error(fault) from error
+            raise _make_list_error(fault) from error
         except httpx.TransportError as error:
-            raise _list_error(transport_fault(error, target, answered=True)) from error
+            raise _make_list_error(make_transport_fault(error, target, answered=True)) from error
         finally:
             await response.aclose()
         try:
-            data = decompressor_for(response.headers.get("content-encoding")).feed(b"".join(pieces))
-            return await asyncio.to_thread(_rows, data) if len(data) > MANY_BYTES else _rows(data)
+            data = decompressor_for(response.headers.get("content-encoding")).feed(b"".join(chunks))
+            return (
+                await asyncio.to_thread(_parse_model_list, data) if len(data) > MANY_BYTES else _parse_model_list(data)
+            )
         except (ValueError, RecursionError) as error:  # RecursionError: the JSON is nested too deeply to parse
             fault = faults.make_fault("upstream_protocol", "its answer is not a JSON list of models", status=200)
-            raise _list_error(target.annotate_fault(fault)) from error
+            raise _make_list_error(target.annotate_fault(fault)) from error
 
     async def status(self, target: Target, method: str, path: str, seconds: float) -> int | None:
         """Send a request with an empty body and return the status; None without an answer within `seconds`."""
@@ -222,19 +224,19 @@ class UpstreamClient:
         await self._transport.aclose()
 
 
-async def _read(response: httpx.Response, pieces: list[bytes], limit: int) -> None:
-    """Append the body's raw bytes to `pieces`; stop reading once they exceed `limit`."""
+async def _read_body(response: httpx.Response, chunks: list[bytes], limit: int) -> None:
+    """Append the body's raw bytes to `chunks`; stop reading once they exceed `limit`."""
     if response.is_stream_consumed:
-        pieces.append(response.content)
+        chunks.append(response.content)
         return
-    async for piece in response.aiter_raw():
-        pieces.append(piece)
-        limit -= len(piece)
+    async for chunk in response.aiter_raw():
+        chunks.append(chunk)
+        limit -= len(chunk)
         if limit < 0:
             return
 
 
-def _fault_of(response: httpx.Response, body: bytes) -> Fault:
+def _parse_fault(response: httpx.Response, body: bytes) -> Fault:
     headers: Mapping[str, str] = response.headers
     try:
         body = decompressor_for(headers.get("content-encoding")).feed(body)[:MAX_ERROR_BYTES]
@@ -251,18 +253,18 @@ def _fault_of(response: httpx.Response, body: bytes) -> Fault:
     return faults.from_response(status, headers, body, datetime.now(UTC))
 
 
-def _rows(data: bytes) -> list[dict[str, Any]]:
+def _parse_model_list(data: bytes) -> list[dict[str, Any]]:
     """Parse a model list. Raises ValueError for invalid JSON and RecursionError where it is nested too deeply."""
     body = msgspec.json.decode(data)
     rows = body.get("data") if isinstance(body, dict) else None
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _list_error(fault: Fault) -> UpstreamFailed:
+def _make_list_error(fault: Fault) -> UpstreamFailed:
     return UpstreamFailed(msgspec.structs.replace(fault, message=UNLISTED + fault.message))
 
 
-def transport_fault(error: Exception, target: Target, *, answered: bool = False) -> Fault:
+def make_transport_fault(error: Exception, target: Target, *, answered: bool = False) -> Fault:
     """Turn an error of the transport into a fault whose message names no internal address.
 
     `answered` says whether the head of the response had arrived.
@@ -281,9 +283,9 @@ def _explain_transport_error(error: Exception, target: Target, answered: bool) -
     if isinstance(error, httpx.PoolTimeout):
         return "overloaded", causes.ALL_IN_USE, "all connections to the model server are in use"
     if isinstance(error, httpx.ConnectError):
-        cause = causes.connect_cause(error, tls=target.base_url.startswith("https:"))
+        cause = causes.find_connect_cause(error, tls=target.base_url.startswith("https:"))
         return "server_error", cause, f"no connection to the model server: {cause.text}"
-    cause = causes.exchange_cause(error, answered=answered)
+    cause = causes.find_exchange_cause(error, answered=answered)
     if not answered:
         return "upstream_incomplete", cause, f"no answer from the model server: {cause.text}"
     text = "the connection to the model server broke before its reply was finished"

@@ -2,8 +2,8 @@
 
 An exchange has three steps. `request` sends the request and waits for the head of the response. `push` delivers the
 body, one call for each socket read. `release` or `abort` ends the exchange. Data that arrives between the steps is
-buffered, and reading pauses when the buffer exceeds `MAX_HELD_BYTES`. After `release`, `abort` or the end of the body
-the connection belongs to the pool and may serve another exchange, so the previous user must not touch it again.
+buffered, and reading pauses when the buffer exceeds `MAX_BUFFERED_BYTES`. After `release`, `abort` or the end of the
+body the connection belongs to the pool and may serve another exchange: its previous user must not touch it again.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ import httpx
 
 LINGER_SECONDS = 1.0
 """After a complete reply, the body must end within this time, or the connection is closed instead of reused."""
-MAX_HELD_BYTES = 256 * 1024
+MAX_BUFFERED_BYTES = 256 * 1024
 MAX_HEADER_BYTES = 64 * 1024
-JOINED_BYTES = 16 * 1024
+MAX_JOINED_BYTES = 16 * 1024
 """A smaller body is written together with the head; a larger one is written separately, to avoid a copy."""
 _TLS_RECORD = (b"\x15\x03", b"\x16\x03")
 """The first bytes of a TLS alert or handshake: what a TLS server sends in answer to plain HTTP."""
@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._on_data: Callable[[bytes], None] | None = None
         self._on_end: Callable[[Exception | None], None] | None = None
         self._body: list[bytes] = []
-        self._held_bytes = 0
+        self._buffered_bytes = 0
         self._head_bytes = self._header_bytes = 0
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         self.sent_at = self._loop.time()
         if timeout_seconds is not None:
             self._timer = self._loop.call_later(timeout_seconds, self._on_timeout)
-        if len(body) < JOINED_BYTES:
+        if len(body) < MAX_JOINED_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
@@ -100,19 +100,19 @@ class Connection(asyncio.Protocol):
     def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
         """Deliver the body as it arrives, buffered data first. `on_end` is called at most once, as the last call."""
         self._on_data, self._on_end = on_data, on_end
-        self._read(not self._paused)
+        self._set_reading(not self._paused)
         self._deliver()
 
     def pause(self) -> None:
         self._paused = True
-        self._read(False)
+        self._set_reading(False)
 
     def resume(self) -> None:
         self._paused = False
-        self._read(True)
+        self._set_reading(True)
         self._deliver()
 
-    def _read(self, wanted: bool) -> None:
+    def _set_reading(self, wanted: bool) -> None:
         if self._transport is None or self.closed or wanted is self._reading:
             return
         self._reading = wanted
@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
         if self._complete:
             self._recycle()
         elif self._timer is None:
-            self._read(True)
+            self._set_reading(True)
             self._timer = self._loop.call_later(self._linger_seconds, self.abort)
 
     def abort(self) -> None:
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._ended = True
         self._cancel_timer()
         if self._reusable:
-            self._read(True)
+            self._set_reading(True)
             self._owner.release(self)
         else:
             self.abort()
@@ -184,14 +184,14 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._malformed(str(error.__context__ or error))
+            self._on_malformed(str(error.__context__ or error))
             return
         if self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
-            self._malformed("response headers too large")
+            self._on_malformed("response headers too large")
             return
         self._deliver()
 
-    def _malformed(self, reason: str) -> None:
+    def _on_malformed(self, reason: str) -> None:
         """Close the connection. A response that was already complete stays valid."""
         self._break(httpx.RemoteProtocolError(f"malformed HTTP: {reason}"))
 
@@ -229,12 +229,12 @@ class Connection(asyncio.Protocol):
         if self._on_data is None:
             if self._complete and self._timer is not None and not self._ended:
                 self._recycle()
-            elif self._held_bytes > MAX_HELD_BYTES:
-                self._read(False)
+            elif self._buffered_bytes > MAX_BUFFERED_BYTES:
+                self._set_reading(False)
             return
         if self._body:
             body, self._body = self._body, []
-            self._held_bytes = 0
+            self._buffered_bytes = 0
             self._on_data(body[0] if len(body) == 1 else b"".join(body))
         if (self._complete or self._error is not None) and self._on_end is not None:
             on_end, self._on_data, self._on_end = self._on_end, None, None
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
-        self._held_bytes += len(body)
+        self._buffered_bytes += len(body)
 
     def on_message_complete(self) -> None:
         if self.status:

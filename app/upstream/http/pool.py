@@ -17,15 +17,15 @@ from app.upstream.http.connection import LINGER_SECONDS, ClosedEarly, Connection
 class PoolKey(NamedTuple):
     """The upstream that owns a group of connections, and how many it may open to each origin."""
 
-    upstream: str = ""
-    max_connections: int = 4096
+    upstream: str
+    max_connections: int
 
 
 class ServerAddress(NamedTuple):
     scheme: str
     host: str
     port: int
-    pool_key: PoolKey = PoolKey()
+    pool_key: PoolKey
 
 
 KEEPALIVE_SECONDS = 4.5
@@ -51,7 +51,7 @@ class Pool:
 
         Raises httpx.ConnectError, httpx.ConnectTimeout or httpx.PoolTimeout.
         """
-        connection = self._idle_one(origin, fresh)
+        connection = self._take_idle(origin, fresh)
         if connection is not None:
             return connection
         timeout_error: Callable[[], httpx.TimeoutException] = _pool_timeout
@@ -59,7 +59,7 @@ class Pool:
             async with asyncio.timeout(timeout_seconds):
                 while self._is_full(origin):
                     await self._wait_for_turn(origin)
-                    connection = self._idle_one(origin, fresh)
+                    connection = self._take_idle(origin, fresh)
                     if connection is not None:
                         return connection
                 timeout_error = _connect_timeout
@@ -70,7 +70,7 @@ class Pool:
     def _is_full(self, origin: ServerAddress) -> bool:
         return self._counts.get(origin, 0) >= origin.pool_key.max_connections
 
-    def _idle_one(self, origin: ServerAddress, fresh: bool) -> Connection | None:
+    def _take_idle(self, origin: ServerAddress, fresh: bool) -> Connection | None:
         idle = self._idle.get(origin)
         if fresh:
             if idle and self._is_full(origin):
@@ -101,7 +101,7 @@ class Pool:
         scheme, host, port, _ = origin
         self._counts[origin] = self._counts.get(origin, 0) + 1
         try:
-            context = self._tls() if scheme == "https" else None
+            context = self._get_ssl_context() if scheme == "https" else None
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: Connection(self, self._linger_seconds),
                 host,
@@ -122,7 +122,7 @@ class Pool:
         self._open[connection] = origin
         return connection
 
-    def _tls(self) -> ssl.SSLContext:
+    def _get_ssl_context(self) -> ssl.SSLContext:
         if self._ssl is None:
             self._ssl = httpx.create_ssl_context()
         return self._ssl

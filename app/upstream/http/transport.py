@@ -14,11 +14,9 @@ from typing import TypeAlias
 import httpx
 
 from app.upstream.http.connection import LINGER_SECONDS, Connection
-from app.upstream.http.pool import Pool, PoolKey, ServerAddress
+from app.upstream.http.pool import Pool, ServerAddress
 
 Timeouts: TypeAlias = Mapping[str, float | None]
-DEFAULT_POOL = PoolKey()
-"""The group of connections for requests that belong to no upstream."""
 
 
 class RequestPayload(httpx.AsyncByteStream):
@@ -65,9 +63,9 @@ class PushStream(httpx.AsyncByteStream):
 class PushTransport(httpx.AsyncBaseTransport):
     """The transport for model servers.
 
-    The request extension `pool_key` says which upstream's connections are used. Of the request's timeouts, `connect`
-    bounds the wait for a connection and `read` the wait for the head of the response. The reader of the body bounds
-    the time between its bytes.
+    The request extension `pool_key`, which every request has, says which upstream's connections are used. Of the
+    request's timeouts, `connect` bounds the wait for a connection and `read` the wait for the head of the response. The
+    reader of the body bounds the time between its bytes.
     """
 
     def __init__(self, ssl_context: ssl.SSLContext | None = None, *, linger_seconds: float = LINGER_SECONDS) -> None:
@@ -86,9 +84,7 @@ class PushTransport(httpx.AsyncBaseTransport):
         """Send the request. The response holds no reference to it, because its body may be large."""
         url = request.url
         port = url.port or (443 if url.scheme == "https" else 80)
-        origin = ServerAddress(
-            url.scheme, url.raw_host.decode("ascii"), port, request.extensions.get("pool_key", DEFAULT_POOL)
-        )
+        origin = ServerAddress(url.scheme, url.raw_host.decode("ascii"), port, request.extensions["pool_key"])
         body = request.stream.data if isinstance(request.stream, RequestPayload) else await request.aread()
         timeouts = request.extensions.get("timeout", {})
         connection = await self._send_request(origin, _head(request, len(body)), body, timeouts)

@@ -12,7 +12,7 @@ from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta,
 from app.upstream import faults
 from app.upstream.outputs import AudioParts, parse_picture
 from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment
-from app.upstream.reply.finish import FAILURES, REASONS, details_opaque, details_text, normalize_usage
+from app.upstream.reply.finish import FAILURES, REASONS, get_details_text, get_opaque_details, normalize_usage
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -58,15 +58,15 @@ class Assembler:
             if self.ended:
                 break
             if type(item) is Chunk:
-                self._chunk(item, out)
+                self._feed_chunk(item, out)
             elif type(item) is StreamDone and self._foreign is not None and not self.started:
                 self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
             elif type(item) is StreamDone:
                 self._finish(out)
             elif type(item) is ErrorEvent:
-                self._error(faults.from_body(item.data, None), out)
+                self._on_error(faults.from_body(item.data, None), out)
             elif type(item) is MalformedData:
-                self._error(faults.protocol_fault(item.data), out)
+                self._on_error(faults.make_protocol_fault(item.data), out)
             if self._calls.too_many and not self.ended:
                 self._fail(
                     faults.make_fault(
@@ -76,17 +76,17 @@ class Assembler:
                 )
         return out
 
-    def _chunk(self, chunk: Chunk, out: list[Event]) -> None:
+    def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:
         if chunk.usage:
             self._usage = chunk.usage
         if chunk.error or chunk.object == "error" or _is_base_resp_error(chunk.base_resp):
-            self._error(faults.from_object(msgspec.to_builtins(chunk), None), out)
+            self._on_error(faults.from_object(msgspec.to_builtins(chunk), None), out)
             return
         if chunk.citations or chunk.search_results:
             self._collect_sources(chunk)
         choices = chunk.choices
         if not choices:
-            self._foreign_object(chunk)
+            self._keep_foreign_object(chunk)
             return
         self.started = True
         choice: ChunkChoice | None = choices[0]
@@ -97,15 +97,15 @@ class Assembler:
         if chunk.ragged or self._surrogates.held:
             self._join_surrogates(choice)
         if choice.delta is not None:
-            self._delta(choice.delta, out)
+            self._feed_delta(choice.delta, out)
         if not self.ended and choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
-            self._message(choice.message, out)
+            self._feed_message(choice.message, out)
         if chunk.x_groq or choice.usage:
-            self._other_usage(chunk, choice)
+            self._update_usage(chunk, choice)
         if choice.finish_reason or choice.error:
-            self._finish_reason(choice, out)
+            self._set_finish_reason(choice, out)
 
-    def _error(self, fault: Fault, out: list[Event]) -> None:
+    def _on_error(self, fault: Fault, out: list[Event]) -> None:
         """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning."""
         if self._reason:
             self._warn_late(fault.message)
@@ -124,16 +124,16 @@ class Assembler:
         if choice.message is not None:
             self._surrogates.join_whole(choice.message)
 
-    def _delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
+    def _feed_delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
         reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         details = delta.reasoning_details
         if details and not reasoning:
-            reasoning = details_text(details)
+            reasoning = get_details_text(details)
         if reasoning:
             self._calls.seal_last_call(reasoning, out)
             out.append(ReasoningDelta(reasoning))
             self._seen_fields.add("reasoning")
-        if details and (opaque := details_opaque(details)):
+        if details and (opaque := get_opaque_details(details)):
             out.append(Extra({"reasoning_details": opaque}))
         if delta.content:
             self._calls.seal_last_call(delta.content, out)
@@ -185,7 +185,7 @@ class Assembler:
         self._error_after_finish = True
         self._warn(f"the model server sent an error after the end of its reply: {message}")
 
-    def _message(self, message: ChunkDelta, out: list[Event]) -> None:
+    def _feed_message(self, message: ChunkDelta, out: list[Event]) -> None:
         """Take a whole message. Fields that deltas already brought are skipped: Perplexity repeats them here."""
         seen = frozenset(self._seen_fields)
         if "reasoning" in seen:
@@ -202,20 +202,20 @@ class Assembler:
             message.annotations = None
         if "images" in seen:
             message.images = None
-        self._delta(message, out, whole=True)
+        self._feed_delta(message, out, whole=True)
         self._has_message = self._has_message or not seen
 
-    def _foreign_object(self, chunk: Chunk) -> None:
+    def _keep_foreign_object(self, chunk: Chunk) -> None:
         if chunk.x_groq:
-            self._other_usage(chunk, ChunkChoice())
+            self._update_usage(chunk, ChunkChoice())
         if not self.started and (chunk.message or chunk.detail):
             self._foreign = chunk
 
-    def _other_usage(self, chunk: Chunk, choice: ChunkChoice) -> None:
+    def _update_usage(self, chunk: Chunk, choice: ChunkChoice) -> None:
         nested = chunk.x_groq.get("usage") if chunk.x_groq else None
         self._usage = chunk.usage or choice.usage or (nested if isinstance(nested, dict) else None) or self._usage
 
-    def _finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:
+    def _set_finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:
         if self.ended:  # a tool call of an unsupported type has failed the reply
             return
         reason = choice.finish_reason
@@ -228,7 +228,7 @@ class Assembler:
             self._reason = self._reason or reason
 
     def _finish(self, out: list[Event]) -> None:
-        self._delta(self._surrogates.close(), out)
+        self._feed_delta(self._surrogates.close(), out)
         if self._sources:
             out.append(Extra(self._sources))
         if self._audio is not None:
@@ -248,7 +248,7 @@ class Assembler:
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
         """End with a fault whose status is 200: the response's head had announced a success."""
-        self._delta(self._surrogates.close(), out)
+        self._feed_delta(self._surrogates.close(), out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
@@ -268,7 +268,7 @@ class Assembler:
         elif self._foreign is not None and not self.started:
             self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
         elif junk and not self.started:
-            self._fail(faults.protocol_fault(junk), out)
+            self._fail(faults.make_protocol_fault(junk), out)
         else:
             self._fail(
                 faults.make_fault("upstream_incomplete", "the model server's reply ended before it was finished"), out

@@ -5,13 +5,13 @@ from typing import Any
 from app.chat.events import FinishReason
 
 
-def details_text(details: list[Any]) -> str:
+def get_details_text(details: list[Any]) -> str:
     """Return the text of `reasoning_details`, for servers that send it in no other field."""
     texts = (item.get("text") or item.get("summary") for item in details if isinstance(item, dict))
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def details_opaque(details: list[Any]) -> list[dict[str, Any]]:
+def get_opaque_details(details: list[Any]) -> list[dict[str, Any]]:
     """Return the signed and encrypted items without their text; the next request must repeat them verbatim."""
     return [
         {key: value for key, value in item.items() if key not in ("text", "summary", "index")}
@@ -96,16 +96,16 @@ def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     added: dict[str, Any] = {}
     for name, paths in _TOTALS.items():
-        value = _first(usage, paths)
+        value = _find_first(usage, paths)
         if value is not None and usage.get(name) is None:
             added[name] = value
     if "prompt_tokens" in added:
-        added["prompt_tokens"] += _cached_input_tokens(usage)
+        added["prompt_tokens"] += _count_cached_input_tokens(usage)
     both = [(usage | added).get(name) for name in ("prompt_tokens", "completion_tokens")]
     if usage.get("total_tokens") is None and "total_tokens" not in added and None not in both and added:
         added["total_tokens"] = sum(both)
     for (details, name), paths in _PARTS.items():
-        value = _first(usage, paths)
+        value = _find_first(usage, paths)
         if value is None:
             continue
         if usage.get(name) is None:
@@ -117,21 +117,21 @@ def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
     return usage | added
 
 
-def _first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:
+def _find_first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:
     """Return the first number that is not zero, else zero: relays send zeros for numbers that they do not know."""
-    values = [value for value in (_number(usage, path) for path in paths) if value is not None]
+    values = [value for value in (_find_number(usage, path) for path in paths) if value is not None]
     return next((value for value in values if value), values[0] if values else None)
 
 
-def _number(usage: dict[str, Any], path: str) -> int | None:
+def _find_number(usage: dict[str, Any], path: str) -> int | None:
     outer, _, inner = path.rpartition(".")
     holder = usage.get(outer) if outer else usage
     value = holder.get(inner) if isinstance(holder, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _cached_input_tokens(usage: dict[str, Any]) -> int:
+def _count_cached_input_tokens(usage: dict[str, Any]) -> int:
     """Anthropic's `input_tokens` does not include tokens read from its cache or written to it; count those."""
     if usage.get("input_tokens") is None:
         return 0
-    return sum(_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
+    return sum(_find_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))

@@ -14,11 +14,13 @@ def decode_leniently(value: Any) -> Chunk | None:
         return None
     choices = value.get("choices")
     return Chunk(
-        choices=[_choice(item) for item in choices if isinstance(item, dict)] if isinstance(choices, list) else None,
-        usage=_mapping(value.get("usage")),
+        choices=[_parse_choice(item) for item in choices if isinstance(item, dict)]
+        if isinstance(choices, list)
+        else None,
+        usage=_to_mapping(value.get("usage")),
         error=_replace_surrogates(value.get("error")),
-        x_groq=_mapping(value.get("x_groq")),
-        base_resp=_mapping(value.get("base_resp")),
+        x_groq=_to_mapping(value.get("x_groq")),
+        base_resp=_to_mapping(value.get("base_resp")),
         object=value.get("object") if isinstance(value.get("object"), str) else None,
         message=_replace_surrogates(value.get("message")),
         code=_replace_surrogates(value.get("code")),
@@ -28,25 +30,25 @@ def decode_leniently(value: Any) -> Chunk | None:
     )
 
 
-def _choice(value: dict[str, Any]) -> ChunkChoice:
+def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
     reason = value.get("finish_reason")
     return ChunkChoice(
-        index=_index(value.get("index")) or 0,
-        delta=_delta(value.get("delta")),
-        message=_delta(value.get("message")),
+        index=_parse_index(value.get("index")) or 0,
+        delta=_parse_delta(value.get("delta")),
+        message=_parse_delta(value.get("message")),
         finish_reason=join_surrogates(reason) if isinstance(reason, str) else None,
-        usage=_mapping(value.get("usage")),
+        usage=_to_mapping(value.get("usage")),
         error=_replace_surrogates(value.get("error")),
     )
 
 
-def _delta(value: Any) -> ChunkDelta | None:
+def _parse_delta(value: Any) -> ChunkDelta | None:
     if isinstance(value, str):
         return ChunkDelta(content=value)
     if not isinstance(value, dict):
         return None
-    thought, content = _content(value.get("content"))
-    pictures, unread = _other_parts(value.get("content"))
+    thought, content = _parse_content(value.get("content"))
+    pictures, unread = _find_other_parts(value.get("content"))
     images = _to_list(value.get("images")) + pictures
     annotations = _to_list(value.get("annotations"))
     calls = value.get("tool_calls")
@@ -54,14 +56,14 @@ def _delta(value: Any) -> ChunkDelta | None:
     calls = [calls] if isinstance(calls, dict) else calls
     return ChunkDelta(
         content=content,
-        reasoning_content=_text(value.get("reasoning_content")) or thought or None,
-        reasoning=_text(value.get("reasoning")),
-        reasoning_text=_text(value.get("reasoning_text")),
-        reasoning_details=[_detail(item) for item in details] if isinstance(details, list) else None,
-        tool_calls=[_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
-        function_call=_function(value.get("function_call")),
-        refusal=_text(value.get("refusal")),
-        audio=_mapping(value.get("audio")),
+        reasoning_content=_find_text(value.get("reasoning_content")) or thought or None,
+        reasoning=_find_text(value.get("reasoning")),
+        reasoning_text=_find_text(value.get("reasoning_text")),
+        reasoning_details=[_clean_detail(item) for item in details] if isinstance(details, list) else None,
+        tool_calls=[_parse_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
+        function_call=_parse_function(value.get("function_call")),
+        refusal=_find_text(value.get("refusal")),
+        audio=_to_mapping(value.get("audio")),
         annotations=annotations or None,
         images=images or None,
         extra_content=_replace_surrogates(value.get("extra_content")),
@@ -69,20 +71,20 @@ def _delta(value: Any) -> ChunkDelta | None:
     )
 
 
-def _content(value: Any) -> tuple[str, str]:
+def _parse_content(value: Any) -> tuple[str, str]:
     """Return (thinking, text) of a `content` that may be a list of typed parts (Mistral)."""
     if not isinstance(value, list):
-        return "", _text(value) or ""
+        return "", _find_text(value) or ""
     thought = content = ""
     for part in value:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
-            thought += _text(part.get("thinking")) or _text(part) or ""
+            thought += _find_text(part.get("thinking")) or _find_text(part) or ""
         else:
-            content += _text(part) or ""
+            content += _find_text(part) or ""
     return thought, content
 
 
-def _other_parts(value: Any) -> tuple[list[Any], list[str]]:
+def _find_other_parts(value: Any) -> tuple[list[Any], list[str]]:
     """Return (image parts, types of unsupported parts) of a `content` that is a list."""
     parts = [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
     pictures = [_replace_surrogates(part) for part in parts if "image_url" in part]
@@ -90,7 +92,7 @@ def _other_parts(value: Any) -> tuple[list[Any], list[str]]:
         str(part.get("type"))
         for part in parts
         if "image_url" not in part
-        and _text(part) is None
+        and _find_text(part) is None
         and part.get("type") not in ("thinking", "reasoning", "text", None)
     ]
 
@@ -99,16 +101,18 @@ def _to_list(value: Any) -> list[Any]:
     return [_replace_surrogates(item) for item in value] if isinstance(value, list) else []
 
 
-def _text(value: Any) -> str | None:
+def _find_text(value: Any) -> str | None:
     """Return the text of a string, of an object with `text` or `content`, or of a list of either."""
     if value is None:
         return None
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "".join(_text(item) or "" for item in value)
+        return "".join(_find_text(item) or "" for item in value)
     if isinstance(value, dict):
-        return next((_text(value[key]) for key in ("text", "content") if isinstance(value.get(key), str | list)), None)
+        return next(
+            (_find_text(value[key]) for key in ("text", "content") if isinstance(value.get(key), str | list)), None
+        )
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -117,20 +121,20 @@ def join_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _call(value: dict[str, Any]) -> ToolCallFragment:
+def _parse_call(value: dict[str, Any]) -> ToolCallFragment:
     function = value.get("function") if "function" in value else value
     id_ = value.get("id")
     return ToolCallFragment(
-        index=_index(value.get("index")),
+        index=_parse_index(value.get("index")),
         id=join_surrogates(id_) if isinstance(id_, str) else str(id_) if isinstance(id_, int) else None,
-        function=_function(function),
+        function=_parse_function(function),
         extra_content=_replace_surrogates(value.get("extra_content")),
         type=value.get("type") if isinstance(value.get("type"), str) else None,
         custom=_replace_surrogates(value.get("custom")),
     )
 
 
-def _function(value: Any) -> FunctionFragment | None:
+def _parse_function(value: Any) -> FunctionFragment | None:
     if not isinstance(value, dict):
         return None
     name, arguments = value.get("name"), value.get("arguments")
@@ -139,7 +143,7 @@ def _function(value: Any) -> FunctionFragment | None:
     return FunctionFragment(name=join_surrogates(name) if isinstance(name, str) else None, arguments=arguments)
 
 
-def _index(value: Any) -> int | None:
+def _parse_index(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -151,11 +155,11 @@ def _index(value: Any) -> int | None:
     return None
 
 
-def _mapping(value: Any) -> dict[str, Any] | None:
+def _to_mapping(value: Any) -> dict[str, Any] | None:
     return _replace_surrogates(value) if isinstance(value, dict) else None
 
 
-def _detail(value: Any) -> Any:
+def _clean_detail(value: Any) -> Any:
     """Clean an item of `reasoning_details`. Its text keeps half surrogate pairs: SurrogateJoiner joins them later."""
     if not isinstance(value, dict):
         return _replace_surrogates(value)

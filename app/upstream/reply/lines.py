@@ -9,32 +9,32 @@ _BOM = b"\xef\xbb\xbf"
 class LineSplitter:
     """Splits bytes into lines without their ends, and buffers a line that has not ended."""
 
-    __slots__ = ("_after_cr", "_held", "_held_bytes", "_start")
+    __slots__ = ("_after_cr", "_buffer", "_buffered_bytes", "_start")
 
     def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._buffer: list[bytes] = []
+        self._buffered_bytes = 0
         self._after_cr = False
         self._start = True
 
     def feed(self, data: bytes) -> list[bytes]:
         if self._after_cr or b"\r" in data:
-            data = self._normal(data)
+            data = self._normalize(data)
         lines = data.split(b"\n")
         rest = lines.pop()
-        if lines and self._held:
-            lines[0] = b"".join((*self._held, lines[0]))
-            self._held.clear()
-            self._held_bytes = 0
+        if lines and self._buffer:
+            lines[0] = b"".join((*self._buffer, lines[0]))
+            self._buffer.clear()
+            self._buffered_bytes = 0
         if rest:
-            self._held.append(rest)
-            self._held_bytes += len(rest)
+            self._buffer.append(rest)
+            self._buffered_bytes += len(rest)
         if lines and self._start:
             self._start = False
             lines[0] = lines[0].removeprefix(_BOM)
         return lines
 
-    def _normal(self, data: bytes) -> bytes:
+    def _normalize(self, data: bytes) -> bytes:
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
             self._after_cr = False
@@ -43,12 +43,12 @@ class LineSplitter:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     @property
-    def held_bytes(self) -> int:
-        return self._held_bytes
+    def buffered_bytes(self) -> int:
+        return self._buffered_bytes
 
     def close(self) -> list[bytes]:
-        rest = b"".join(self._held)
-        self._held.clear()
+        rest = b"".join(self._buffer)
+        self._buffer.clear()
         if self._start:
             rest = rest.removeprefix(_BOM)
         return [rest] if rest else []

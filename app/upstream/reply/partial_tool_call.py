@@ -6,7 +6,7 @@ from typing import Any
 
 from app.upstream.reply.chunk import ToolCallFragment
 
-_MARKS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
+_TOKENS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
 
 
 class PartialToolCall:
@@ -14,7 +14,7 @@ class PartialToolCall:
         "_arguments",
         "_nesting",
         "_seen",
-        "_whole",
+        "_complete",
         "extra",
         "first",
         "fragments",
@@ -43,7 +43,7 @@ class PartialToolCall:
         self._seen = 0
         """How many of `_arguments` have been scanned."""
         self._nesting = _Nesting()
-        self._whole: bool | None = None
+        self._complete: bool | None = None
         """Whether the arguments are complete; None while their first bracket is open."""
 
     def add(self, fragment: str) -> None:
@@ -69,13 +69,13 @@ class PartialToolCall:
         while self._seen < len(self._arguments):
             fragment = self._arguments[self._seen]
             self._seen += 1
-            if self._whole is None:
+            if self._complete is None:
                 end = self._nesting.end(fragment)
                 if end >= 0:
-                    self._whole = not fragment[end:].strip() and _is_json("".join(self._arguments[: self._seen]))
+                    self._complete = not fragment[end:].strip() and _is_json("".join(self._arguments[: self._seen]))
             elif fragment.strip():
-                self._whole = False
-        return self._whole is True
+                self._complete = False
+        return self._complete is True
 
     def is_repeated_by(self, name: str | None, arguments: str) -> bool:
         """Whether a fragment repeats the whole call."""
@@ -107,7 +107,7 @@ class _Nesting:
     def end(self, fragment: str) -> int:
         """Return the offset behind the bracket that closes the first one; -1 if it is not in this fragment."""
         start, self._escaped = int(self._escaped), False
-        for mark in _MARKS.finditer(fragment, start):
+        for mark in _TOKENS.finditer(fragment, start):
             token = mark.group()
             if token == '"':
                 self._quoted = not self._quoted

@@ -69,18 +69,18 @@ class EventReader(Generic[T]):
         out: list[T | StreamDone | ErrorEvent | MalformedData] = []
         for line in self._lines.feed(data):
             if line.startswith(b"data:"):
-                self._data(line[6:] if line[5:6] == b" " else line[5:], out)
+                self._feed_data(line[6:] if line[5:6] == b" " else line[5:], out)
             elif not line:
                 if self._parts or self._error_event:
                     self._dispatch(out)
             else:
-                self._other(line, out)
+                self._feed_other_line(line, out)
             self.saw_line = True
-        if self._lines.held_bytes + self._size > MAX_EVENT_BYTES:
+        if self._lines.buffered_bytes + self._size > MAX_EVENT_BYTES:
             out.append(MalformedData(b"an event of more than %d bytes" % MAX_EVENT_BYTES))
         return out
 
-    def _data(self, value: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+    def _feed_data(self, value: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         if not self._parts and not self._error_event:
             if value.startswith(b"[DONE]"):
                 out.append(DONE)
@@ -106,9 +106,9 @@ class EventReader(Generic[T]):
         try:
             out.append(self._decode(data))
         except ValueError:
-            self._each(parts, out)
+            self._decode_each(parts, out)
 
-    def _each(self, parts: list[bytes], out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+    def _decode_each(self, parts: list[bytes], out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         """Decode lines one by one that are not JSON together: several events without blank lines, or malformed data."""
         for part in parts:
             if part.strip().startswith(b"[DONE]"):
@@ -120,18 +120,18 @@ class EventReader(Generic[T]):
                     out.append(MalformedData(part[:500]))
                     return
 
-    def _other(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+    def _feed_other_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         name, _, value = line.partition(b":")
         if name == b"event":
             self._error_event = value.strip() == b"error"
         elif name == b"error" and value:
             out.append(ErrorEvent(value.strip()))
         elif self._document or (line.lstrip()[:1] in (b"{", b"[") and not self.junk.startswith(b"<")):
-            self._json_line(line, out)
+            self._feed_json_line(line, out)
         elif not line.startswith(b":") and name not in (b"id", b"retry", b"data") and line.strip():
             self.junk = self.junk or line.strip()[:500]
 
-    def _json_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+    def _feed_json_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         """Take a line of JSON without `data:`: a value of NDJSON, or a line of one document."""
         if not self._document:
             try:

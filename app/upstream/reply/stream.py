@@ -8,7 +8,7 @@ from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
 from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, Cause
-from app.upstream.http.client import Target, transport_fault
+from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
 from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
@@ -110,7 +110,7 @@ class UpstreamStream:
 
     def _on_end(self, error: Exception | None) -> None:
         if not self._over:
-            self._finish(None if error is None else transport_fault(error, self._target, answered=True))
+            self._finish(None if error is None else make_transport_fault(error, self._target, answered=True))
 
     def _finish(self, fault: Fault | None) -> None:
         """End the reply after its last byte; `fault` says what broke the body, None for a clean end."""

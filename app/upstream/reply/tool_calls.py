@@ -30,12 +30,12 @@ class ToolCallAssembler:
         self._order: list[PartialToolCall] = []
         self._ids: dict[str, PartialToolCall] = {}
         self._indices: dict[int, PartialToolCall] = {}
-        self._places: dict[int, PartialToolCall] = {}
+        self._by_position: dict[int, PartialToolCall] = {}
         self._last: PartialToolCall | None = None
         """The call opened last, the only one that may be unsealed."""
         self._used_ids: set[str] = set()
         self._announced = 0
-        self._passed = 0
+        self._handled = 0
         """How many calls of `_order` are dealt with: announced or, at the end, without a name."""
         self._run = 0
         """From this position on, the indices of the calls in `_order` increase."""
@@ -51,55 +51,55 @@ class ToolCallAssembler:
 
     def feed(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool = False) -> None:
         """Add the fragments of one delta. With `whole` (a `message`, not a `delta`) each one is a complete call."""
-        for place, fragment in enumerate(fragments):
+        for position, fragment in enumerate(fragments):
             if len(self._order) > MAX_CALLS:
                 self.too_many = True
                 break
-            call = self._find(fragment, place, len(fragments), whole)
-            self._grow(call, fragment, out)
+            call = self._find(fragment, position, len(fragments), whole)
+            self._add_fragment(call, fragment, out)
         self._announce(out)
 
-    def _find(self, fragment: ToolCallFragment, place: int, places: int, whole: bool) -> PartialToolCall:
-        current = None if whole else self._current(fragment, place, places)
+    def _find(self, fragment: ToolCallFragment, position: int, count: int, whole: bool) -> PartialToolCall:
+        current = None if whole else self._find_current(fragment, position, count)
         if current is None or current.is_ended_by(fragment, fragment.id in self._ids):
-            return self._open(fragment, place)
+            return self._open(fragment, position)
         return current
 
-    def _current(self, fragment: ToolCallFragment, place: int, places: int) -> PartialToolCall | None:
+    def _find_current(self, fragment: ToolCallFragment, position: int, count: int) -> PartialToolCall | None:
         if fragment.id and fragment.id in self._ids:
             return self._ids[fragment.id]
         if fragment.index is not None and fragment.index >= 0:
             return self._indices.get(fragment.index)
-        if places > 1:
-            return self._places.get(place)
+        if count > 1:
+            return self._by_position.get(position)
         return self._last
 
-    def _open(self, fragment: ToolCallFragment, place: int) -> PartialToolCall:
+    def _open(self, fragment: ToolCallFragment, position: int) -> PartialToolCall:
         index = fragment.index if fragment.index is not None and fragment.index >= 0 else None
         call = PartialToolCall(index)
         if self._last is not None:
             self._last.sealed = True
         self._last = call
-        self._order.insert(self._position(call), call)
-        self._places[place] = call
+        self._order.insert(self._find_position(call), call)
+        self._by_position[position] = call
         if index is not None:
             self._indices[index] = call
             while self._gap in self._indices:
                 self._gap += 1
         return call
 
-    def _position(self, call: PartialToolCall) -> int:
+    def _find_position(self, call: PartialToolCall) -> int:
         """Return where to insert a call: after the announced ones and before higher indices; without an index, last."""
-        place = len(self._order)
+        position = len(self._order)
         if call.index is None:
-            self._run = place + 1
+            self._run = position + 1
         elif call.index in self._indices:
-            self._run = place
+            self._run = position
         else:
-            return bisect_left(self._order, call.index, max(self._passed, self._run), key=_index)
-        return place
+            return bisect_left(self._order, call.index, max(self._handled, self._run), key=_index)
+        return position
 
-    def _grow(self, call: PartialToolCall, fragment: ToolCallFragment, out: list[Event]) -> None:
+    def _add_fragment(self, call: PartialToolCall, fragment: ToolCallFragment, out: list[Event]) -> None:
         call.fragments += 1
         if fragment.id:
             self._ids.setdefault(fragment.id, call)
@@ -124,11 +124,11 @@ class ToolCallAssembler:
 
     def _announce(self, out: list[Event], ending: Callable[[str], str] | None = None) -> None:
         """Announce the calls that are ready, in order; with `ending`, all of them, with the arguments it converts."""
-        while self._passed < len(self._order):
-            call = self._order[self._passed]
+        while self._handled < len(self._order):
+            call = self._order[self._handled]
             if ending is None and not (call.ready() and (call.index is None or call.index <= self._gap)):
                 return
-            self._passed += 1
+            self._handled += 1
             if call.name:
                 self._announce_call(call, ending(call.text) if ending else call.text, out)
             elif call.first:  # arguments without a name become text, so that nothing is lost
@@ -161,7 +161,7 @@ class ToolCallAssembler:
         for call in self._order:
             if call.number >= 0 and not call.first:
                 out.append(ToolCallDelta(call.number, "{}"))
-        self._announce(out, _unwrap)
+        self._announce(out, _decode_arguments)
 
     def flush(self, out: list[Event]) -> None:
         """End a broken reply: announce the remaining calls with the arguments as they arrived."""
@@ -173,7 +173,7 @@ def _index(call: PartialToolCall) -> int:
     return call.index
 
 
-def _unwrap(text: str) -> str:
+def _decode_arguments(text: str) -> str:
     if not text.strip():
         return "{}"
     try:

@@ -50,7 +50,7 @@ def test_a_follower_gets_what_came_before_at_once_and_goes_on_live(shared_redis:
     play(scene())
 
 
-def test_whoever_comes_right_after_a_good_end_needs_no_call(shared_redis: RedisServer) -> None:
+def test_a_request_right_after_a_normal_end_needs_no_call(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model = Model(own=True)
@@ -63,7 +63,7 @@ def test_whoever_comes_right_after_a_good_end_needs_no_call(shared_redis: RedisS
     play(scene())
 
 
-def test_a_reply_that_failed_is_joined_by_nobody_who_comes_later(shared_redis: RedisServer) -> None:
+def test_a_later_request_does_not_join_a_failed_reply(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             fault = Fault("overloaded", "later", True)
@@ -117,7 +117,7 @@ def test_a_caller_who_leaves_does_not_hurt_those_elsewhere(shared_redis: RedisSe
     play(scene())
 
 
-def test_a_call_that_nobody_listens_to_any_more_is_given_up(shared_redis: RedisServer) -> None:
+def test_a_call_without_readers_is_aborted(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
@@ -168,7 +168,7 @@ def test_a_call_that_did_not_begin_is_given_up_with_its_only_caller(shared_redis
     play(scene())
 
 
-def test_a_gateway_that_goes_down_hands_its_flights_on_at_once(shared_redis: RedisServer) -> None:
+def test_a_gateway_that_shuts_down_hands_its_calls_over_at_once(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, lease_seconds=30) as two:
             model, other = Model(), Model(own=True)
@@ -183,7 +183,7 @@ def test_a_gateway_that_goes_down_hands_its_flights_on_at_once(shared_redis: Red
     play(scene())
 
 
-def test_of_many_followers_one_takes_a_dead_leaders_flight_over(shared_redis: RedisServer) -> None:
+def test_one_of_many_followers_takes_over_the_call_of_a_dead_leader(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with (
             gateway(shared_redis.url, QUICK) as one,
@@ -282,7 +282,7 @@ def test_a_reply_is_resumed_at_another_gateway(shared_redis: RedisServer) -> Non
     play(scene())
 
 
-def test_a_resumed_reply_whose_leader_died_fails_when_nobody_takes_over(shared_redis: RedisServer) -> None:
+def test_a_resumed_reply_fails_if_its_leader_dies_and_no_gateway_takes_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()
@@ -297,7 +297,7 @@ def test_a_resumed_reply_whose_leader_died_fails_when_nobody_takes_over(shared_r
     play(scene())
 
 
-def test_a_slow_caller_holds_the_server_back_only_while_nobody_follows(shared_redis: RedisServer) -> None:
+def test_a_slow_client_pauses_the_server_only_while_no_gateway_follows(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()

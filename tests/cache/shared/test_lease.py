@@ -15,10 +15,10 @@ class Leading:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def on_beat(self, others: bool) -> None:
+    def on_renewed(self, others: bool) -> None:
         self.heard.append("others" if others else "beat")
 
-    def on_alone(self) -> None:
+    def on_unfollowed(self) -> None:
         self.heard.append("alone")
 
     def on_lost(self) -> None:
@@ -65,7 +65,7 @@ def test_what_was_not_answered_is_written_again_as_it_was() -> None:
     one.end()
     assert one.next_write() is first and first.after == "" and first.record_number == 1
     answer(one)
-    assert (one.next_write().record_number, one.next_write().after) == (2, "ended")
+    assert (one.next_write().record_number, one.next_write().after) == (2, "end")
     assert answer(one) == BatchesWritten([said("b")])
     assert one.over
 
@@ -90,7 +90,7 @@ def test_a_leader_far_ahead_of_redis_steps_down_and_holds_nothing() -> None:
         one.append(said("x" * (MAX_WAITING_BYTES // 4)))
     assert one.append(said("more")) == 0
     answer(one)
-    assert one.next_write().after == "left"
+    assert one.next_write().after == "release"
     assert answer(one) == LeaseReleased()
     assert one.over and leading.heard == ["beat", "lost"]
 
@@ -104,34 +104,34 @@ def test_a_reply_that_is_too_long_is_not_shared_to_its_end() -> None:
     assert one.over and leading.heard[-1] == "lost"
 
 
-def test_events_that_cannot_be_said_end_the_sharing() -> None:
+def test_events_that_cannot_be_encoded_end_the_sharing() -> None:
     one, leading = tenure()
     events: list[Event] = [Extra({"n": 1 << 80})]
     assert one.append(Batch(0.0, events)) == 0
     assert answer(one) == LeaseReleased() and leading.heard == ["lost"]
 
 
-def test_whoever_leaves_asks_until_nobody_listens() -> None:
+def test_a_leader_without_readers_goes_on_until_no_gateway_follows() -> None:
     one, leading = tenure()
-    one.leave_unless_followed()
-    assert one.next_write().after == "leave"
+    one.end_unless_followed()
+    assert one.next_write().after == "end_unless_followed"
     answer(one, others=True)
-    assert not one.urgent and one.next_write().after == "leave"
+    assert not one.urgent and one.next_write().after == "end_unless_followed"
     one.append(said("a"))
     answer(one, others=True)
-    assert one.next_write().after == "leave"
+    assert one.next_write().after == "end_unless_followed"
     answer(one, 2)
     assert one.over and leading.heard == ["others", "others", "alone"]
 
 
-def test_whoever_leaves_while_redis_is_away_waits_only_for_those_who_listened() -> None:
+def test_a_leader_without_readers_and_redis_waits_only_for_known_followers() -> None:
     alone, leading = tenure()
-    alone.leave_unless_followed()
+    alone.end_unless_followed()
     alone.on_unavailable(1.0, 3.0)
     assert leading.heard == ["alone"]
     one, leading = tenure()
     answer(one, others=True)
-    one.leave_unless_followed()
+    one.end_unless_followed()
     one.on_unavailable(1.0, 3.0)
     assert leading.heard == ["others"]
     one.on_unavailable(4.1, 3.0)
@@ -164,10 +164,10 @@ def test_a_record_of_another_version_is_no_record() -> None:
     assert records.read(msgspec.msgpack.encode(["sung", 1])) is None
 
 
-def test_whoever_comes_back_before_redis_was_asked_keeps_the_lease() -> None:
+def test_a_reader_that_returns_before_the_write_keeps_the_lease() -> None:
     one, leading = tenure()
-    one.leave_unless_followed()
-    one.stay()
+    one.end_unless_followed()
+    one.cancel_end_unless_followed()
     assert one.next_write().after == ""
     answer(one)
     assert not one.over and leading.heard == ["beat"]

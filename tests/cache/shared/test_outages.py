@@ -166,7 +166,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("gone", ["everything", "the stream", "the state"])
-def test_what_redis_forgets_its_followers_ask_for_themselves(shared_redis: RedisServer, gone: str) -> None:
+def test_followers_make_their_own_calls_when_redis_loses_a_call(shared_redis: RedisServer, gone: str) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)
@@ -192,7 +192,7 @@ def _has_more_than(count: int, client: redis.Redis, stream: str) -> bool:
     return int(client.xlen(stream)) > count
 
 
-def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer) -> None:
+def test_a_call_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
@@ -211,7 +211,7 @@ def test_a_flight_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServe
     play(scene())
 
 
-def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: RedisServer) -> None:
+def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two, gateway(shared_redis.url) as six:
             model, other = Model(), Model(own=True)
@@ -229,7 +229,7 @@ def test_whoever_takes_over_has_heard_everything_before_it_writes(shared_redis: 
             with shared_redis.client() as client:
                 client.delete(CallKeys.from_id(id).lease)
             slow.resume()
-            follower.on_state("unled")
+            follower.on_state("leaderless")
             assert await heard.end() == await third.end() == WHOLE
             assert (len(model.calls), len(other.calls)) == (1, 1)
 
@@ -243,10 +243,10 @@ def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: Re
             asked = asyncio.Event()
             history = two.coordinator._calls.read_history
 
-            async def late_once(names: CallKeys, after: int) -> list[tuple[int, Record | None]]:
+            async def late_once(keys: CallKeys, after: int) -> list[tuple[int, Record | None]]:
                 two.coordinator._calls.read_history = history  # type: ignore[method-assign]
                 await asked.wait()
-                return await history(names, after)
+                return await history(keys, after)
 
             two.coordinator._calls.read_history = late_once  # type: ignore[method-assign]
             async with gateway(shared_redis.url) as one:
@@ -304,7 +304,7 @@ def test_who_takes_over_may_store_the_reply(shared_redis: RedisServer) -> None:
     play(scene())
 
 
-def test_nobody_takes_over_what_has_come_to_its_end(shared_redis: RedisServer) -> None:
+def test_a_call_that_has_ended_is_not_taken_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
@@ -318,7 +318,7 @@ def test_nobody_takes_over_what_has_come_to_its_end(shared_redis: RedisServer) -
             await heard.end()
             await until(lambda: not len(one.writer))
             slow.resume()
-            follower.on_state("unled")
+            follower.on_state("leaderless")
             assert await late.end() == WHOLE
             await until(lambda: follower._takeover is None or follower._takeover.done())
             assert not other.calls
@@ -377,12 +377,12 @@ def test_only_the_latest_leader_writes(shared_redis: RedisServer) -> None:
         assert await ledger.claim(names) is None
         assert await ledger.claim(CallKeys.new("q")) == names.number
         assert await ledger.take_over(names) == 0
-        await ledger.write([WriteRequest(names, 1, 1, b"a", "left")])
+        await ledger.write([WriteRequest(names, 1, 1, b"a", "release")])
         assert await ledger.take_over(names) == 2
         old, new = await ledger.write([WriteRequest(names, 1, 2, b"old"), WriteRequest(names, 2, 2, b"new")])
         assert (old.code, new.code) == (0, 1)
-        await ledger.write([WriteRequest(names, 2, 3, b"end", "ended", 1000)])
-        assert await ledger.watch([names, CallKeys.new("q")]) == ["ended", "gone"]
+        await ledger.write([WriteRequest(names, 2, 3, b"end", "end", 1000)])
+        assert await ledger.watch([names, CallKeys.new("q")]) == ["ended", "missing"]
         assert await ledger.take_over(names) == -1
         with shared_redis.client() as client:
             assert [fields[b"r"] for _, fields in client.xrange(names.stream)] == [b"a", b"new", b"end"]
@@ -392,7 +392,7 @@ def test_only_the_latest_leader_writes(shared_redis: RedisServer) -> None:
     play(scene())
 
 
-def test_a_hundred_flights_take_few_connections_and_leave_none(shared_redis: RedisServer) -> None:
+def test_a_hundred_calls_use_few_connections_and_leave_none(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         with shared_redis.client() as client:
             before = len(client.client_list())

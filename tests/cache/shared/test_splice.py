@@ -50,7 +50,7 @@ def test_one_that_was_spliced_can_be_spliced_again(data: st.DataObject, reply: l
 
 
 @given(st.data(), replies(), replies())
-def test_two_replies_never_mix_into_what_neither_said(data: st.DataObject, one: list[Event], two: list[Event]) -> None:
+def test_two_different_replies_are_never_mixed(data: st.DataObject, one: list[Event], two: list[Event]) -> None:
     """Either the rest makes the new reply's messages of what was told, or it ends with the fault."""
     told, new = data.draw(cuts(one)), data.draw(cuts([*two, DONE]))
     rest = spliced(told, new)
@@ -89,12 +89,12 @@ def test_a_reply_that_differs_is_a_fault_that_may_pass(told: list[Event], new: l
     assert DIVERGED.code == "upstream_incomplete" and DIVERGED.transient
 
 
-def test_a_call_keeps_the_id_that_was_told_and_a_new_one_never_takes_it() -> None:
+def test_a_call_keeps_its_id_and_a_new_call_never_takes_it() -> None:
     new: list[Event] = [ToolCallDelta(0, '{"a": 1}', "call_2", "f"), ToolCallDelta(1, "{}", "call_1", "g"), DONE]
     assert spliced([[CALL]], [new]) == [ToolCallDelta(0, ": 1}"), ToolCallDelta(1, "{}", "call_1_", "g"), DONE]
 
 
-def test_where_nothing_was_told_everything_is() -> None:
+def test_an_empty_first_reply_lets_everything_pass() -> None:
     new: list[Event] = [ReasoningDelta("a"), CALL, DONE]
     assert spliced([[], []], [new]) == new
 
@@ -111,7 +111,7 @@ def test_late_fragments_of_calls_may_come_in_another_order() -> None:
     assert spliced(told, [new]) == [ToolCallDelta(0, "1"), ToolCallDelta(1, "}"), ToolCallDelta(0, "}"), DONE]
 
 
-def test_a_failure_of_the_second_reply_is_told_as_it_is() -> None:
+def test_a_failure_of_the_second_reply_is_passed_on_unchanged() -> None:
     fault = Failed(Fault("rate_limit", "too many", True))
     assert spliced([[TextDelta("abc")]], [[TextDelta("a"), fault, TextDelta("b")]]) == [fault]
     assert flat([[fault]]) == [fault]

@@ -84,7 +84,7 @@ async def trouble(gateways: list[SharingGateway], redis: RedisServer, pick: rand
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whoever_stays_hears_all_of_it_and_no_call_is_left_over(own_redis: RedisServer, seed: int) -> None:
+def test_readers_that_stay_get_the_whole_reply_and_no_call_is_left_over(own_redis: RedisServer, seed: int) -> None:
     async def scene() -> None:
         pick = random.Random(seed)
         models = [Paced(question, pick) for question in range(QUESTIONS)]

@@ -1,13 +1,13 @@
 """Replies of a model server as a caller of AgentScope's formats reads them, and the checks that every reply passes."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import anyio
 from app.chat.events import Event, Failed
 from app.errors import UpstreamFailed
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
+from msgspec.structs import replace
 
 from tests.formats.agentscope.cases import Json
 from tests.reply_pipeline import INFO, Recorded, replay

@@ -1,6 +1,5 @@
 """Marks of where a piece came from, and notes of what a message cannot say, are only believed where they fit."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from app.formats.agentscope.media import choose_media_type, guess_type
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
+from msgspec.structs import replace
 
 from tests.formats.agentscope.cases import Json, decoded, encoded, msg
 

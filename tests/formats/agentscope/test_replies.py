@@ -1,6 +1,5 @@
 """Replies say in each version's own words what went well and what did not, and can be posted back as history."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.profiles import Profile
+from msgspec.structs import replace
 
 from tests.formats.agentscope.cases import Json, decoded, load, sent
 from tests.formats.agentscope.replies import FRIDAY, batches_of, body_of, frames, stream, whole

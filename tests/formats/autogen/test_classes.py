@@ -96,7 +96,7 @@ def test_what_autogen_refuses_is_refused_with_its_place(item: Any, place: str) -
     assert refused([HELLO, item]) == [f"messages[1]{place}"]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     assert refused([{"type": "X"}, HELLO, {"type": "TextMessage"}]) == [
         "messages[0].type",
         "messages[2].source",

@@ -1,7 +1,6 @@
 """A conversation of any format as AutoGen's items."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from app.formats.autogen import AUTOGEN
 from app.formats.autogen.schema import all_items
 from app.formats.autogen.sidecar import normalize_message
 from app.formats.base import Options
+from msgspec.structs import replace
 
 from tests.formats.autogen.recorded_cases import calls, read, results, text, thought, written
 

@@ -179,7 +179,7 @@ def test_what_is_wrong_is_refused_at_its_place(message: Any, place: str) -> None
     assert [one.path for one in decode(USER, message).violations] == [f"messages[1]{place}"]
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     found = decode({"role": "user"}, {"role": "bot"}, {"role": "tool", "tool_calls": [CALL]}, USER, {**USER, "name": 5})
     assert [one.path for one in found.violations] == [
         "messages[0].content",

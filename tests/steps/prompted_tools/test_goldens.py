@@ -133,7 +133,7 @@ def test_every_thought_of_a_turn_goes_back() -> None:
     assert sent(golden)["messages"] == want
 
 
-def test_a_result_of_several_items_is_told_whole() -> None:
+def test_a_result_of_several_items_is_sent_completely() -> None:
     golden = load("06_nofn_history_multimodal_result")
     assert sent(golden)["messages"][-1]["content"].endswith("The tool has returned the following result: \na\nb")
 
@@ -149,7 +149,7 @@ def test_a_named_function_is_demanded_in_the_prompt() -> None:
 @pytest.mark.parametrize("prompt", ["nous", "qwen"])
 def test_an_unknown_function_cannot_be_chosen(prompt: str) -> None:
     asked = request(load("06_nous_choice_invalid"))
-    with pytest.raises(InvalidInput, match="'nope' is none of the functions"):
+    with pytest.raises(InvalidInput, match="must be auto, none, required or one of the functions .*, not 'nope'"):
         add_tool_prompt(asked, Profile(native_tools=False, fncall_prompt_type=prompt))  # type: ignore[arg-type]
 
 

@@ -1,6 +1,5 @@
 """Histories in words, beyond what was recorded."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from app.profiles import Profile
 from app.steps.pipeline import reply_stages
 from app.steps.prompted_tools import add_tool_prompt, prompted_tool_stage
 from app.steps.stop_words import StopWordStage
+from msgspec.structs import replace
 
 from tests.steps.stage_runner import run, texts
 
@@ -130,13 +130,13 @@ def test_one_call_at_a_time_cannot_be_had_with_nous() -> None:
 
 @pytest.mark.parametrize("choice", ["g", {"type": "function", "function": {"name": "g"}}, {"function": 1}])
 def test_a_function_that_is_none_cannot_be_chosen(choice: Any) -> None:
-    with pytest.raises(InvalidInput, match="is none of the functions"):
+    with pytest.raises(InvalidInput, match="or one of the functions"):
         said(function_choice=choice)
 
 
 @pytest.mark.parametrize("choice", ["f", "required"])
 def test_without_functions_none_can_be_chosen(choice: str) -> None:
-    with pytest.raises(InvalidInput, match="no functions to choose from"):
+    with pytest.raises(InvalidInput, match="needs functions to choose from"):
         said(tools=(), function_choice=choice)
 
 
@@ -150,7 +150,7 @@ def test_a_conversation_without_calls_stays_as_it_is() -> None:
     assert said(*messages, tools=()) == [ASKED, *messages]
 
 
-def test_what_was_said_beside_a_call_is_kept() -> None:
+def test_text_beside_a_call_is_sent() -> None:
     told = said(assistant(Reasoning("r"), Text("Wait."), call('{"a": 1}')), result(PICTURE), function_choice="none")
     assert told[1].parts == (Reasoning("r"), Text("Wait."))
     assert told[2].parts[-1] == PICTURE

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 from app.upstream.http.pool import PoolKey
-from app.upstream.http.transport import DEFAULT_POOL, PushStream, PushTransport, RequestPayload
+from app.upstream.http.transport import PushStream, PushTransport, RequestPayload
 
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-ALONE = PoolKey("a", 1)
+ALONE, MANY = PoolKey("a", 1), PoolKey("many", 100)
 LONG = {"content-length": "5"}
 
 
@@ -39,7 +39,7 @@ async def transporting(**options: Any) -> AsyncIterator[PushTransport]:
                 await asyncio.sleep(0)
 
 
-def post(url: str, body: bytes = b"{}", share: PoolKey = DEFAULT_POOL, **timeout: float) -> httpx.Request:
+def post(url: str, body: bytes = b"{}", share: PoolKey = MANY, **timeout: float) -> httpx.Request:
     extensions = {"timeout": timeout, "pool_key": share}
     return httpx.Request("POST", f"{url}/v1", headers={"host": "h"}, stream=RequestPayload(body), extensions=extensions)
 
@@ -75,7 +75,7 @@ async def pulled(response: httpx.Response) -> bytes:
 
 
 async def exchange(
-    transport: PushTransport, url: str, body: bytes = b"{}", share: PoolKey = DEFAULT_POOL, **timeout: float
+    transport: PushTransport, url: str, body: bytes = b"{}", share: PoolKey = MANY, **timeout: float
 ) -> tuple[int, bytes]:
     response = await transport.handle_async_request(post(url, body, share, **timeout))
     return response.status_code, await push(response).all()
@@ -176,7 +176,7 @@ async def test_a_reused_connection_that_breaks_within_a_response_is_an_error() -
         assert len(server.requests) == 2
 
 
-async def test_a_fresh_connection_is_had_although_idle_ones_are_as_many_as_may_be() -> None:
+async def test_a_fresh_connection_replaces_an_idle_one_at_the_limit() -> None:
     good = Reply([b"a"], chunked=True)
     async with ScriptedServer(good, good, Reply(status=None), good) as server:
         async with transporting() as transport:
@@ -452,7 +452,7 @@ async def test_tls_with_a_context_of_ones_own(certificate: tuple[Path, Path]) ->
                 await exchange(transport, f"https://localhost:{port}")
 
 
-async def test_nobody_listens() -> None:
+async def test_a_port_without_a_server_is_a_connect_error() -> None:
     async with ScriptedServer() as server:
         url = server.url
     async with transporting() as transport:
@@ -462,9 +462,10 @@ async def test_nobody_listens() -> None:
 
 async def test_httpx_itself_can_use_it() -> None:
     replies = [Reply([b"he", b"llo"], chunked=True), Reply([b"hello"], headers=LONG)]
+    extensions = {"pool_key": MANY}
     async with ScriptedServer(*replies) as server, httpx.AsyncClient(transport=PushTransport()) as client:
-        assert (await client.post(server.url, json={"a": 1})).text == "hello"
-        assert (await client.post(server.url, content=_pieces(b"a", b"b"))).text == "hello"
+        assert (await client.post(server.url, json={"a": 1}, extensions=extensions)).text == "hello"
+        assert (await client.post(server.url, content=_pieces(b"a", b"b"), extensions=extensions)).text == "hello"
         assert [request.body for request in server.requests] == [b'{"a":1}', b"ab"]
         assert len(server.connections) == 1
 

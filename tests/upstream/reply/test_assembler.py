@@ -18,7 +18,7 @@ def test_a_closing_message_tells_only_what_the_deltas_did_not() -> None:
     assert told == [TextDelta("hi"), ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
 
 
-def test_a_call_without_arguments_is_not_told_twice() -> None:
+def test_a_call_without_arguments_is_announced_once() -> None:
     call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
     closing = b'{"choices":[{"message":{"tool_calls":[' + CALL + b']},"finish_reason":"tool_calls"}]}'
     told = events(call, closing, b"[DONE]")
@@ -81,11 +81,13 @@ def texts(events: list[Event]) -> str:
     ],
     ids=["pair", "first half at the end", "first half", "second half"],
 )
-def test_half_a_pair_is_told_as_a_replacement(field: bytes, end: bytes, pieces: list[bytes], text: str) -> None:
+def test_half_a_surrogate_pair_becomes_a_replacement_character(
+    field: bytes, end: bytes, pieces: list[bytes], text: str
+) -> None:
     assert texts(events(*(b'{"choices":[{"delta":%b}]}' % (field % piece) for piece in pieces), end)) == text
 
 
-def test_half_a_pair_at_the_end_of_a_whole_message_is_told_once() -> None:
+def test_half_a_surrogate_pair_at_the_end_of_a_whole_message_is_replaced_once() -> None:
     delta = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
     closing = b'{"choices":[{"message":{"content":"a\\ud83d"},"finish_reason":"stop"}]}'
     assert texts(events(delta, closing, b"[DONE]")) == "a\ufffd"

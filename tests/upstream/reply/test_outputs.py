@@ -55,7 +55,7 @@ def test_what_stands_beside_the_text_goes_with_its_message(field: Json) -> None:
     assert streamed({"content": "Hi"}, field) == told
 
 
-def test_citations_of_the_whole_reply_are_told_once_at_its_end() -> None:
+def test_citations_of_the_whole_reply_are_emitted_once_at_its_end() -> None:
     chunk = {"choices": [{"index": 0, "delta": {"content": "a"}}], "citations": ["https://a"]}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "citations": ["https://a", "https://b"]}
     told = events(json.dumps(chunk).encode(), json.dumps(chunk).encode(), json.dumps(end).encode(), b"[DONE]")

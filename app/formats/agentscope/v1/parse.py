@@ -1,8 +1,8 @@
 """Parses AgentScope 1.x messages."""
 
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 
 from app.chat.messages import Message

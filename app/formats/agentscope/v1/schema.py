@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from app.formats.agentscope.common_schema import tag_by_type
 from app.formats.agentscope.media import check_base64, check_media_type, check_url
 
 Url = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
@@ -30,15 +31,11 @@ class AgentScopeUrlSource(_V1Model):
     url: Url
 
 
-def _tag(value: Any) -> str | None:
-    """Return the type in brackets, so that it does not become a step of an error's path."""
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return f"<{kind}>" if isinstance(kind, str) else None
-
-
 Source = Annotated[
     Annotated[AgentScopeBase64Source, Tag("<base64>")] | Annotated[AgentScopeUrlSource, Tag("<url>")],
-    Discriminator(_tag, custom_error_type="source_type", custom_error_message="must be a source of type base64 or url"),
+    Discriminator(
+        tag_by_type, custom_error_type="source_type", custom_error_message="must be a source of type base64 or url"
+    ),
 ]
 
 
@@ -102,7 +99,7 @@ Item = Annotated[
     | Annotated[AgentScopeAudioBlock, Tag("<audio>")]
     | Annotated[AgentScopeVideoBlock, Tag("<video>")]
     | Annotated[AgentScopeFileBlock, Tag("<file>")],
-    Discriminator(_tag, custom_error_type="block_type", custom_error_message=ITEMS),
+    Discriminator(tag_by_type, custom_error_type="block_type", custom_error_message=ITEMS),
 ]
 
 
@@ -136,7 +133,7 @@ Block = Annotated[
     | Annotated[AgentScopeFileBlock, Tag("<file>")]
     | Annotated[AgentScopeToolUseBlock, Tag("<tool_use>")]
     | Annotated[AgentScopeToolResultBlock, Tag("<tool_result>")],
-    Discriminator(_tag, custom_error_type="block_type", custom_error_message=BLOCKS),
+    Discriminator(tag_by_type, custom_error_type="block_type", custom_error_message=BLOCKS),
 ]
 Content = Annotated[
     Annotated[str, Tag("<string>")] | Annotated[list[Block], Tag("<blocks>")] | Annotated[None, Tag("<null>")],

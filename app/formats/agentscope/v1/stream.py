@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from typing_extensions import override
+
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Failed, Finish
 from app.errors import UpstreamFailed
@@ -17,7 +19,7 @@ from app.formats.agentscope.common_stream import (
 from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v1.blocks import SYNTAX
 from app.formats.agentscope.v1.write import write_msg
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, WholeEncoder
 from app.formats.sidecar import with_notes
 from app.formats.sse import encode_json, write_frame
 
@@ -41,7 +43,7 @@ class _ReplyWriter:
         notes = None if metadata is None else collect_notes(pieces, pieces, self._head, SYNTAX) if pieces else None
         return write_msg(self._head, blocks, (metadata or {}) if notes is None else with_notes(metadata, notes))
 
-    def _write_last(self, finish: Finish) -> Json:
+    def _write_reply(self, finish: Finish) -> Json:
         metadata: Json = {
             **write_finish_fields(finish),
             "usage": usage_of(finish.usage),
@@ -63,7 +65,7 @@ class AgentScopeStreamEncoder(_ReplyWriter):
         steps = self._accumulator.feed(events)
         end = steps[-1] if steps else None
         if isinstance(end, Finish):
-            return write_frame(self._write_last(end))
+            return write_frame(self._write_reply(end))
         out = b""
         if len(steps) > isinstance(end, Failed):
             out = write_frame({"msg": self._msg(), "last": False})
@@ -73,18 +75,10 @@ class AgentScopeStreamEncoder(_ReplyWriter):
         return write_frame(error_body(error))
 
 
-class AgentScopeWholeEncoder(_ReplyWriter):
+class AgentScopeWholeEncoder(_ReplyWriter, WholeEncoder):
     """`stream: false`: one JSON body, equal to the last frame of a stream."""
 
-    def open(self) -> bytes:
-        return b""
-
-    def feed(self, events: list[Event]) -> bytes:
-        for step in self._accumulator.feed(events):
-            if isinstance(step, Finish):
-                return encode_json(self._write_last(step))
-        return b""
-
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         """Return the error, and the message so far."""
         partial: Json = {"msg": self._msg()} if self._accumulator.messages else {}

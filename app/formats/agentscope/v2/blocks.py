@@ -1,8 +1,9 @@
 """Converts pieces to the blocks of AgentScope 2.x, and blocks to pieces."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.formats.agentscope.cache_marks import marked, marked_last, with_mark

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from app.formats.agentscope.common_schema import tag_by_type
 from app.formats.agentscope.media import check_base64, check_media_type, check_url
 
 MediaType = Annotated[str, AfterValidator(check_media_type)]
@@ -27,15 +28,11 @@ class AgentScope2UrlSource(_V2Model):
     media_type: MediaType
 
 
-def _tag(value: Any) -> str | None:
-    """Return the type in brackets, so that it does not become a step of an error's path."""
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return f"<{kind}>" if isinstance(kind, str) else None
-
-
 Source = Annotated[
     Annotated[AgentScope2Base64Source, Tag("<base64>")] | Annotated[AgentScope2UrlSource, Tag("<url>")],
-    Discriminator(_tag, custom_error_type="source_type", custom_error_message="must be a source of type base64 or url"),
+    Discriminator(
+        tag_by_type, custom_error_type="source_type", custom_error_message="must be a source of type base64 or url"
+    ),
 ]
 
 
@@ -70,7 +67,7 @@ class AgentScope2DataBlock(_Marked):
 
 Item = Annotated[
     Annotated[AgentScope2TextBlock, Tag("<text>")] | Annotated[AgentScope2DataBlock, Tag("<data>")],
-    Discriminator(_tag, custom_error_type="block_type", custom_error_message=ITEMS),
+    Discriminator(tag_by_type, custom_error_type="block_type", custom_error_message=ITEMS),
 ]
 
 
@@ -117,7 +114,7 @@ Block = Annotated[
     | Annotated[AgentScope2ToolCallBlock, Tag("<tool_call>")]
     | Annotated[AgentScope2ToolResultBlock, Tag("<tool_result>")]
     | Annotated[AgentScope2HintBlock, Tag("<hint>")],
-    Discriminator(_tag, custom_error_type="block_type", custom_error_message=BLOCKS),
+    Discriminator(tag_by_type, custom_error_type="block_type", custom_error_message=BLOCKS),
 ]
 
 

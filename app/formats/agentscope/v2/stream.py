@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from typing_extensions import override
+
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
 from app.chat.events import Event, Failed, Finish, MediaOutput
 from app.errors import UpstreamFailed
@@ -17,7 +19,7 @@ from app.formats.agentscope.media import choose_media_type, parse_inline
 from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v2.blocks import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, WholeEncoder
 from app.formats.sidecar import with_notes
 from app.formats.sse import encode_json, write_frame
 
@@ -142,25 +144,20 @@ class AgentScope2EventEncoder:
         return write_frame(common | reply | fields)
 
 
-class AgentScope2WholeEncoder:
+class AgentScope2WholeEncoder(WholeEncoder):
     """`stream: false`: one JSON body with the message that the events build."""
 
     def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
+        super().__init__(info)
         self._head = reply_head(info, iso_time(info.created))
-        self._accumulator = MessageAccumulator()
 
-    def open(self) -> bytes:
-        return b""
+    @override
+    def _write_reply(self, finish: Finish) -> Json:
+        metadata = {**write_finish_fields(finish), **collect_metadata(self._info, self._accumulator, finish)}
+        usage = None if finish.usage is None else _usage(finish)
+        return {"msg": self._msg("completed", metadata, usage, None)}
 
-    def feed(self, events: list[Event]) -> bytes:
-        for step in self._accumulator.feed(events):
-            if isinstance(step, Finish):
-                metadata = {**write_finish_fields(step), **collect_metadata(self._info, self._accumulator, step)}
-                usage = None if step.usage is None else _usage(step)
-                return encode_json({"msg": self._msg("completed", metadata, usage, None)})
-        return b""
-
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         """Return the error, and the message so far."""
         body = error_body(error)

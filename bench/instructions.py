@@ -1,0 +1,107 @@
+"""What `bench/quick` makes of counted instructions: figures for a request or a chunk, and whether they keep their
+bounds."""
+
+import platform
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MARGIN = 1.03
+"""A bound is the figure that was counted when it was set, and 3 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Instructions of one request of `case`; or, with `base`, what one part more costs: a request of `case` has `parts`
+    more of them than one of `base`."""
+
+    label: str
+    case: str
+    base: str | None = None
+    parts: int = 1
+
+
+CHUNKS = 200
+FIGURES = (
+    Figure("short whole reply, no-store", "whole bypass"),
+    Figure("the same at /v1/chat/completions", "completions bypass"),
+    Figure("short stream of 3 chunks, no-store", "stream bypass"),
+    Figure("short whole reply, default cache, a miss", "whole miss"),
+    Figure("short whole reply, default cache, a hit", "whole hit"),
+    Figure("stream of 300 chunks, default cache, a hit", "stream hit"),
+    Figure("each further message", "21 messages", "1 messages", 20),
+    Figure("each further function", "21 functions", "1 functions", 20),
+    Figure("chunk, many in a read", "210 chunks at once", "10 chunks at once", CHUNKS),
+    Figure("chunk, one in a read: qwen", "210 chunks qwen", "10 chunks qwen", CHUNKS),
+    Figure("chunk, one in a read: qwen snapshot", "210 chunks snapshot", "10 chunks snapshot", CHUNKS),
+    Figure("chunk, one in a read: openai", "210 chunks openai", "10 chunks openai", CHUNKS),
+    Figure("chunk, one in a read: autogen", "210 chunks autogen", "10 chunks autogen", CHUNKS),
+    Figure("chunk, one in a read: autogen compat", "210 chunks autogen compat", "10 chunks autogen compat", CHUNKS),
+    Figure("chunk, one in a read: autogen model", "210 chunks autogen model", "10 chunks autogen model", CHUNKS),
+    Figure("chunk, one in a read: agentscope", "210 chunks agentscope", "10 chunks agentscope", CHUNKS),
+    Figure("chunk, one in a read: agentscope2", "210 chunks agentscope2", "10 chunks agentscope2", CHUNKS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    label: str
+    counted: int
+    bound: int | None
+    """None: there is none for this build of Python."""
+
+    @property
+    def exceeded(self) -> bool:
+        return self.bound is not None and self.counted > self.bound
+
+
+def read_dump(text: str) -> tuple[str, int]:
+    """The name that a dump of callgrind was given, "" if it has none, and the instructions in it."""
+    name, total = "", None
+    for line in text.splitlines():
+        if line.startswith("desc: Trigger: Client Request:"):
+            name = line.partition("Client Request:")[2].strip()
+        elif line.startswith("totals:"):
+            total = int(line.partition(":")[2])
+    if total is None:
+        raise ValueError("a dump of callgrind has no totals")
+    return name, total
+
+
+def figures(per_request: Mapping[str, float]) -> dict[str, int]:
+    """Of each figure, the instructions, from those of a request of each case."""
+    return {
+        figure.label: round((per_request[figure.case] - per_request.get(figure.base or "", 0.0)) / figure.parts)
+        for figure in FIGURES
+    }
+
+
+def python_build() -> str:
+    """The interpreter that counts are of: another one runs other instructions for the same program."""
+    optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    return (
+        f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}, "
+        f"{platform.machine()}, {'with' if optimized else 'without'} profile-guided optimization"
+    )
+
+
+def judge(counted: Mapping[str, int], bounds: Mapping[str, Any], build: str) -> list[Verdict]:
+    """`bounds` is the content of bounds.json. Bounds of another build of Python do not count."""
+    own: Mapping[str, int] = bounds.get(build, {})
+    return [Verdict(label, number, own.get(label)) for label, number in counted.items()]
+
+
+def with_bounds(bounds: Mapping[str, Any], counted: Mapping[str, int], build: str) -> dict[str, Any]:
+    """`bounds` with those of this build of Python set anew, from what was counted."""
+    return {**bounds, build: {label: round(number * MARGIN) for label, number in counted.items()}}
+
+
+def table(verdicts: list[Verdict]) -> str:
+    width = max(len(verdict.label) for verdict in verdicts)
+    lines = [f"{'instructions':{width}} {'counted':>12} {'bound':>12}"]
+    for verdict in verdicts:
+        bound = "-" if verdict.bound is None else f"{verdict.bound:,}"
+        mark = "  ABOVE ITS BOUND" if verdict.exceeded else ""
+        lines.append(f"{verdict.label:{width}} {verdict.counted:>12,} {bound:>12}{mark}")
+    return "\n".join(lines)
