@@ -83,14 +83,14 @@ class ReplyResponse(ABC):
         """The client disconnected before the end."""
 
     def set_origin(self, origin: Origin) -> None:
-        """Where the reply comes from is known."""
+        """Set where the reply comes from, once it is known."""
         self._set_info(replace(self.info, origin=origin))
 
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self._set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
 
     def _set_info(self, info: ReplyInfo) -> None:
-        """A stream that is open already goes on with an encoder that knows the new values."""
+        """Replace `info`. A stream that is already open goes on with a new encoder that has it."""
         self.info = info
         if self._encoder is not None and not self.finished:
             self._encoder = self._make_encoder()

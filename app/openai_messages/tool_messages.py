@@ -1,8 +1,9 @@
 """Tool calls and their results as OpenAI's messages have them, for upstreams and for clients alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from app.chat.messages import Media, Text, ToolResult
 

@@ -109,7 +109,7 @@ _BY_VERIFY_CODE = {
     **dict.fromkeys((2, 18, 19, 20, 21), TLS_ISSUER),
     **dict.fromkeys((62, 64), TLS_HOST),
 }
-"""By the codes X509_V_ERR_* of OpenSSL."""
+"""The causes by OpenSSL's codes X509_V_ERR_*."""
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
 """The reasons OpenSSL gives for bytes that are not a TLS record; they differ between versions 1.1, 3.0 and 3.2."""
 _ERRNO = re.compile(r"\[Errno (-?\d+)\]")
@@ -187,7 +187,8 @@ def _cause_of_error(error: BaseException) -> Cause | None:
 
 
 def _cause_of_errno(error: OSError) -> Cause | None:
-    """For a host with several addresses asyncio raises one error without a number, whose text has one per address."""
+    """Return the cause of an OSError. For a host with several addresses, asyncio raises one error without a number; its
+    text has a number for each address."""
     numbers = [error.errno] if error.errno else [int(digits) for digits in _ERRNO.findall(str(error))]
     known = [_BY_ERRNO[number] for number in numbers if number in _BY_ERRNO]
     return REFUSED if REFUSED in known else next(iter(known), None)

@@ -21,8 +21,8 @@ Json = dict[str, Any]
 Entry = tuple[str, str]
 """Its name, and why it differs: blank where it does not."""
 BY_WORDS = (
-    "which messages survive when a conversation is cut; here a word is counted as a token, and a call of the recordings"
-    " as 14 more, so that the counts are the recorded ones"
+    "the messages that remain when a conversation is truncated; each word counts as one token, and a call of the"
+    " recordings as 14 more, as in the recorded counts"
 )
 BY_RANKS = (
     "the same, with tokens counted by the package's own ranks (`utils/qwen.tiktoken`; figures in"
@@ -58,11 +58,15 @@ def units() -> list[Unit]:
         Unit("unit_truncation", BY_WORDS, list(_cut(TRUNCATIONS))),
         Unit("unit_truncation, by ranks", BY_RANKS, list(_cut_by_ranks(TRUNCATIONS))),
         Unit("unit_stop_words", "where text is cut by stop words", [_stopped(case) for case in STOPS]),
-        Unit("unit_tokenizer", "how texts are counted and shortened", [(case["text"], "") for case in COUNTS]),
-        Unit("unit_generate_cfg_merge", "a model's parameters and a caller's", [_merged(case) for case in MERGES]),
+        Unit("unit_tokenizer", "the counting and shortening of texts", [(case["text"], "") for case in COUNTS]),
+        Unit(
+            "unit_generate_cfg_merge",
+            "merging a model's parameters with a caller's",
+            [_merged(case) for case in MERGES],
+        ),
         Unit("unit_cache_key", "which conversations share a reply", list(_keyed(cached.load_keys()))),
-        Unit("unit_schema", "which messages are taken", [_taken(case) for case in schema.CASES]),
-        Unit("unit_is_tool_schema", "which functions are taken", [_function(case) for case in functions.CASES]),
+        Unit("unit_schema", "which messages are accepted", [_taken(case) for case in schema.CASES]),
+        Unit("unit_is_tool_schema", "which functions are accepted", [_function(case) for case in functions.CASES]),
         Unit(
             "unit_text_utils",
             "the names of media, and their description in the text",

@@ -19,7 +19,7 @@ class MediaNote(BaseModel):
     blocks: int = Field(ge=1)
     media: MediaKind
     urls: list[str] | None = Field(default=None, min_length=1)
-    """None: those of the blocks."""
+    """None means those of the blocks."""
     frames: bool = False
     format: str | None = None
     detail: str | None = None

@@ -77,7 +77,7 @@ class PushTransport(httpx.AsyncBaseTransport):
 
     @property
     def idle_connections(self) -> int:
-        """Those of the open ones that no request uses."""
+        """The number of open connections that no request uses."""
         return self._pool.idle_connections
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
