@@ -30,6 +30,7 @@ MANY_BYTES = 64 * 1024
 """A longer model list is parsed in another thread."""
 ERROR_BODY_SECONDS = 10.0
 """How long the client reads the body of an error."""
+GRACE_SECONDS = 2.0
 UNLISTED = "the model server lists no models: "
 
 
@@ -54,6 +55,8 @@ class Target:
     variant: tuple[tuple[str, str], ...] = ()
     """The headers that may change the server's answer; they are part of the cache key."""
     redactor: Redactor = field(default=EMPTY_REDACTOR, compare=False, repr=False)
+    grace_seconds: float = GRACE_SECONDS
+    """After its finish reason, how long the server has to send the usage and to end the body."""
 
     def with_timeout(self, seconds: float | None) -> "Target":
         """Return a copy in which no single wait is longer than `seconds`."""

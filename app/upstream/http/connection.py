@@ -40,8 +40,9 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, owner: ConnectionOwner) -> None:
+    def __init__(self, owner: ConnectionOwner, linger_seconds: float = LINGER_SECONDS) -> None:
         self._owner = owner
+        self._linger_seconds = linger_seconds
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -121,7 +122,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def release(self) -> None:
-        """End the exchange after a complete reply; reuse the connection if the body ends within LINGER_SECONDS."""
+        """End the exchange after a complete reply; reuse the connection if the body ends soon."""
         self._on_data = self._on_end = None
         if self._ended or self.closed:
             return
@@ -129,7 +130,7 @@ class Connection(asyncio.Protocol):
             self._recycle()
         elif self._timer is None:
             self._set_reading(True)
-            self._timer = self._loop.call_later(LINGER_SECONDS, self.abort)
+            self._timer = self._loop.call_later(self._linger_seconds, self.abort)
 
     def abort(self) -> None:
         self._on_data = self._on_end = None

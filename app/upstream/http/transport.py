@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import httpx
 
-from app.upstream.http.connection import Connection
+from app.upstream.http.connection import LINGER_SECONDS, Connection
 from app.upstream.http.pool import Pool, ServerAddress
 
 Timeouts: TypeAlias = Mapping[str, float | None]
@@ -68,8 +68,8 @@ class PushTransport(httpx.AsyncBaseTransport):
     reader of the body bounds the time between its bytes.
     """
 
-    def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
-        self._pool = Pool(ssl_context)
+    def __init__(self, ssl_context: ssl.SSLContext | None = None, *, linger_seconds: float = LINGER_SECONDS) -> None:
+        self._pool = Pool(ssl_context, linger_seconds)
 
     @property
     def open_connections(self) -> int:
