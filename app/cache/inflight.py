@@ -80,7 +80,7 @@ class InFlightCall:
         self._opened = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._created = self._loop.time()
-        self._start = start
+        self._start: Callable[[InFlightCall], Awaitable[Reply]] | None = start
         self._opening = self._loop.create_task(self._open()) if keep else None
         """The task that opens the call; None if the reader opens it."""
 
@@ -224,7 +224,9 @@ class InFlightCall:
 
     async def _open(self) -> None:
         try:
-            source = await self._start(self)
+            start, self._start = self._start, None  # it holds the request
+            assert start is not None
+            source = await start(self)
         except ParleyError as error:
             self._fail(error)
         except Exception:

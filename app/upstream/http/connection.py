@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._error: Exception | None = None
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
+        self.encoding: str | None = None
+        """The content-encoding of the response."""
         self.sent_at = 0.0
         """The event loop's time when the request was sent."""
         self.touched = False
@@ -264,6 +266,8 @@ class Connection(asyncio.Protocol):
         self._keep_alive = self._parser.should_keep_alive()
         fields = {name.lower(): value.lower() for name, value in self.headers}
         sized = b"content-length" in fields or b"chunked" in fields.get(b"transfer-encoding", b"")
+        if b"content-encoding" in fields:
+            self.encoding = fields[b"content-encoding"].decode("latin-1")
         self._until_close = not sized and status not in (204, 304)
         self._cancel_timer()
         head, self._head = self._head, None

@@ -71,11 +71,16 @@ class Pool:
         return self._counts.get(origin, 0) >= origin.pool_key.max_connections
 
     def _take_idle(self, origin: ServerAddress, fresh: bool) -> Connection | None:
+        if not fresh:
+            return self.take_idle(origin)
         idle = self._idle.get(origin)
-        if fresh:
-            if idle and self._is_full(origin):
-                idle.pop(0).abort()  # makes room for a new one
-            return None
+        if idle and self._is_full(origin):
+            idle.pop(0).abort()  # makes room for a new one
+        return None
+
+    def take_idle(self, origin: ServerAddress) -> Connection | None:
+        """Return an open connection that no request uses, if there is one."""
+        idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
             if connection.usable:
