@@ -10,8 +10,6 @@ import time
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Literal, Protocol, TextIO
 
-import msgspec
-
 from app.chat.events import Finish
 from app.chat.stream import Attempt
 from app.errors import ParleyError
@@ -134,15 +132,15 @@ def shorten(value: Any, depth: int = 0) -> Any:
         items = [(shorten_text(str(key), 100), item) for key, item in itertools.islice(value.items(), most)]
         rest = {"…": f"{len(value) - most} more"} if len(value) > most else {}
         return {key: shorten(item, depth + 1) for key, item in items} | rest
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         if depth == _MAX_DEPTH:
             return f"… ({len(value)} items)"
         most = _shown_count(value)
         more = [f"… {len(value) - most} more"] if len(value) > most else []
         return [shorten(item, depth + 1) for item in value[:most]] + more
-    if value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 2**63):
+    if value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 2**63):
         return value
-    return "… (a large number)" if isinstance(value, int | float) else shorten_text(repr(value), MAX_TEXT)
+    return "… (a large number)" if isinstance(value, (int, float)) else shorten_text(repr(value), MAX_TEXT)
 
 
 _SHORT_TYPES = frozenset((bool, type(None)))
@@ -177,6 +175,9 @@ def _short_fields(record: logging.LogRecord) -> Any:
     return fields if getattr(record, "shortened", False) else shorten(fields)
 
 
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
 class JsonFormatter(logging.Formatter):
     """Formats each record as one line of JSON."""
 
@@ -201,14 +202,7 @@ class JsonFormatter(logging.Formatter):
         line |= _short_fields(record)
         if record.exc_info:
             line["exception"] = _shorten_traceback(self.formatException(record.exc_info))
-        return escape_control_characters(_write_json(line))
-
-
-def _write_json(line: dict[str, Any]) -> str:
-    try:
-        return msgspec.json.encode(line).decode()
-    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, an integer of more than 64 bits
-        return json.dumps(line, ensure_ascii=False)
+        return escape_control_characters(_encode_json(line))
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
