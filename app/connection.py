@@ -15,7 +15,9 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 import msgspec
@@ -24,8 +26,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from app.api.asgi import send_error
-from app.api.context import ABORT_CONNECTION
 from app.api.middleware import choose_request_id
+from app.api.response_writer import WRITER, Headers, Sender
 from app.errors import (
     BadRequest,
     Busy,
@@ -99,6 +101,93 @@ class _ParserStopped(Exception):
     """Raised in a callback of the parser, to ignore the rest of the received data."""
 
 
+class ClientCycle(RequestResponseCycle):
+    """One request and its response. It is also the writer that `app/api/response_writer.py` describes: the head goes
+    out with the first bytes of the body, nothing is awaited, and no task waits for the client to disconnect."""
+
+    notices_disconnect = True
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, drop: Callable[[], None], **values: Any) -> None:
+        super().__init__(**values)
+        self.extra_headers: Headers = ()
+        self.abort = drop
+        self.blocked = False
+        self.blocked_since = 0.0
+        self._loop = loop
+        self._sender: Sender | None = None
+        self._head: list[bytes] = []
+        """What was not sent yet of the head."""
+
+    def attach(self, sender: Sender) -> None:
+        self._sender = sender
+        if self.disconnected:
+            sender.disconnect()
+
+    def detach(self) -> None:
+        self._sender = None
+
+    def start(self, status: int, headers: Headers) -> None:
+        """A response without content-length is sent in chunks."""
+        self.response_started = True
+        self.chunked_encoding = True
+        head = self._head = [STATUS_LINE[status]]
+        for name, value in (*self.default_headers, *headers, *self.extra_headers):
+            if name == b"content-length":
+                self.chunked_encoding = False
+            head += (name, b": ", value, b"\r\n")
+        if self.chunked_encoding:
+            head.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"\r\n")
+
+    def write(self, data: bytes, *, last: bool) -> None:
+        if self.disconnected:
+            return
+        pieces, self._head = self._head, []
+        if self.chunked_encoding:
+            if data:
+                pieces += (b"%x\r\n" % len(data), data, b"\r\n")
+            if last:
+                pieces.append(b"0\r\n\r\n")
+        else:
+            pieces.append(data)
+        self.transport.write(b"".join(pieces))
+        if last:
+            self._complete()
+        elif self.flow.write_paused and not self.blocked:
+            self.blocked, self.blocked_since = True, self._loop.time()
+            if self._sender is not None:
+                self._sender.on_blocked()
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+    def on_writable(self) -> None:
+        """The client has read enough for more to be sent."""
+        if self.blocked:
+            self.blocked = False
+            if self._sender is not None:
+                self._sender.on_clear()
+
+    def on_disconnect(self) -> None:
+        """The client has disconnected, or is disconnected."""
+        self.disconnected = self.disconnected or not self.response_complete
+        self.message_event.set()
+        if self._sender is not None:
+            self._sender.disconnect()
+
+    async def run_asgi(self, app: Any) -> None:
+        try:
+            await super().run_asgi(app)
+        finally:
+            self.scope.pop("extensions", None)  # it holds this cycle, which would wait for the garbage collector
+
+
 class ClientConnection(HttpToolsProtocol):
     """A client's connection. It can be dropped at any time, and tells each of its requests when it ends, also those
     that are pipelined."""
@@ -107,7 +196,7 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._limits = limits
         self._warnings = warnings
-        self._cycles: deque[RequestResponseCycle] = deque()
+        self._cycles: deque[ClientCycle] = deque()
         self._in_head = False
         self._hosts = 0
         self._head_bytes = 0
@@ -197,7 +286,6 @@ class ClientConnection(HttpToolsProtocol):
             self._discarding = True
             raise _ParserStopped
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT_CONNECTION: {"call": self.drop}}
         self._in_head = True
         self._hosts = self._head_bytes = 0
         self._waited_seconds = 0.0
@@ -221,8 +309,7 @@ class ClientConnection(HttpToolsProtocol):
             if error is not None:
                 self._stop(error)
         self._check_target()
-        super().on_headers_complete()
-        cycle, cycles = self.cycle, self._cycles
+        cycle, cycles = self._make_cycle(), self._cycles
         self._in_head = False
         self._body_bytes = self._body_wire_bytes = 0
         self.headers = []  # the parser adds the trailers here; they are not used
@@ -232,6 +319,43 @@ class ClientConnection(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             cycle.keep_alive = False
         self._last_request = not cycle.keep_alive
+
+    def _make_cycle(self) -> ClientCycle:
+        """Complete the scope, and start the request or queue it behind earlier ones."""
+        scope, parser = self.scope, self.parser
+        scope["method"] = parser.get_method().decode("ascii")
+        version = scope["http_version"] = parser.get_http_version()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
+        scope["raw_path"] = self.root_path.encode("ascii") + url.path
+        scope["query_string"] = url.query or b""
+        before = self.cycle
+        cycle = self.cycle = self._new_cycle(keep_alive=version != "1.0" and parser.should_keep_alive())
+        scope["extensions"] = {WRITER: {"writer": cycle}}
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+        return cycle
+
+    def _new_cycle(self, *, keep_alive: bool) -> ClientCycle:
+        return ClientCycle(
+            self.loop,
+            self.drop,
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -312,7 +436,7 @@ class ClientConnection(HttpToolsProtocol):
             return
         if self._in_head or not waiting[-1].more_body:
             self.scope["method"] = "GET"
-            cycle = self._make_refusal_cycle()
+            cycle = self._new_cycle(keep_alive=False)
             self._cycles.append(cycle)
             self.pipeline.appendleft((cycle, _error_app(error)))
             return
@@ -326,21 +450,6 @@ class ClientConnection(HttpToolsProtocol):
             broken.disconnected = True
             broken.message_event.set()
             self._write_refusal(error)
-
-    def _make_refusal_cycle(self) -> RequestResponseCycle:
-        return RequestResponseCycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=False,
-            keep_alive=False,
-            on_response=self.on_response_complete,
-        )
 
     def _write_refusal(self, error: ParleyError) -> None:
         """Write the error and half-close, so that a client that is still sending can read it. `tick` closes the
@@ -388,14 +497,16 @@ class ClientConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_cycles()
         super().connection_lost(exc)
-        if self.scope:
-            self.scope.pop("extensions", None)  # breaks a reference cycle between the connection and its scope
 
     def _end_cycles(self) -> None:
         for cycle in self._cycles:
-            cycle.disconnected = cycle.disconnected or not cycle.response_complete
-            cycle.message_event.set()
+            cycle.on_disconnect()
         self._cycles.clear()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        for cycle in self._cycles:
+            cycle.on_writable()
 
     # Time limits.
 

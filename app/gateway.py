@@ -129,6 +129,7 @@ class Gateway:
         *,
         known: Sequence[str],
         catalog: Catalog | None,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
         None if there is no pass-through."""
@@ -141,6 +142,7 @@ class Gateway:
         self._known = known
         self._catalog = catalog
         self._base_urls = base_urls
+        self._retry_seconds = retry_seconds
 
     async def resolve_model(self, named: str | None) -> str:
         """Return the model of a request: the one that it names, else the default, else the only model.
@@ -296,7 +298,8 @@ class Gateway:
                 if not error.retryable or attempt + 1 == max_attempts:
                     raise error from failure
                 if attempt + 1 >= len(prepared.route.deployments):
-                    await asyncio.sleep(_retry_wait_seconds(error, attempt + 1 - len(prepared.route.deployments)))
+                    round_ = attempt + 1 - len(prepared.route.deployments)
+                    await asyncio.sleep(_retry_wait_seconds(error, round_, self._retry_seconds))
                 continue
             attempts.add_attempt(_make_attempt(target, clock() - started_at, None))
             stages = pipeline.reply_stages(prepared.request, deployment.profile, reply_id)
@@ -380,11 +383,11 @@ def _shorten_name(name: str) -> str:
     return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
 
 
-def _retry_wait_seconds(error: UpstreamFailed, round_: int) -> float:
+def _retry_wait_seconds(error: UpstreamFailed, round_: int, first_seconds: float) -> float:
     """Return the wait before a retry of all deployments. Raises the error if the server demands too long a wait."""
     demanded = error.fault.retry_after_seconds
     if demanded is None:
-        return min(RETRY_SECONDS * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
+        return min(first_seconds * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
     if demanded > MAX_RETRY_SECONDS:
         raise error
     return demanded

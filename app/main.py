@@ -1,9 +1,9 @@
 """Builds the application from the settings."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import httpx
 import msgspec
@@ -23,24 +23,26 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
-from app.api.middleware import RequestIdMiddleware
+from app.api.middleware import DirectRoutes, RequestIdMiddleware
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
 from app.api.request_limits import request_limits
+from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.cache import Apply, Cache, CacheRules
-from app.cache.stores import StoreLimits, open_store
+from app.cache.stores import Store, StoreLimits, open_store
+from app.cache.types import CallCoordinator
 from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
-from app.gateway import Gateway
+from app.gateway import RETRY_SECONDS, Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
@@ -49,7 +51,7 @@ from app.settings import CacheSettings, Settings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
-from app.upstream.http.client import UpstreamClient
+from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
 
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
@@ -65,20 +67,53 @@ class _Resources(Struct, frozen=True):
     base_urls: BaseUrlCheck
 
 
+MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
+ConnectRedis: TypeAlias = Callable[[RedisUrl, StoreLimits, float], tuple[Store, CallCoordinator]]
+
+
+def connect_redis(address: RedisUrl, limits: StoreLimits, keep_seconds: float) -> tuple[Store, CallCoordinator]:
+    """The store, and what gateways share, of one Redis. Only who uses Redis waits for its packages."""
+    from app.cache.redis.breaker import RedisCircuitBreaker
+    from app.cache.shared import Coordinator
+    from app.cache.stores.redis import RedisStore
+
+    link = RedisCircuitBreaker(address)
+    return RedisStore(link, limits), Coordinator(link, keep_seconds=keep_seconds)
+
+
+def make_cache(
+    settings: CacheSettings, ticker: Ticker, rules: CacheRules | None = None, connect: ConnectRedis = connect_redis
+) -> Cache:
+    """The cache that the settings name. `rules` and `connect` are for tests."""
+    limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
+    rules = rules or CacheRules(settings.replay, settings.store_length)
+    address = parse_cache_url(settings.url or "memory:")
+    if not isinstance(address, RedisUrl):
+        return Cache(open_store(settings.url, limits), ticker, rules)
+    store, coordinator = connect(address, limits, settings.resume_seconds)
+    return Cache(store, ticker, rules, coordinator)
+
+
 def create_app(
     settings: Settings | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
     resolver: Resolver | None = None,
+    *,
+    make_cache: MakeCache = make_cache,
+    retry_seconds: float = RETRY_SECONDS,
+    grace_seconds: float = GRACE_SECONDS,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
-    Without `settings`, they are read from the environment. In tests, `transport` replaces the upstreams, and `resolver`
-    the lookup of host names.
+    Without `settings`, they are read from the environment. The other arguments are for tests: `transport` replaces the
+    upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
+    before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
+    reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
-    context, resources = _create_context(settings, transport, resolver)
+    context, resources = _create_context(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
     app = ParleyApp(context, lambda _: _run(context, resources))
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
@@ -89,11 +124,9 @@ def create_app(
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
-    app.add_middleware(
-        RequestIdMiddleware,
-        rules=OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins),
-        direct=dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)),
-    )
+    rules = OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins)
+    app.direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
     admin.add_routes(app)
     pages.add_routes(app)
@@ -103,10 +136,15 @@ def create_app(
 
 
 def _create_context(
-    settings: Settings, transport: httpx.AsyncBaseTransport | None, resolver: Resolver | None
+    settings: Settings,
+    transport: httpx.AsyncBaseTransport | None,
+    resolver: Resolver | None,
+    make_cache: MakeCache,
+    retry_seconds: float,
+    grace_seconds: float,
 ) -> tuple[AppContext, _Resources]:
     demo = DemoServer() if settings.demo else None
-    registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url)
+    registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
     client = UpstreamClient(transport)
     catalog = Catalog(registry.passthrough, client) if registry.passthrough is not None else None
     base_urls = BaseUrlCheck(client)
@@ -117,7 +155,7 @@ def _create_context(
     loader = AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes))
     tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
-    cache = _make_cache(settings.cache, ticker)
+    cache = make_cache(settings.cache, ticker)
     gateway = Gateway(
         registry.find,
         registry.default_model,
@@ -128,10 +166,13 @@ def _create_context(
         base_urls,
         known=registry.models(),
         catalog=catalog,
+        retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget)
+    server = settings.server
+    response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
+    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
     return context, _Resources(demo, client, fetcher, document_workers, base_urls)
 
 
@@ -159,20 +200,6 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         if resources.demo is not None:
             await resources.demo.stop()
         await asyncio.to_thread(logs.flush)
-
-
-def _make_cache(settings: CacheSettings, ticker: Ticker) -> Cache:
-    limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
-    rules = CacheRules(settings.replay, settings.store_length)
-    address = parse_cache_url(settings.url or "memory:")
-    if not isinstance(address, RedisUrl):
-        return Cache(open_store(settings.url, limits), ticker, rules)
-    from app.cache.redis.breaker import RedisCircuitBreaker
-    from app.cache.shared import Coordinator
-    from app.cache.stores.redis import RedisStore
-
-    link = RedisCircuitBreaker(address)
-    return Cache(RedisStore(link, limits), ticker, rules, Coordinator(link, keep_seconds=settings.resume_seconds))
 
 
 def _add_routes(app: ParleyApp) -> None:

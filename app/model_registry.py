@@ -6,7 +6,7 @@ from functools import cached_property
 from app.gateway import Deployment, ModelRoute
 from app.settings import DEMO, Model, Settings, Upstream
 from app.token_counting import TokenCounters
-from app.upstream.http.client import Target, request_headers
+from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 
 DEMO_MODEL = "parley-demo"
@@ -17,11 +17,13 @@ _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
 class ModelRegistry:
     """The models of one process. A configured name takes precedence over the pass-through."""
 
-    def __init__(self, settings: Settings, demo_url: Callable[[], str] | None) -> None:
+    def __init__(
+        self, settings: Settings, demo_url: Callable[[], str] | None, grace_seconds: float = GRACE_SECONDS
+    ) -> None:
         """`demo_url` returns the address of the demo model, which is known once its server listens."""
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
-        self._targets = targets(settings)
+        self._targets = targets(settings, grace_seconds)
         self._routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
             deployments = tuple(self._deployment(name, upstream, row.name or name) for upstream in row.upstreams)
@@ -84,10 +86,10 @@ class ModelRegistry:
         return route
 
 
-def targets(settings: Settings) -> dict[str, Target]:
+def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[str, Target]:
     """Return the targets of the configured upstreams by name. They share a redactor that knows all keys."""
     redactor = _redactor(settings.upstreams.values())
-    return {name: _make_target(name, row, redactor) for name, row in settings.upstreams.items()}
+    return {name: _make_target(name, row, redactor, grace_seconds) for name, row in settings.upstreams.items()}
 
 
 def _redactor(rows: Collection[Upstream]) -> Redactor:
@@ -96,7 +98,9 @@ def _redactor(rows: Collection[Upstream]) -> Redactor:
     return Redactor((secret.get_secret_value() for secret in secrets), (row.base_url for row in rows))
 
 
-def _make_target(name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR) -> Target:
+def _make_target(
+    name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR, grace_seconds: float = GRACE_SECONDS
+) -> Target:
     key = row.api_key.get_secret_value() if row.api_key else None
     headers = {header: value.get_secret_value() for header, value in row.headers.items()}
     return Target(
@@ -112,4 +116,5 @@ def _make_target(name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR) 
         row.whole_reply_seconds,
         tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         redactor,
+        grace_seconds,
     )

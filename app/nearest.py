@@ -56,14 +56,16 @@ def _find_similar(name: str, known: Iterable[str], normalize: Callable[[str], st
     if not name or len(name) > MAX_LENGTH:
         return []
     candidates = [candidate for candidate in known if candidate != name and len(candidate) <= MAX_LENGTH][:MAX_KNOWN]
-    same = [candidate for candidate in candidates if normalize(candidate) == normalize(name)]
+    normalized_name = normalize(name)
+    normalized = [normalize(candidate) for candidate in candidates]
+    same = [candidate for candidate, form in zip(candidates, normalized, strict=True) if form == normalized_name]
     if same:
         return same[:3]
     by_spelling: dict[str, str] = {}
-    for candidate in candidates:
+    for candidate, form in zip(candidates, normalized, strict=True):
         by_spelling.setdefault(candidate.lower(), candidate)
-        by_spelling.setdefault(normalize(candidate), candidate)
-    for spelling in dict.fromkeys((name.lower(), normalize(name))):
+        by_spelling.setdefault(form, candidate)
+    for spelling in dict.fromkeys((name.lower(), normalized_name)):
         found = difflib.get_close_matches(spelling, by_spelling, n=3, cutoff=cutoff)
         if found:
             return list(dict.fromkeys(by_spelling[similar] for similar in found))

@@ -3,8 +3,11 @@
 import http.client
 import json
 import os
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ class Rig:
     servers: dict[str, Server]
     headers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What every request to a server must have besides, by its name."""
+    flames: Path | None = None
+    """Where py-spy writes flame graphs of the gateway, one for each run."""
 
     def pids(self, variant: Variant) -> list[int]:
         """Whose CPU and memory are counted; nobody's when the load goes to the mock directly."""
@@ -77,7 +82,8 @@ def run(rig: Rig, scenario: Scenario, variant: Variant, number: str = "") -> Row
     busy = _core_seconds(GATEWAY_CORE)
     started = time.monotonic()
     asked = body(variant, scenario.model, scenario.stream, number)
-    row = load(rig, scenario, variant, asked, *rig.headers_of(variant))
+    with _recording(rig, variant, number):
+        row = load(rig, scenario, variant, asked, *rig.headers_of(variant))
     elapsed = time.monotonic() - started
     share = (_core_seconds(GATEWAY_CORE) - busy) / elapsed
     row["strangers"] = round(max(0.0, share - row.get("cpu_util", share)), 3)
@@ -85,6 +91,24 @@ def run(rig: Rig, scenario: Scenario, variant: Variant, number: str = "") -> Row
     called = after["served"] + after["aborted"] - before["served"] - before["aborted"]
     row["invalid"] = _doubts(row, scenario, variant, called, after["open"])
     return row
+
+
+@contextmanager
+def _recording(rig: Rig, variant: Variant, number: str) -> Iterator[None]:
+    """With a flame graph of the gateway meanwhile, if one is wanted. It costs the gateway some of its speed."""
+    if rig.flames is None or not variant.own:
+        yield
+        return
+    name = "".join(char if char.isalnum() else "-" for char in f"{number} {variant.name}")
+    command = ["taskset", "-c", str(LOAD_CORE), "py-spy", "record", "--rate", "200", "--nonblocking"]
+    command += ["--pid", str(rig.servers[variant.server].pid), "--output", str(rig.flames / f"{name}.svg")]
+    with (rig.folder / "py-spy.log").open("wb") as log:
+        recorder = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait(60)
 
 
 def load(rig: Rig, scenario: Scenario, variant: Variant, asked: bytes, *headers: str) -> Row:

@@ -69,6 +69,13 @@ def require_tools() -> None:
         _install_nginx()
 
 
+def require_flames(folder: Path) -> None:
+    """Raises: RigError where py-spy is missing, which records flame graphs."""
+    if not shutil.which("py-spy"):
+        raise RigError("--flames needs py-spy: pip install py-spy, in an environment that is in PATH")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def _nginx() -> str | None:
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 

@@ -3,7 +3,9 @@
 import random
 from collections.abc import Iterator
 
-LARGE = 200_000
+from tests.effort import LONG
+
+MEDIUM, LARGE = 4_000, 200_000
 
 
 def whole(data: bytes) -> list[bytes]:
@@ -17,8 +19,11 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 def finely(data: bytes) -> list[bytes]:
-    """One byte per read; a large body in pieces of an odd size."""
-    return bytewise(data) if len(data) < LARGE else [data[at : at + 997] for at in range(0, len(data), 997)]
+    """One byte per read; a larger body in pieces of an odd size, but for `FUZZ=long`."""
+    if len(data) < (LARGE if LONG else MEDIUM):
+        return bytewise(data)
+    size = 7 if len(data) < LARGE else 997
+    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def random_cuts(data: bytes, seed: int, n: int) -> list[bytes]:

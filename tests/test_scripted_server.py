@@ -56,7 +56,7 @@ async def test_every_chunk_is_one_read_and_the_body_ends_with_the_connection() -
 
 async def test_chunked_framing_keeps_the_connection_for_the_next_reply() -> None:
     replies = [Reply([b"one", b"", b"two"], chunked=True), Reply([b"three"], status=429, headers={}, chunked=True)]
-    async with ScriptedServer(*replies) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ScriptedServer(*replies) as server, httpx.AsyncClient(base_url=server.url, verify=False) as client:
         first, second, third = [await client.post("/v1/x", json={}) for _ in range(3)]
         assert len(server.connections) == 1
     assert (first.status_code, first.content) == (200, b"onetwo")
@@ -66,20 +66,23 @@ async def test_chunked_framing_keeps_the_connection_for_the_next_reply() -> None
 
 async def test_a_body_of_stated_length_keeps_the_connection() -> None:
     reply = Reply([b"{", b"}"], headers={"Content-Length": "2"})
-    async with ScriptedServer(reply) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ScriptedServer(reply) as server, httpx.AsyncClient(base_url=server.url, verify=False) as client:
         assert [(await client.post("/")).content for _ in range(2)] == [b"{}", b"{}"]
         assert server.connections[0].finished == 2
 
 
 async def test_replies_can_be_added_and_a_request_without_one_is_answered_500() -> None:
-    async with ScriptedServer() as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ScriptedServer() as server, httpx.AsyncClient(base_url=server.url, verify=False) as client:
         assert (await client.post("/")).status_code == 500
         server.replies = [Reply(chunked=True, status=404), Reply([b"a"], chunked=True)]
         assert (await client.post("/")).content == b"a"
 
 
 async def test_a_request_is_recorded_as_it_was_sent() -> None:
-    async with ScriptedServer(Reply(chunked=True)) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        ScriptedServer(Reply(chunked=True)) as server,
+        httpx.AsyncClient(base_url=server.url, verify=False) as client,
+    ):
         await client.post("/v1/chat/completions?a=1", content=b"\x00body", headers={"X-Key": "k"})
         request = await server.request()
     assert (request.method, request.path, request.body) == ("POST", "/v1/chat/completions?a=1", b"\x00body")
@@ -89,7 +92,7 @@ async def test_a_request_is_recorded_as_it_was_sent() -> None:
 async def test_a_gate_holds_back_what_stands_behind_it() -> None:
     hold, gate = asyncio.Event(), asyncio.Event()
     reply = Reply([b"a", gate, b"b"], hold=hold)
-    async with ScriptedServer(reply) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ScriptedServer(reply) as server, httpx.AsyncClient(base_url=server.url, verify=False) as client:
         asking = asyncio.create_task(client.send(client.build_request("POST", "/"), stream=True))
         await server.request()
         assert not asking.done()
@@ -104,7 +107,7 @@ async def test_a_gate_holds_back_what_stands_behind_it() -> None:
 
 async def test_a_client_that_leaves_is_noticed_while_a_gate_is_shut() -> None:
     reply = Reply([b"a", asyncio.Event(), b"b"], chunked=True)
-    async with ScriptedServer(reply) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ScriptedServer(reply) as server, httpx.AsyncClient(base_url=server.url, verify=False) as client:
         async with client.stream("POST", "/") as response:
             assert await anext(response.aiter_raw()) == b"a"
             assert not server.connections[0].closed.is_set()

@@ -14,7 +14,7 @@ from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
 from app.formats.base import Options
 from app.settings import Settings
-from app.validation import known_keys, to_violations
+from app.validation import MAX_LISTED, known_keys, to_violations
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 LIMITS = RequestLimits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
@@ -219,3 +219,25 @@ def test_an_unknown_type_of_validation_error_is_reported_in_plain_words() -> Non
 
 def test_the_modes_of_the_cache_are_the_same_in_body_and_header() -> None:
     assert refused({"messages": MESSAGES, "cache": {"mode": 1}})["cache.mode"] == f"must be one of {', '.join(MODES)}"
+
+
+def test_of_very_many_errors_only_the_number_is_told() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(list[int]).validate_python(["x"] * (MAX_LISTED + 1))
+    (found,) = to_violations(caught.value, [], "here")
+    assert (found.path, found.message) == ("here", f"has {MAX_LISTED + 1} errors; at most {MAX_LISTED} can be listed")
+
+
+def test_choices_that_are_no_texts_are_told_as_in_json() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(Literal[True, None]).validate_python("x")
+    (found,) = to_violations(caught.value, "x", "here")
+    assert "true" in found.message and "null" in found.message and "None" not in found.message
+
+
+@pytest.mark.parametrize(("given", "told"), [({}, ", not an object"), ({1}, "")])
+def test_what_was_given_is_named_where_json_has_a_name_for_it(given: object, told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(int).validate_python(given)
+    (found,) = to_violations(caught.value, given, "here")
+    assert found.message.endswith(f"integer{told}") or found.message.endswith(f"number{told}"), found.message

@@ -60,7 +60,7 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     await server.listening.wait()
     host, port = server.servers[0].sockets[0].getsockname()
     try:
-        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False, verify=False) as client:
             yield client
     finally:
         server.should_exit = True

@@ -21,9 +21,9 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
+from app.api.response_writer import Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
-from app.api.send_queue import Send
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
@@ -156,7 +156,8 @@ class ChatEndpoint:
         prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
         entry.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        response = create(scope, send, info, parsed.reply_format, body.mode)
+        writer = find_offered_writer(scope) or SendQueue(send)
+        response = create(writer, info, parsed.reply_format, body.mode)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)

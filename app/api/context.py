@@ -1,12 +1,13 @@
 """`AppContext`: what all requests of one process share, and the run of one response from its start to its end."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from app.api.asgi import Receive, Scope
+from app.api.asgi import Receive
+from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
     ResumableReplies,
@@ -16,7 +17,6 @@ from app.api.resumable import (
     reply_from_record,
     write_record,
 )
-from app.api.send_queue import Send
 from app.cache import Cache
 from app.chat.stream import Reply
 from app.errors import Busy, Cancelled, ParleyError
@@ -32,8 +32,6 @@ PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
 RECORD_SECONDS = 3600.0
 """How long other gateways can find a reply by its record, in addition to the time it is kept after its end."""
-ABORT_CONNECTION = "parley.hang_up"
-"""The ASGI extension of Parley's server with which a response closes the connection of a client that reads nothing."""
 
 
 @dataclass(slots=True)
@@ -48,6 +46,7 @@ class AppContext:
     cache: Cache
     budget: MemoryBudget
     """The memory that all requests together may hold."""
+    response_limits: ResponseLimits
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
@@ -78,29 +77,22 @@ class AppContext:
             self.in_progress -= 1
 
     def create_event_stream(
-        self, scope: Scope, send: Send, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0
+        self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0
     ) -> EventStreamResponse:
         """The first `skip_frames` frames are not sent: the client has read them."""
-        return EventStreamResponse(
-            send, info, reply_format, mode, self._response_limits(), _find_abort_connection(scope), skip_frames
-        )
+        return EventStreamResponse(writer, info, reply_format, mode, self.response_limits, skip_frames)
 
     def create_json_response(
-        self, scope: Scope, send: Send, info: ReplyInfo, reply_format: Format, mode: ReplyMode
+        self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode
     ) -> JsonResponse:
-        return JsonResponse(send, info, reply_format, mode, self._response_limits(), _find_abort_connection(scope))
-
-    def _response_limits(self) -> ResponseLimits:
-        server = self.server
-        return ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
+        return JsonResponse(writer, info, reply_format, mode, self.response_limits)
 
     async def run_response(self, response: ReplyResponse, opening: PendingReply, receive: Receive) -> None:
         """Open the reply, send it, and close everything: at its end, on an error, on cancel and when the client
         leaves."""
         self.ticker.add(response)
         self.active.add(response)
-        watcher = asyncio.get_running_loop().create_task(_wait_for_disconnect(receive))
-        watcher.add_done_callback(lambda _: response.disconnect())
+        watcher = None if response.notices_disconnect else _watch_client(receive, response)
         try:
             await _start_when_open(response, opening)
             if self.cache.is_shared:
@@ -109,8 +101,9 @@ class AppContext:
         finally:
             self.ticker.discard(response)
             self.active.discard(response)
-            response.disconnect()
-            watcher.cancel()
+            response.close()
+            if watcher is not None:
+                watcher.cancel()
 
     async def _publish_record(self, response_id: str) -> None:
         """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile."""
@@ -157,10 +150,11 @@ class AppContext:
         ]
 
 
-def _find_abort_connection(scope: Scope) -> Callable[[], None] | None:
-    """Return the function with which Parley's server closes a client's connection; other servers have none."""
-    abort: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT_CONNECTION, {}).get("call")
-    return abort
+def _watch_client(receive: Receive, response: ReplyResponse) -> asyncio.Task[None]:
+    """Start a task that disconnects the response when the ASGI server says that the client has disconnected."""
+    watcher = asyncio.get_running_loop().create_task(_wait_for_disconnect(receive))
+    watcher.add_done_callback(lambda _: response.disconnect())
+    return watcher
 
 
 async def _start_when_open(response: ReplyResponse, opening: PendingReply) -> None:

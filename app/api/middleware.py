@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from app.api.asgi import Receive, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
+from app.api.response_writer import find_offered_writer
 from app.errors import (
     HostNotAllowed,
     Internal,
@@ -17,7 +18,7 @@ from app.errors import (
     OriginNotAllowed,
     WrongMediaType,
 )
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError
 from app.observe.logs import log_plain_request
 
 App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
@@ -48,71 +49,26 @@ class DirectEndpoint(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
 
 
-class RequestIdMiddleware:
-    """Gives each request an id, and passes it to the endpoint of its path in `direct`, or to FastAPI.
+class _Front:
+    """What is done with every request first: its id, and the checks of host, origin and content type."""
 
-    It refuses hosts, origins and content types that `rules` do not allow, and writes the log lines of the requests that
-    FastAPI serves.
-    """
-
-    def __init__(self, app: App, direct: Mapping[str, DirectEndpoint], rules: OriginRules) -> None:
-        self._app = app
-        self._direct = direct
+    def __init__(self, rules: OriginRules) -> None:
         self._rules = rules
 
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
+        """Return the id of the request, the headers that are checked, and those that every response has."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        read = {name: value for name, value in headers if name in _READ}
         id_ = choose_request_id(headers)
-        state = scope["state"] = {**scope.get("state", {}), "request_id": id_}
+        scope["state"] = {**scope.get("state", {}), "request_id": id_}
+        read = {name: value for name, value in headers if name in _READ}
         lines = [(b"x-request-id", id_.encode())]
-        started = time.perf_counter()
-        status = 0
-
-        def tagged(message: dict[str, Any]) -> Any:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *lines]
-            return send(message)
-
-        endpoint = self._direct.get(scope["path"])
-        write_error = endpoint.write_error if endpoint is not None else wrap_error
-        logs_itself = False
         origin = read.get(b"origin")
-        try:
-            self._check(scope["method"], read)
-            if origin is not None and self._rules.is_configured(origin):
-                lines += cors_headers(origin)
-            if origin is not None and scope["method"] == "OPTIONS" and len(lines) > 1:
-                del lines[1:]
-                await _send_empty(tagged, 204, preflight_headers(origin, headers))
-            elif endpoint is None:
-                await self._app(scope, receive, tagged)
-            elif scope["method"] == "POST":
-                logs_itself = True
-                await endpoint(scope, receive, tagged)
-            else:
-                raise MethodNotAllowed(f"{scope['path']} accepts POST, not {scope['method']}", "POST")
-        except (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType) as error:
-            state["error_code"] = error.code
-            await send_error(tagged, error, id_, write_error)
-        except Exception:
-            log.exception("request %s: defect", id_)
-            state["error_code"] = Internal.code
-            if status:
-                raise
-            await send_error(tagged, Internal("the gateway failed"), id_, write_error)
-        finally:
-            if not logs_itself:
-                seconds = time.perf_counter() - started
-                log_plain_request(id_, scope["method"], scope["path"], status, state.get("error_code"), seconds)
+        if origin is not None and self._rules.is_configured(origin):
+            lines += cors_headers(origin)
+        return id_, read, lines
 
     def _check(self, method: str, read: Mapping[bytes, bytes]) -> None:
-        """Check host, origin and content type. Raises HostNotAllowed, OriginNotAllowed or WrongMediaType."""
+        """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
         origin, host = read.get(b"origin"), read.get(b"host")
         if origin is not None:
             self._rules.check_origin(origin, host)
@@ -122,6 +78,105 @@ class RequestIdMiddleware:
             content_type = read.get(b"content-type")
             if content_type != b"application/json":
                 check_content_type(content_type, from_browser=origin is not None)
+
+    def _is_preflight(self, method: str, read: Mapping[bytes, bytes]) -> bool:
+        return method == "OPTIONS" and b"origin" in read and self._rules.is_configured(read[b"origin"])
+
+
+class DirectRoutes(_Front):
+    """Serves the endpoints for replies, in front of the framework and without it."""
+
+    def __init__(self, rules: OriginRules, endpoints: Mapping[str, DirectEndpoint]) -> None:
+        super().__init__(rules)
+        self._endpoints = endpoints
+
+    def find(self, scope: Scope) -> DirectEndpoint | None:
+        return self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+
+    async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
+        id_, read, lines = self._begin(scope)
+        writer = find_offered_writer(scope)
+        if writer is not None:
+            writer.extra_headers = lines
+        started = False
+
+        def tagged(message: dict[str, Any]) -> Any:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *lines]
+            return send(message)
+
+        method, error_code, status = scope["method"], None, 0
+        began = time.perf_counter()
+        try:
+            self._check(method, read)
+            if method == "POST":
+                await endpoint(scope, receive, tagged)
+                return
+            if self._is_preflight(method, read):
+                del lines[1:]
+                status = 204
+                await _send_empty(tagged, status, preflight_headers(read[b"origin"], scope["headers"]))
+            else:
+                raise MethodNotAllowed(f"{scope['path']} accepts POST, not {method}", "POST")
+        except _REFUSALS as error:
+            error_code, status = error.code, error.status
+            await send_error(tagged, error, id_, endpoint.write_error)
+        except Exception:
+            log.exception("request %s: defect", id_)
+            if started or (writer is not None and writer.response_started):
+                raise
+            await send_error(tagged, Internal("the gateway failed"), id_, endpoint.write_error)
+            return
+        log_plain_request(id_, method, scope["path"], status, error_code, time.perf_counter() - began)
+
+
+class RequestIdMiddleware(_Front):
+    """For the requests that the framework handles: it also writes their log lines."""
+
+    def __init__(self, app: App, rules: OriginRules) -> None:
+        super().__init__(rules)
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        id_, read, lines = self._begin(scope)
+        state = scope["state"]
+        began = time.perf_counter()
+        status = 0
+
+        def tagged(message: dict[str, Any]) -> Any:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *lines]
+            return send(message)
+
+        try:
+            self._check(scope["method"], read)
+            if self._is_preflight(scope["method"], read):
+                del lines[1:]
+                await _send_empty(tagged, 204, preflight_headers(read[b"origin"], scope["headers"]))
+            else:
+                await self._app(scope, receive, tagged)
+        except _REFUSALS as error:
+            state["error_code"] = error.code
+            await send_error(tagged, error, id_)
+        except Exception:
+            log.exception("request %s: defect", id_)
+            state["error_code"] = Internal.code
+            if status:
+                raise
+            await send_error(tagged, Internal("the gateway failed"), id_)
+        finally:
+            seconds = time.perf_counter() - began
+            log_plain_request(id_, scope["method"], scope["path"], status, state.get("error_code"), seconds)
+
+
+_REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType)
 
 
 async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.send_queue import Send, SendQueue
+from app.api.response_writer import ResponseWriter
 from app.chat.events import Event, Failed, Finish
 from app.chat.stream import Origin, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
@@ -50,24 +50,22 @@ class ReplyResponse(ABC):
 
     def __init__(
         self,
-        send: Send,
+        writer: ResponseWriter,
         info: ReplyInfo,
         reply_format: Format,
         mode: ReplyMode,
         limits: ResponseLimits,
-        abort_connection: Callable[[], None] | None,
     ) -> None:
-        """`abort_connection` closes the client's connection; None: the ASGI server does not offer that."""
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._send_queue = SendQueue(send)
+        self._writer = writer
+        writer.attach(self)
         self._encoder: Encoder | None = None
         """Made when the stream or the reply starts, from what is known of the reply by then."""
         self.info = info
         self.format = reply_format
         self.mode = mode
         self._limits = limits
-        self._abort_connection = abort_connection
         self._reply: Reply | None = None
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""
@@ -105,6 +103,16 @@ class ReplyResponse(ABC):
             self._encoder = self._make_encoder()
         return self._encoder
 
+    @property
+    def notices_disconnect(self) -> bool:
+        """It need not be told that the client has disconnected."""
+        return self._writer.notices_disconnect
+
+    @property
+    def blocked(self) -> bool:
+        """The client reads more slowly than the response is written."""
+        return self._writer.blocked
+
     # The reply calls these methods.
 
     def start(self, reply: Reply) -> None:
@@ -113,7 +121,7 @@ class ReplyResponse(ABC):
         if self.finished:
             reply.close()
             return
-        if self._send_queue.blocked:
+        if self._writer.blocked:
             reply.pause()
         reply.start(self)
 
@@ -161,20 +169,25 @@ class ReplyResponse(ABC):
 
     def disconnect(self) -> None:
         """Stop: the upstream's connection is closed at once. May be called at any time, and more than once."""
-        if self.finished and not self._send_queue.blocked:
+        if self.finished and not self._writer.blocked:
             return
         self.finished = self.disconnected = True
         if self._reply is not None:
             self._reply.close()
-        self._send_queue.close()
+        self._writer.detach()
         self._resolve()
+
+    def close(self) -> None:
+        """Stop if it has not ended, and let the client's connection go."""
+        self.disconnect()
+        self._writer.detach()
 
     def _finish(self) -> None:
         """End the response after its last bytes. It is done when the send queue is empty."""
         self.finished = True
         if self._reply is not None:
             self._reply.close()
-        if not self._send_queue.blocked:
+        if not self._writer.blocked:
             self._resolve()
 
     def _resolve(self) -> None:
@@ -185,8 +198,8 @@ class ReplyResponse(ABC):
 
     def _send_head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self.status = status
-        start = {"type": "http.response.start", "status": status, "headers": [*headers, *self._reply_headers()]}
-        self._send(start)
+        if not self.disconnected:
+            self._writer.start(status, (*headers, *self._reply_headers()))
 
     def _reply_headers(self) -> Iterator[tuple[bytes, bytes]]:
         origin = self.info.origin
@@ -206,14 +219,10 @@ class ReplyResponse(ABC):
         self._finish()
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
-        if data or last:
-            self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        if (data or last) and not self.disconnected:
+            self._writer.write(data, last=last)
 
-    def _send(self, message: dict[str, Any]) -> None:
-        if not self.disconnected:
-            self._send_queue.put(message, self)
-
-    # The send queue calls these methods.
+    # The writer calls these methods.
 
     def on_blocked(self) -> None:
         if self._reply is not None:
@@ -232,16 +241,15 @@ class ReplyResponse(ABC):
         try:
             if self._reply is not None:
                 self._reply.tick(now)
-            if self._send_queue.blocked:
+            if self._writer.blocked:
                 self._drop_stalled(now)
         except Exception as error:
             self.on_crash(error)
 
     def _drop_stalled(self, now: float) -> None:
-        if now - self._send_queue.blocked_since > self._limits.stall_seconds:
+        if now - self._writer.blocked_since > self._limits.stall_seconds:
             self.disconnect()
-            if self._abort_connection is not None:
-                self._abort_connection()
+            self._writer.abort()
 
 
 class SkipFrames:
@@ -280,16 +288,15 @@ class EventStreamResponse(ReplyResponse):
 
     def __init__(
         self,
-        send: Send,
+        writer: ResponseWriter,
         info: ReplyInfo,
         reply_format: Format,
         mode: ReplyMode,
         limits: ResponseLimits,
-        abort_connection: Callable[[], None] | None,
         skip_frames: int = 0,
     ) -> None:
         """The first `skip_frames` frames are not sent: the client has read them."""
-        super().__init__(send, info, reply_format, mode, limits, abort_connection)
+        super().__init__(writer, info, reply_format, mode, limits)
         self._skip_frames = skip_frames
         now = self._loop.time()
         self._commit_at = now + limits.commit_seconds
@@ -368,7 +375,7 @@ class EventStreamResponse(ReplyResponse):
         """Do what every response does, start the stream after `commit_seconds`, and send heartbeats."""
         interval, self._ticked = now - self._ticked, now
         super().tick(now)
-        if self.finished or self._send_queue.blocked:
+        if self.finished or self._writer.blocked:
             return
         try:
             self._keep_alive(now, interval)

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.chat import caller_scope
 from app.api.context import AppContext
+from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
-from app.api.send_queue import Send
 from app.chat.events import Event, Failed, Finish
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
@@ -48,7 +48,7 @@ class ResumeEndpoint:
         self, resumable: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
         response = self._context.create_event_stream(
-            scope, send, resumable.info, resumable.format, resumable.mode, skip_frames=after
+            make_send_queue(scope, send), resumable.info, resumable.format, resumable.mode, skip_frames=after
         )
         response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
         await self._context.run_response(response, resumable.source.open(), receive)
@@ -85,7 +85,9 @@ class ReplyEndpoint:
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
-            response = context.create_json_response(scope, send, resumable.info, resumable.format, "whole")
+            response = context.create_json_response(
+                make_send_queue(scope, send), resumable.info, resumable.format, "whole"
+            )
             await context.run_response(response, resumable.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:

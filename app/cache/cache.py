@@ -6,7 +6,6 @@ readers have left by then.
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -28,8 +27,6 @@ from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
 
-LINGER_AFTER_STORE_SECONDS = 1.0
-"""How long a stored reply stays in memory, for requests that searched the store just before it was stored."""
 LARGE_ENTRY = 256 * 1024
 """Replies larger than this many bytes are encoded in a thread."""
 
@@ -52,6 +49,21 @@ class Cache:
     def calls(self) -> int:
         """The number of calls in progress."""
         return len(self._running)
+
+    @property
+    def storing(self) -> int:
+        """Replies that are being stored."""
+        return len(self._storing)
+
+    @property
+    def in_memory(self) -> int:
+        """Replies that equal requests are given from memory: those under way, and those that ended a moment ago."""
+        return len(self._calls)
+
+    @property
+    def readers(self) -> int:
+        """Callers who read replies that are under way. Takes a look at each call."""
+        return sum(len(call.log.readers) for call in self._running)
 
     @property
     def calls_without_caller(self) -> int:
@@ -100,11 +112,26 @@ class Cache:
     async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
         call = self._calls.get(request.key)
         if call is not None and call.ended:
-            return _find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
+            return self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
         if call is not None and call.complete and not request.policy.only:
             return None
         entry = await self._load_entry(request.key)
-        return None if entry is None else _find_fresh(request, open_upstream, entry.batches, entry.created)
+        return None if entry is None else self._find_fresh(request, open_upstream, entry.batches, entry.created)
+
+    def _find_fresh(
+        self,
+        request: CacheRequest,
+        open_upstream: OpenUpstream,
+        batches: Sequence[Batch],
+        finished_at: float | None,
+    ) -> FoundReply | None:
+        """The stored reply, unless the caller wants a newer one."""
+        assert finished_at is not None
+        age, max_age = max(0.0, self._rules.clock() - finished_at), request.policy.max_age
+        if max_age is not None and age > max_age:
+            return None
+        stored = StoredReply(request.key, batches, finished_at)
+        return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))
 
     async def _load_entry(self, key: str) -> StoredEntry | None:
         stored = self._store.get_nowait(key)
@@ -126,7 +153,7 @@ class Cache:
         """Return the call in progress, or a new one."""
         call = self._calls.get(request.key)
         if call is not None and call.ended:
-            stored = _find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
+            stored = self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
             if stored is not None:
                 return stored
         if call is None or call.ended or not call.complete:
@@ -177,7 +204,7 @@ class Cache:
         keep: bool = True,
     ) -> InFlightCall:
         """Create and register a call. `on_end` must remove it."""
-        call = InFlightCall(start, on_end, keep=keep)
+        call = InFlightCall(start, on_end, keep=keep, limits=self._rules.log_limits, clock=self._rules.clock)
         self._ticker.add(call)
         self._running.add(call)
         return call
@@ -228,7 +255,7 @@ class Cache:
         except NotEncodable as error:
             log.warning("a reply was not cached: %s", error)
         finally:
-            asyncio.get_running_loop().call_later(LINGER_AFTER_STORE_SECONDS, self._forget, request.key, call)
+            asyncio.get_running_loop().call_later(self._rules.linger_seconds, self._forget, request.key, call)
 
     def _keep_newest(self, key: str, call: InFlightCall) -> None:
         """Make this call answer equal requests, unless a newer call is in progress."""
@@ -316,15 +343,3 @@ async def _let_replies_be_stored() -> None:
 def _make_entry(call: InFlightCall) -> StoredEntry:
     assert call.log.finished_at is not None
     return StoredEntry(call.log.finished_at, call.log.batches)
-
-
-def _find_fresh(
-    request: CacheRequest, open_upstream: OpenUpstream, batches: Sequence[Batch], finished_at: float | None
-) -> FoundReply | None:
-    """Return the stored reply; None if the request accepts only a newer one."""
-    assert finished_at is not None
-    age, max_age = max(0.0, time.time() - finished_at), request.policy.max_age
-    if max_age is not None and age > max_age:
-        return None
-    stored = StoredReply(request.key, batches, finished_at)
-    return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))

@@ -61,14 +61,14 @@ class _Zstd(threading.local):
 _zstd = _Zstd()
 
 
-def dump(entry: StoredEntry) -> bytes:
+def dump(entry: StoredEntry, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
     """Encode an entry. Raises NotEncodable."""
     try:
         plain = _encode(entry)
     except (OverflowError, RecursionError, UnicodeEncodeError) as error:
         raise NotEncodable(f"the reply holds a value that msgpack cannot encode: {error}") from None
-    if len(plain) > MAX_REPLY_BYTES:
-        raise NotEncodable(f"the reply has {len(plain)} bytes; at most {MAX_REPLY_BYTES} can be stored")
+    if len(plain) > max_bytes:
+        raise NotEncodable(f"the reply has {len(plain)} bytes; at most {max_bytes} can be stored")
     packed = _zstd.compress(plain)
     return bytes((VERSION,)) + _checksum(packed) + packed
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.cache.log import LogReader, LogSubscriber, ReplyLocation, ReplyLog
+from app.cache.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog
 from app.chat.events import Event, Failed, Fault, Finish, is_end
 from app.chat.stage import Stage
 from app.chat.stream import Reply
@@ -19,8 +19,6 @@ from app.errors import Internal, ParleyError
 
 log = logging.getLogger("parley.flight")
 
-MAX_AHEAD_BYTES = 8 * 1024 * 1024
-"""How much a call still receives for other processes while all readers of this process have paused."""
 CANCELLED = Fault("cancelled", "the reply was cancelled: its client disconnected or cancelled it", transient=False)
 
 
@@ -57,8 +55,11 @@ class InFlightCall:
         on_end: "Callable[[InFlightCall], None]",
         *,
         keep: bool = True,
+        limits: LogLimits = LOG_LIMITS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.log = ReplyLog(self._on_readers_changed, keep=keep)
+        """`clock` tells the Unix time."""
+        self.log = ReplyLog(self._on_readers_changed, keep=keep, limits=limits)
         self.error: ParleyError | None = None
         """The error because of which the reply never began."""
         self.followed = False
@@ -71,13 +72,15 @@ class InFlightCall:
         self._ahead_bytes = 0
         """How many bytes have arrived since all readers of this process paused."""
         self._on_end = on_end
+        self._clock = clock
+        self._max_ahead_bytes = limits.max_ahead_bytes
         self._holds = 0
         self._source: Reply | None = None
         self._source_paused = False
         self._opened = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._created = self._loop.time()
-        self._start = start
+        self._start: Callable[[InFlightCall], Awaitable[Reply]] | None = start
         self._opening = self._loop.create_task(self._open()) if keep else None
         """The task that opens the call; None if the reader opens it."""
 
@@ -150,7 +153,9 @@ class InFlightCall:
         full = self._readers_full
         if not full:
             self._ahead_bytes = 0
-        elif self._ahead_bytes < MAX_AHEAD_BYTES and self._publisher is not None and self._publisher.has_followers:
+        elif (
+            self._ahead_bytes < self._max_ahead_bytes and self._publisher is not None and self._publisher.has_followers
+        ):
             full = False
         full = full or (self.log.truncated and any(reader.paused for reader in self.log.readers))
         if full is not self._source_paused:
@@ -219,7 +224,9 @@ class InFlightCall:
 
     async def _open(self) -> None:
         try:
-            source = await self._start(self)
+            start, self._start = self._start, None  # it holds the request
+            assert start is not None
+            source = await start(self)
         except ParleyError as error:
             self._fail(error)
         except Exception:
@@ -262,7 +269,7 @@ class InFlightCall:
         size = self.log.size
         self.log.append(self._loop.time() - self._created, batches)
         if is_end(batches[-1]):
-            self.log.finished_at = time.time() if type(batches[-1][-1]) is Finish else None
+            self.log.finished_at = self._clock() if type(batches[-1][-1]) is Finish else None
             self._end()
         self.log.notify()
         if self._publisher is not None and self._readers_full:

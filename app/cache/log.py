@@ -5,6 +5,7 @@ A call in progress appends to its log while it is read; a stored reply is a fini
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -13,11 +14,8 @@ from app.cache.codec import Batch
 from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta, is_end
 from app.chat.stream import Receiver
 
-MAX_LOG_BYTES = 32 * 1024 * 1024
-"""How much of a reply is kept for later readers. A longer reply can be neither joined nor stored nor resumed."""
-BATCHES_PER_TURN = 64
 BYTES_PER_TURN = 64 * 1024
-"""A reader that is behind gets batches up to one of these limits; then other readers get their turn."""
+"""See `LogLimits.batches_per_turn`."""
 MAX_GAP_SECONDS = 10.0
 """The longest pause between two batches at the original pace."""
 TIMER_SECONDS = 0.001
@@ -27,6 +25,19 @@ _EVENT_BYTES = 120
 Pace: TypeAlias = Literal["fast", "original"]
 ReplyLocation: TypeAlias = tuple[Literal["flight", "entry"], str]
 """A call by its id, or a stored reply by its key and the time of its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    max_bytes: int = 32 * 1024 * 1024
+    """What is held of a reply for later readers. A longer reply can be neither joined nor stored nor resumed."""
+    max_ahead_bytes: int = 8 * 1024 * 1024
+    """What a call receives for other processes while no reader of this one can take more."""
+    batches_per_turn: int = 64
+    """A reader that is behind gets so many batches, or `BYTES_PER_TURN`, then other readers have their turn."""
+
+
+LOG_LIMITS = LogLimits()
 
 
 class LogSubscriber(Protocol):
@@ -43,7 +54,14 @@ class ReplyLog:
     """A log of one reply. `on_readers_changed` is called when a reader is added, removed, paused or resumed. Without
     `keep`, the log holds only what its readers have not read."""
 
-    def __init__(self, on_readers_changed: Callable[[], None] | None = None, *, keep: bool = True) -> None:
+    def __init__(
+        self,
+        on_readers_changed: Callable[[], None] | None = None,
+        *,
+        keep: bool = True,
+        limits: LogLimits = LOG_LIMITS,
+    ) -> None:
+        self.limits = limits
         self.batches: list[Batch] = []
         self.first_batch = 0
         """How many batches were dropped from the front."""
@@ -51,7 +69,7 @@ class ReplyLog:
         """The approximate size of the batches in bytes. It is not counted without `keep`: then the source waits for the
         reader."""
         self.truncated = not keep
-        """Whether batches that every reader has read are dropped: without `keep`, or beyond MAX_LOG_BYTES."""
+        """Whether batches that every reader has read are dropped: without `keep`, or beyond the limit."""
         self.ended = False
         self.finished_at: float | None = None
         """The Unix time of the end, if the reply ended with a `Finish`."""
@@ -63,9 +81,9 @@ class ReplyLog:
         self._on_readers_changed = on_readers_changed
 
     @classmethod
-    def from_batches(cls, batches: Sequence[Batch], finished_at: float) -> "ReplyLog":
+    def from_batches(cls, batches: Sequence[Batch], finished_at: float, limits: LogLimits = LOG_LIMITS) -> "ReplyLog":
         """Return a finished log. If the batches have no last event, its readers get a crash and no batch."""
-        log = cls()
+        log = cls(limits=limits)
         log.ended, log.finished_at = True, finished_at
         if batches and is_end(batches[-1].events):
             log.batches = list(batches)
@@ -128,7 +146,7 @@ class ReplyLog:
 
     @property
     def too_large(self) -> bool:
-        return self.size > MAX_LOG_BYTES
+        return self.size > self.limits.max_bytes
 
     def trim(self) -> None:
         """Drop the batches that all subscribers have read."""
@@ -208,8 +226,8 @@ class LogReader:
         batches = self._log.batches
         elapsed = asyncio.get_running_loop().time() - self._started_at + TIMER_SECONDS
         group: list[list[Event]] = []
-        size = 0
-        while start < len(batches) and self._due <= elapsed and len(group) < BATCHES_PER_TURN and size < BYTES_PER_TURN:
+        size, most = 0, self._log.limits.batches_per_turn
+        while start < len(batches) and self._due <= elapsed and len(group) < most and size < BYTES_PER_TURN:
             batch = batches[start]
             group.append(batch.events)
             size += events_size(batch.events)

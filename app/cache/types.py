@@ -1,12 +1,13 @@
 """The types of the cache's interface: requests, results, and the protocols that it uses."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from app.cache.inflight import InFlightCall
-from app.cache.log import Pace, ReplyLocation
+from app.cache.log import LOG_LIMITS, LogLimits, Pace, ReplyLocation
 from app.cache.policy import CachePolicy
 from app.chat.stream import Origin, Reply
 
@@ -71,6 +72,12 @@ class CacheRules(Struct, frozen=True):
     pace: Pace = "fast"
     store_length: bool = False
     """Whether replies that ended at max_tokens are stored too."""
+    linger_seconds: float = 1.0
+    """How long a reply that is stored can still be had from memory: for whoever looked it up just before it was
+    stored."""
+    log_limits: LogLimits = LOG_LIMITS
+    clock: Callable[[], float] = time.time
+    """Tells the Unix time."""
 
 
 class CacheRequest(Struct, frozen=True):

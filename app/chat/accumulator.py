@@ -82,7 +82,8 @@ class MessageAccumulator:
                 self._add_media(event, steps)
             elif type(event) is Finish:
                 self._finish(event, steps)
-            elif type(event) is Failed:
+            else:
+                assert isinstance(event, Failed)
                 self._mark_invalid_arguments()
                 steps.append(event)
         return steps

@@ -8,6 +8,7 @@ import logging
 import os
 import select
 import threading
+import time
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import TextIO
@@ -15,6 +16,8 @@ from typing import TextIO
 MAX_QUEUE_BYTES = 4 * 1024 * 1024
 FLUSH_SECONDS = 2.0
 """How long the process waits at its end until the queued lines are written."""
+GATHER_SECONDS = 0.02
+"""How long lines are gathered after a write. A thread that wakes for each line interrupts the gateway each time."""
 _BATCH_BYTES = 64 * 1024
 
 
@@ -83,6 +86,8 @@ class QueuedHandler(logging.Handler):
                 end.set()
             elif end is not None:
                 return
+            else:
+                time.sleep(GATHER_SECONDS)
 
     def _next_batch(self) -> tuple[list[bytes], _Flush | _Stop | None]:
         """Wait for lines and return a batch of them, with the mark that ends it, if any."""

@@ -95,7 +95,9 @@ class _GroupBuilder:
                 group.reasonings.append(part.text)
             elif isinstance(part, ToolCall):
                 self._add_call(group, GroupedCall(part, self._make_id(part), message.path))
-            elif isinstance(part, Text | Media):
+            else:
+                # Results are in messages of their own, and documents were made text.
+                assert isinstance(part, Text | Media)
                 content.append(part)
             self._position += 1
         if content:

@@ -5,11 +5,17 @@ of a call is passed on at once, and its arguments at the end of the reply.
 """
 
 import json
+import re
 
 import json_repair
 
 from app.chat.accumulator import is_json
 from app.chat.events import Event, Extra, Failed, Finish, ToolCallDelta
+
+MAX_NESTING = 100
+"""What is nested more deeply is not repaired: that takes much time for nothing."""
+_BRACKET = re.compile(r"[\[\]{}]")
+_CLOSING = {"[": "]", "{": "}"}
 
 
 class RepairStage:
@@ -46,12 +52,25 @@ class RepairStage:
 
 def repair(text: str) -> str | None:
     """Return the arguments as a JSON object, or None if they are valid JSON or cannot be repaired."""
-    if is_json(text):
+    if is_json(text) or _nesting(text) > MAX_NESTING:
         return None
     try:
         value = json_repair.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # pragma: no cover - no input is known for which the library raises
         return None
     if not isinstance(value, dict) or (not value and text.strip(" \t\r\n{}")):
         return None
     return json.dumps(value, ensure_ascii=False)
+
+
+def _nesting(text: str) -> int:
+    """How deeply brackets are nested. Those in strings count, too, and a bracket that closes another kind does not."""
+    open_: list[str] = []
+    deepest = 0
+    for bracket in _BRACKET.findall(text):
+        if bracket in _CLOSING:
+            open_.append(bracket)
+            deepest = max(deepest, len(open_))
+        elif open_ and bracket == _CLOSING[open_[-1]]:
+            open_.pop()
+    return deepest

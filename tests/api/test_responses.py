@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.chat.stream import Origin
@@ -27,7 +28,7 @@ def sent_by(kind: type[EventStreamResponse] | type[JsonResponse], act: Callable[
 
     async def run() -> None:
         mode: ReplyMode = "whole" if kind is JsonResponse else "delta"
-        act(kind(send, INFO, QWEN, mode, LIMITS, abort_connection=None))
+        act(kind(SendQueue(send), INFO, QWEN, mode, LIMITS))
 
     asyncio.run(run())
     heads = [message for message in messages if message["type"] == "http.response.start"]

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from app.api.response_writer import SendQueue
 from app.api.responses import HEARTBEAT, EventStreamResponse, ResponseLimits
 from app.chat.events import TextDelta, ToolCallDelta
 from app.formats.autogen import AUTOGEN
@@ -19,7 +20,7 @@ async def _told(*events: Any) -> list[bytes]:
         bodies.append(message.get("body", b""))
 
     limits = ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
-    response = EventStreamResponse(send, INFO, AUTOGEN, "delta", limits, abort_connection=None)
+    response = EventStreamResponse(SendQueue(send), INFO, AUTOGEN, "delta", limits)
     start = asyncio.get_running_loop().time()
     for second, event in enumerate(events):
         response.on_events([event])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from app.cache import CacheRules
+from app.cache.stores import Store
 from app.chat.events import Event, Fault, Finish
 from app.errors import UpstreamFailed
 
@@ -24,14 +25,14 @@ OTHER: list[list[Event]] = [*say("another"), [DONE]]
 MARKED = [*REPLY[:-1], [Finish("stop", {"total_tokens": 3, "cached": True})]]
 
 
-def play(scenario: Scenario, rules: CacheRules | None = None) -> None:
+def play(scenario: Scenario, rules: CacheRules | None = None, store: Store | None = None) -> None:
     """When it is over, nothing of any call is left."""
 
     async def bounded(loop: Clocked) -> None:
-        bench = Bench(rules)
+        bench = Bench(rules, store)
         await scenario(bench)
         await bench.settled()
-        assert not bench.beats.live and not bench.cache._running
+        assert not bench.beats.live and not bench.cache.calls
         await bench.cache.aclose()
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 

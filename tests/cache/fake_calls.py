@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from app.cache.inflight import InFlightCall
+from app.cache.log import LOG_LIMITS, LogLimits
 from app.chat.events import Event, Failed, Finish, TextDelta
 from app.chat.stream import Receiver, Reply
 
@@ -109,11 +110,11 @@ class Ear:
 class Scene:
     """One flight, its source, and how often it told that it was over."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LogLimits = LOG_LIMITS) -> None:
         self.source = Source()
         self.overs: list[bool] = []
         """Whether all of it was there, each time."""
-        self.flight = InFlightCall(self._start, lambda flight: self.overs.append(flight.complete))
+        self.flight = InFlightCall(self._start, lambda flight: self.overs.append(flight.complete), limits=limits)
 
     async def _start(self, call: InFlightCall) -> Reply:
         return self.source

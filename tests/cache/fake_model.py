@@ -81,7 +81,7 @@ class Bench:
         self.clock = Clock()
         self.store = store or open_store("memory:", StoreLimits(clock=self.clock))
         self.beats = Beats()
-        self.cache = Cache(self.store, self.beats, rules or CacheRules())
+        self.cache = Cache(self.store, self.beats, replace(rules or CacheRules(), clock=self.clock))
         self.model = Model()
 
     def question(self, control: CachePolicy = ON, **more: Any) -> CacheRequest:
@@ -118,14 +118,14 @@ class Bench:
 
     async def settled(self) -> None:
         """What is to be stored is stored."""
-        while self.cache._storing:
-            await asyncio.wait(self.cache._storing)
+        while self.cache.storing:
+            await asyncio.sleep(0.001)
 
     async def dimmed(self) -> None:
         """Whatever was kept in memory for a moment is forgotten."""
         await self.settled()
         await asyncio.sleep(2)
-        assert not self.cache._calls
+        assert not self.cache.in_memory
 
     async def stats(self) -> StoreStats:
         return await self.cache.stats()

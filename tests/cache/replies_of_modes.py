@@ -1,8 +1,9 @@
 """A reply as a caller is told it: live, and again from the bytes that were kept of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
 from app.cache.log import LogReader, ReplyLog
@@ -10,6 +11,8 @@ from app.chat.events import Event
 from app.chat.stream import Receiver
 from app.formats import FORMATS
 from app.formats.base import Format, ReplyInfo, ReplyMode
+
+from tests.effort import LONG
 
 INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1, warnings=("one",))
 MODES: tuple[ReplyMode, ...] = ("delta", "snapshot", "whole")
@@ -47,7 +50,7 @@ async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[
 
     limits = ResponseLimits(heartbeat_seconds=15, commit_seconds=5, stall_seconds=60)
     kind = JsonResponse if mode == "whole" else EventStreamResponse
-    response = kind(send, INFO, form, mode, limits, abort_connection=None)
+    response = kind(SendQueue(send), INFO, form, mode, limits)
     response.start(reply)
     await response.done
     assert response.error is None
@@ -56,12 +59,13 @@ async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[
     return head, b"".join(piece["body"] for piece in pieces)
 
 
-async def differences(batches: Sequence[list[Event]]) -> list[str]:
-    """The formats and modes in which a hit is told otherwise than the live reply."""
-    kept = load(dump(StoredEntry(1.0, timed(batches))))
-    return [
+async def differences(batches: Sequence[list[Event]], ways: Iterable[tuple[Format, ReplyMode]]) -> list[str]:
+    """Where the stored events are not the live ones, and the ways in which a hit is told otherwise than live."""
+    entry = StoredEntry(1.0, timed(batches))
+    kept = load(dump(entry))
+    return ([] if kept == entry else ["the events"]) + [
         f"{form.name} {mode}"
-        for form, mode in _ways()
+        for form, mode in ways
         if await told(Live(batches), form, mode) != await told(_replayed(kept), form, mode)
     ]
 
@@ -70,7 +74,10 @@ def _replayed(entry: StoredEntry) -> LogReader:
     return ReplyLog.from_batches(entry.batches, entry.created).add_reader()
 
 
-def _ways() -> Iterator[tuple[Format, ReplyMode]]:
-    for form in FORMATS.values():
-        for mode in MODES:
-            yield form, mode
+WAYS = [(form, mode) for form in FORMATS.values() for mode in MODES]
+"""Every format in every mode."""
+
+
+def some_ways(number: int) -> list[tuple[Format, ReplyMode]]:
+    """A format in one mode: another for each number, all in turn. With `FUZZ=long`, all of them."""
+    return WAYS if LONG else [WAYS[number % len(WAYS)]]

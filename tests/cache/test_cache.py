@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
-from app.cache import log as logs
 from app.cache.cache import LARGE_ENTRY
 from app.cache.inflight import InFlightCall
+from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
@@ -48,15 +48,14 @@ def test_another_question_is_another_call() -> None:
     play(scenario)
 
 
-def test_a_hit_says_how_long_ago_its_reply_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_says_how_long_ago_its_reply_ended() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.store = bench.cache._store = Broken(ENTRY)
-        monkeypatch.setattr("app.cache.cache.time.time", lambda: 43.7)
+        bench.clock.now = 43.7
         assert (await bench.told()).origin.age_seconds == 42
-        monkeypatch.setattr("app.cache.cache.time.time", lambda: 0.5)
+        bench.clock.now = 0.5
         assert (await bench.told()).origin.age_seconds == 0, "clocks differ between machines"
 
-    play(scenario)
+    play(scenario, store=Broken(ENTRY))
 
 
 def test_a_reply_without_usage_gets_no_mark() -> None:
@@ -80,20 +79,17 @@ def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
     play(scenario)
 
 
-def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept() -> None:
     async def scenario(bench: Bench) -> None:
-        now = 1000.0
-        monkeypatch.setattr("app.cache.cache.time.time", lambda: now)
-        monkeypatch.setattr("app.cache.inflight.time.time", lambda: now)
         young = CachePolicy(max_age=10)
         await bench.told()
-        now += 10
+        bench.clock.now += 10
         assert (await bench.told(control=young)).origin.label == "hit"
-        now += 1
+        bench.clock.now += 1
         assert (await bench.told(OTHER, control=young)).said == ("miss", OTHER), "also of what is still in memory"
         assert (await bench.told(control=young)).origin.label == "hit"
         await bench.dimmed()
-        now += 11
+        bench.clock.now += 11
         assert (await bench.told(control=young)).origin.label == "miss"
 
     play(scenario)
@@ -132,11 +128,7 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
 
 @pytest.mark.parametrize("again", [True, False], ids=["at once", "later"])
 @pytest.mark.parametrize("batches", BAD.values(), ids=BAD)
-def test_what_is_no_whole_reply_is_not(
-    batches: list[list[Event]], again: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 5000)
-
+def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
             assert (await bench.told(batches)).said == ("miss", batches)
@@ -144,7 +136,7 @@ def test_what_is_no_whole_reply_is_not(
                 await bench.dimmed()
         assert (await bench.stats()).entries == 0
 
-    play(scenario)
+    play(scenario, CacheRules(log_limits=LogLimits(max_bytes=5000)))
 
 
 def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() -> None:
@@ -174,7 +166,7 @@ def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is
 
 def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> None:
     async def scenario() -> None:
-        bench = Bench()
+        bench = Bench(CacheRules(linger_seconds=0.0))
         batches: list[list[Event]] = [*say("x" * LARGE_ENTRY), [DONE]]
         answer = await bench.ask()
         bench.model.calls[0].push(*batches)
@@ -183,7 +175,8 @@ def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> N
         assert (await bench.stats()).entries == 0
         assert (await bench.ask()).origin.label == "hit"
         await bench.settled()
-        bench.cache._calls.clear()
+        await asyncio.sleep(0.01)
+        assert not bench.cache.in_memory
         assert (await bench.told()).origin.label == "hit"
         await bench.cache.aclose()
 
@@ -207,24 +200,24 @@ def test_a_reply_that_cannot_be_encoded_is_logged_and_not_stored(caplog: pytest.
 
 def test_a_store_that_misses_everything_costs_no_reply() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.cache._store = Broken()
         for _ in range(2):
             assert (await bench.told()).said == ("miss", REPLY)
             await bench.dimmed()
 
-    play(scenario)
+    play(scenario, store=Broken())
 
 
 @pytest.mark.parametrize("rubbish", RUBBISH.values(), ids=RUBBISH)
 def test_a_damaged_entry_is_a_miss_a_line_in_the_log_and_gone(rubbish: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    store = Broken(rubbish)
+
     async def scenario(bench: Bench) -> None:
-        bench.cache._store = store = Broken(rubbish)
         with caplog.at_level(logging.WARNING):
             assert (await bench.told()).said == ("miss", REPLY)
         assert "a cached reply cannot be decoded" in caplog.text
         assert store.deleted == ["k"]
 
-    play(scenario)
+    play(scenario, store=store)
 
 
 def test_a_file_that_is_no_database_is_a_miss(tmp_path: Path) -> None:

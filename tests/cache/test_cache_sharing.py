@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from app.cache import log as logs
+from app.cache import CacheRules
+from app.cache.log import LogLimits
 from app.cache.stores import UNKNOWN
 from app.chat.events import Event, Failed
 from app.chat.stream import Reply
@@ -13,6 +14,8 @@ from app.errors import Internal, UpstreamFailed
 from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
 from tests.cache.fake_calls import DONE, Ear, say
 from tests.cache.fake_model import REPLY, Answer, Bench
+
+SMALL = CacheRules(log_limits=LogLimits(max_bytes=2000))
 
 
 async def turns(count: int = 3) -> None:
@@ -235,9 +238,7 @@ def test_a_reply_has_the_location_for_resuming_it(label: str) -> None:
 # -- replies beyond what is held ---------------------------------------------------------------------------------------
 
 
-def test_a_reply_without_its_beginning_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
-
+def test_a_reply_without_its_beginning_is_not_joined() -> None:
     async def scenario(bench: Bench) -> None:
         huge = say(*("x" * 500 for _ in range(8)))
         first = await bench.ask()
@@ -254,16 +255,14 @@ def test_a_reply_without_its_beginning_is_not_joined(monkeypatch: pytest.MonkeyP
             answer.ear.leave()
         assert (await bench.told()).ear.batches[0] == OTHER[0]
 
-    play(scenario)
+    play(scenario, SMALL)
 
 
-def test_a_reply_whose_end_is_too_much_is_not_kept_without_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
-
+def test_a_reply_whose_end_is_too_much_is_not_kept_without_its_beginning() -> None:
     async def scenario(bench: Bench) -> None:
         batches: list[list[Event]] = [*say("x" * 1500), [*say("y" * 1500)[0], DONE]]
         for _ in range(3):
             assert (await bench.told(batches)).said == ("miss", batches)
         assert (await bench.stats()).entries == 0
 
-    play(scenario)
+    play(scenario, SMALL)

@@ -117,10 +117,9 @@ def test_half_a_surrogate_pair_is_refused() -> None:
         dump(StoredEntry(0.0, [Batch(0.0, [TextDelta("\ud800")])]))
 
 
-def test_a_reply_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.codec.MAX_REPLY_BYTES", 10)
+def test_a_reply_above_the_limit_is_refused() -> None:
     with pytest.raises(NotEncodable, match="at most 10 can be stored"):
-        dump(SHORT)
+        dump(SHORT, max_bytes=10)
 
 
 def test_threads_do_not_disturb_each_other() -> None:

@@ -4,9 +4,8 @@ import asyncio
 import time
 
 import pytest
-from app.cache import log as logs
 from app.cache.inflight import InFlightCall
-from app.cache.log import BATCHES_PER_TURN
+from app.cache.log import LOG_LIMITS, LogLimits, events_size
 from app.cache.shared.splice import Splice
 from app.chat.events import Event, Failed, Fault, Finish
 from app.chat.stream import Reply
@@ -339,18 +338,18 @@ def test_a_source_that_speaks_on_after_the_end_is_not_heard() -> None:
 def test_a_long_reply_is_caught_up_with_in_turns_and_what_comes_meanwhile_is_not_lost() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
-        scene.source.push(*say(*map(str, range(3 * BATCHES_PER_TURN))))
+        scene.source.push(*say(*map(str, range(3 * LOG_LIMITS.batches_per_turn))))
         late = scene.ear()
-        assert late.groups == [BATCHES_PER_TURN]
+        assert late.groups == [LOG_LIMITS.batches_per_turn]
         scene.source.push(*say("and more"))
         late.pause()
         await turns(5)
-        assert late.groups == [BATCHES_PER_TURN]
+        assert late.groups == [LOG_LIMITS.batches_per_turn]
         late.resume()
         scene.source.push([DONE])
         await turns(5)
         assert late.batches == scene.whole
-        assert max(late.groups) <= BATCHES_PER_TURN
+        assert max(late.groups) <= LOG_LIMITS.batches_per_turn
 
     run(scenario)
 
@@ -358,11 +357,11 @@ def test_a_long_reply_is_caught_up_with_in_turns_and_what_comes_meanwhile_is_not
 def test_who_leaves_while_catching_up_hears_no_more() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
-        scene.source.push(*say(*map(str, range(3 * BATCHES_PER_TURN))), [DONE])
+        scene.source.push(*say(*map(str, range(3 * LOG_LIMITS.batches_per_turn))), [DONE])
         late = scene.ear()
         late.leave()
         await turns(5)
-        assert len(late.batches) == BATCHES_PER_TURN
+        assert len(late.batches) == LOG_LIMITS.batches_per_turn
 
     run(scenario)
 
@@ -396,21 +395,19 @@ def test_batches_carry_the_time_since_the_call_was_made() -> None:
 # -- what is held ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(logs, "MAX_LOG_BYTES", 2000)
-    return 2000
+SMALL = 2000
+"""Bytes of a small log."""
 
 
-def test_what_everybody_has_heard_of_a_huge_reply_is_let_go(small: int) -> None:
+def test_what_everybody_has_heard_of_a_huge_reply_is_let_go() -> None:
     async def scenario(loop: Clocked) -> None:
-        scene = await Scene().opened()
+        scene = await Scene(LogLimits(max_bytes=SMALL)).opened()
         one, other = scene.ear(), scene.ear()
         told = [batch for number in range(100) for batch in say(f"{number:0500}")]
         for batch in told:
             scene.source.push(batch)
-            assert scene.flight.size <= small
-            assert scene.flight.size == sum(logs.events_size(batch.events) for batch in scene.flight.log.batches)
+            assert scene.flight.size <= SMALL
+            assert scene.flight.size == sum(events_size(batch.events) for batch in scene.flight.log.batches)
         scene.source.push([DONE])
         assert one.batches == other.batches == [*told, [DONE]]
         assert not scene.flight.complete
@@ -418,9 +415,9 @@ def test_what_everybody_has_heard_of_a_huge_reply_is_let_go(small: int) -> None:
     run(scenario)
 
 
-def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(small: int) -> None:
+def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound() -> None:
     async def scenario(loop: Clocked) -> None:
-        scene = await Scene().opened()
+        scene = await Scene(LogLimits(max_bytes=SMALL)).opened()
         slow, quick = scene.ear(), scene.ear()
         slow.pause()
         told: list[list[Event]] = []
@@ -429,7 +426,7 @@ def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(
             told += say("x" * 500)
             scene.source.push(told[-1])
             assert len(told) < 10
-        assert small < scene.flight.size < small + 1000
+        assert SMALL < scene.flight.size < SMALL + 1000
         assert (slow.batches, quick.batches) == ([], told)
         slow.resume()
         assert not scene.source.paused
@@ -442,9 +439,9 @@ def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(
     run(scenario)
 
 
-def test_a_reply_whose_last_word_is_too_much_is_not_whole_when_it_is_over(small: int) -> None:
+def test_a_reply_whose_last_word_is_too_much_is_not_whole_when_it_is_over() -> None:
     async def scenario(loop: Clocked) -> None:
-        scene = await Scene().opened()
+        scene = await Scene(LogLimits(max_bytes=SMALL)).opened()
         ear = scene.ear()
         scene.source.push([*say("x" * 3000)[0], Finish("stop")])
         assert scene.overs == [False]
@@ -453,9 +450,9 @@ def test_a_reply_whose_last_word_is_too_much_is_not_whole_when_it_is_over(small:
     run(scenario)
 
 
-def test_a_huge_reply_without_readers_is_aborted(small: int) -> None:
+def test_a_huge_reply_without_readers_is_aborted() -> None:
     async def scenario(loop: Clocked) -> None:
-        scene = await Scene().opened()
+        scene = await Scene(LogLimits(max_bytes=SMALL)).opened()
         scene.flight.retain()
         scene.ear().leave()
         scene.source.push(*say("x" * 3000))
@@ -503,13 +500,9 @@ def test_a_published_call_without_readers_goes_on_until_no_gateway_follows_it() 
     run(scenario)
 
 
-def test_paused_readers_hold_the_server_back_unless_others_follow_and_are_not_far_ahead(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("app.cache.inflight.MAX_AHEAD_BYTES", 1000)
-
+def test_paused_readers_hold_the_server_back_unless_others_follow_and_are_not_far_ahead() -> None:
     async def scenario(loop: Clocked) -> None:
-        scene = await Scene().opened()
+        scene = await Scene(LogLimits(max_ahead_bytes=1000)).opened()
         publisher = Publisher(scene, has_followers=False)
         ear = scene.ear()
 

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
-from unittest.mock import patch
 
-from app.cache import log as logs
+from app.cache.log import LogLimits
 from app.chat.events import Event, Failed, Fault, TextDelta
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cache.fake_calls import DONE, Ear, Scene
 from tests.cache.manual_clock import Clocked, run
+from tests.effort import examples
 
 BROKEN = Failed(Fault("upstream_incomplete", "cut off", transient=True))
 DEFECT = KeyError("ours")
@@ -129,13 +129,15 @@ class Storm:
             await asyncio.sleep(0)
 
 
-@settings(max_examples=500, deadline=None, derandomize=False)
+@examples(200)
 @given(st.data(), st.lists(STEPS, max_size=60), st.sampled_from(["finish", "fail", "crash"]), st.booleans())
 def test_each_reader_that_stays_gets_exactly_the_events_of_the_source(
     data: st.DataObject, steps: list[str], how: str, small: bool
 ) -> None:
+    limits = LogLimits(max_bytes=1500 if small else 10**9, batches_per_turn=3)
+
     async def scenario(loop: Clocked) -> None:
-        scene = Scene()
+        scene = Scene(limits)
         scene.flight.retain()
         storm = Storm(scene, data.draw)
         storm.holds = 1
@@ -157,5 +159,4 @@ def test_each_reader_that_stays_gets_exactly_the_events_of_the_source(
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 
-    with patch.object(logs, "MAX_LOG_BYTES", 1500 if small else 10**9), patch.object(logs, "BATCHES_PER_TURN", 3):
-        run(scenario)
+    run(scenario)

@@ -4,9 +4,8 @@ import asyncio
 import random
 
 import pytest
-from app.cache import log
 from app.cache.codec import Batch
-from app.cache.log import LogReader, Pace, ReplyLog
+from app.cache.log import LOG_LIMITS, LogLimits, LogReader, Pace, ReplyLog
 from app.chat.events import Event, Finish, TextDelta, ToolCallDelta
 
 from tests.cache.manual_clock import Clocked, Listener, run
@@ -18,8 +17,8 @@ def made(count: int, gap: float = 0.1) -> list[Batch]:
     return [*said, Batch(5.0 + count * gap, [Finish("stop")])]
 
 
-def replayed(batches: list[Batch], pace: Pace = "fast") -> LogReader:
-    return ReplyLog.from_batches(batches, 1.0).add_reader(pace)
+def replayed(batches: list[Batch], pace: Pace = "fast", limits: LogLimits = LOG_LIMITS) -> LogReader:
+    return ReplyLog.from_batches(batches, 1.0, limits).add_reader(pace)
 
 
 def events_of(batches: list[Batch]) -> list[list[Event]]:
@@ -165,13 +164,9 @@ def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace
 @pytest.mark.parametrize("pace", ["fast", "original"])
 @pytest.mark.parametrize("after", range(5))
 @pytest.mark.parametrize("inside", [True, False])
-def test_nothing_is_delivered_after_a_close(
-    after: int, pace: Pace, inside: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log, "BATCHES_PER_TURN", 1)
-
+def test_nothing_is_delivered_after_a_close(after: int, pace: Pace, inside: bool) -> None:
     async def scenario(loop: Clocked) -> None:
-        reply = replayed(made(5), pace)
+        reply = replayed(made(5), pace, LogLimits(batches_per_turn=1))
         listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)
         if after:
             reply.start(listener)

@@ -22,8 +22,8 @@ from tests.conversations.sample_conversations import MODELS, convert
 from tests.effort import LONG
 from tests.in_process_gateway import ModelServer, Running
 
-LISTS = 8000 if LONG else 1500
-DAMAGED = 40_000 if LONG else 600
+LISTS = 8000 if LONG else 800
+DAMAGED = 40_000 if LONG else 400
 TRANSLATED = 400 if LONG else 120
 OVER_HTTP = 200 if LONG else 60
 PROFILES = [

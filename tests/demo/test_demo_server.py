@@ -29,7 +29,7 @@ async def base_url() -> AsyncIterator[str]:
 
 
 async def post(base_url: str, body: object) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await client.post(f"{base_url}/chat/completions", content=content)
 
@@ -109,7 +109,7 @@ async def test_a_schema_of_hopeless_numbers_is_no_server_error(base_url: str, sc
 
 
 async def test_it_lists_itself_as_the_only_model_and_knows_no_other_place(base_url: str) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         models = await client.get(f"{base_url}/models")
         nowhere = await client.get(f"{base_url}/nowhere")
         wrong = await client.get(f"{base_url}/chat/completions")
@@ -156,7 +156,7 @@ async def test_stopping_cuts_an_open_stream_at_once() -> None:
     await server.start()
     url = f"{server.base_url}/chat/completions"
     received = b""
-    async with httpx.AsyncClient() as client, client.stream("POST", url, json=STREAMED) as response:
+    async with httpx.AsyncClient(verify=False) as client, client.stream("POST", url, json=STREAMED) as response:
         pieces = response.aiter_bytes()
         received += await anext(pieces)
         began = time.monotonic()
@@ -223,7 +223,7 @@ async def test_streams_outlive_a_sigterm_to_the_gateway_until_their_own_end(spar
     gateway = Announced(uvicorn.Config(create_app(), port=0, log_config=None, lifespan="off"))
     serving = asyncio.create_task(gateway.serve())
     await gateway.listening.wait()
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         async with client.stream(
             "POST", f"{demo.base_url}/chat/completions", json={**BODY, "stream": True}
         ) as response:

@@ -201,3 +201,9 @@ def test_a_user_speaks_first_and_there_is_one_system_message() -> None:
     system, user, assistant = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
     found = FORMATS["qwen"].parse([assistant, system, user, system], Options()).violations
     assert [violation.path for violation in found] == ["messages[3].role", "messages[0].role"]
+
+
+def test_the_format_of_audio_is_a_text() -> None:
+    audio = {"data": "https://a.test/x.wav", "format": 3}
+    (found,) = FORMATS["qwen"].parse([{"role": "user", "content": [{"audio": audio}]}], Options()).violations
+    assert (found.path, found.message) == ("messages[0].content[0].audio", "must have a string in the key format")

@@ -114,7 +114,7 @@ async def _played(case: Json, server: ScriptedServer, cache: str) -> Outcome:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
         return Outcome(refused=tuple(item.path for item in to_violations(error, tree)))
-    app = create_app(settings)
+    app = create_app(settings, retry_seconds=0.0)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

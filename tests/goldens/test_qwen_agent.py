@@ -31,11 +31,6 @@ UNITS = (
 every_case = pytest.mark.parametrize("name", CASES)
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.gateway.RETRY_SECONDS", 0.0)
-
-
 @cache
 def outcome(name: str) -> Outcome:
     return asyncio.run(play(CASES[name]))

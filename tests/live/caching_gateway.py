@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from app.main import MakeCache, make_cache
 from app.settings import Settings
 from typing_extensions import override
 
@@ -87,10 +88,10 @@ class Asker:
     async def stored(self) -> None:
         """Nothing is held in memory any more of a reply that has ended."""
         cache = self.gateway.context.cache
-        await eventually(lambda: not cache._storing and not cache._calls)
+        await eventually(lambda: not cache.storing and not cache.in_memory)
 
     async def entries(self) -> int:
-        await eventually(lambda: not self.gateway.context.cache._storing)
+        await eventually(lambda: not self.gateway.context.cache.storing)
         return (await self.gateway.context.cache.stats()).entries
 
 
@@ -104,10 +105,15 @@ def cached_settings(url: str, cache: Json, models: Json) -> Settings:
 
 @asynccontextmanager
 async def caching(
-    upstream: ScriptedServer, *, model: Json | None = None, models: Json | None = None, **cache: Any
+    upstream: ScriptedServer,
+    *,
+    model: Json | None = None,
+    models: Json | None = None,
+    make_cache: MakeCache = make_cache,
+    **cache: Any,
 ) -> AsyncIterator[Asker]:
     """`model` is what is said of the model `m`."""
     what = cached_settings(upstream.url, cache, models or {"m": model or {}})
-    async with serving_with(what) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=10) as client:
+    async with serving_with(what, make_cache) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=10, verify=False) as client:
             yield Asker(gateway, upstream, client)

@@ -12,12 +12,10 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}
 
 
-@pytest.fixture(params=["at once", "later"])
-def later(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+@pytest.fixture(params=[False, True], ids=["at once", "later"])
+def later(request: pytest.FixtureRequest) -> bool:
     """Whether the reply is to be had from the store alone when it is asked for again."""
-    if request.param == "later":
-        monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
-    return bool(request.param == "later")
+    return bool(request.param)
 
 
 @pytest.fixture(params=["null:", "redis"])

@@ -10,9 +10,10 @@ from typing import Any
 import uvicorn
 from app.api.application import ParleyApp
 from app.api.context import AppContext
-from app.main import create_app
+from app.main import MakeCache, create_app, make_cache
 from app.server import ParleyServer, config
 from app.settings import Settings
+from app.upstream.http.client import GRACE_SECONDS
 from app.upstream.http.transport import PushTransport
 
 from tests.scripted_server import ScriptedServer
@@ -34,7 +35,10 @@ def end(reason: str = "stop") -> bytes:
 
 
 class Gateway:
-    def __init__(self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int) -> None:
+    def __init__(
+        self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int, make_cache: MakeCache
+    ) -> None:
+        self.make_cache = make_cache
         self._server = server
         self.context: AppContext = app.context
         self.transport = transport
@@ -74,19 +78,25 @@ def settings(url: str, server: dict[str, Any], upstream: dict[str, Any]) -> Sett
 
 @asynccontextmanager
 async def serving(
-    upstream: ScriptedServer | str, *, server: dict[str, Any] | None = None, upstream_row: dict[str, Any] | None = None
+    upstream: ScriptedServer | str,
+    *,
+    server: dict[str, Any] | None = None,
+    upstream_row: dict[str, Any] | None = None,
+    grace_seconds: float = GRACE_SECONDS,
 ) -> AsyncIterator[Gateway]:
     """A gateway in front of the upstream. When it is left, nothing may be left of any request."""
     url = upstream if isinstance(upstream, str) else upstream.url
-    async with serving_with(settings(url, server or {}, upstream_row or {})) as gateway:
+    async with serving_with(settings(url, server or {}, upstream_row or {}), grace_seconds=grace_seconds) as gateway:
         yield gateway
 
 
 @asynccontextmanager
-async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
+async def serving_with(
+    what: Settings, make_cache: MakeCache = make_cache, grace_seconds: float = GRACE_SECONDS
+) -> AsyncIterator[Gateway]:
     before = asyncio.all_tasks()
     transport = PushTransport()
-    app = create_app(what, transport=transport)
+    app = create_app(what, transport, make_cache=make_cache, grace_seconds=grace_seconds)
     listener = socket.create_server(("127.0.0.1", 0))
     ours = config(what.server, lambda: app)
     ours.load()
@@ -94,7 +104,7 @@ async def serving_with(what: Settings) -> AsyncIterator[Gateway]:
     server.lifespan = ours.lifespan_class(ours)
     await uvicorn.Server.startup(server, sockets=[listener])
     running = asyncio.create_task(server.main_loop())
-    gateway = Gateway(app, server, transport, listener.getsockname()[1])
+    gateway = Gateway(app, server, transport, listener.getsockname()[1], make_cache)
     try:
         yield gateway
         await eventually(gateway.quiet)

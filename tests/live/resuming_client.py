@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-from app.cache.redis import breaker
+from app.main import MakeCache
 from app.settings import Settings
 
 from tests.cache.shared.coordinators import PatientLink
+from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, chunk, end, say, serving_with
 from tests.live.raw_client import Caller, calling
 from tests.scripted_server import Reply, ScriptedServer
@@ -44,12 +44,16 @@ def tree(upstream: ScriptedServer, url: str, server: dict[str, Any], cache: dict
 
 @asynccontextmanager
 async def caching(
-    upstream: ScriptedServer, url: str = "memory:", *, server: dict[str, Any] | None = None, **cache: Any
+    upstream: ScriptedServer,
+    url: str = "memory:",
+    *,
+    server: dict[str, Any] | None = None,
+    make_cache: MakeCache | None = None,
+    **cache: Any,
 ) -> AsyncIterator[Gateway]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(breaker, "RedisCircuitBreaker", PatientLink)
-        async with serving_with(tree(upstream, url, server or {}, cache)) as gateway:
-            yield gateway
+    make_cache = make_cache or CacheMaker(link_of=PatientLink)
+    async with serving_with(tree(upstream, url, server or {}, cache), make_cache) as gateway:
+        yield gateway
 
 
 def told(raw: bytes) -> list[bytes]:

@@ -14,12 +14,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-import pytest
-from app.cache import cache as calls
 from app.settings import CacheSettings
 from typing_extensions import override
 
 from tests.frame_reader import PAYLOADS
+from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, chunk, end, eventually, serving_with, settings
 from tests.live.raw_client import Caller, calling, checked
 from tests.scripted_server import RESET_ON_CLOSE, Reply, Request, ScriptedServer
@@ -102,23 +101,21 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     """A gateway in this process that shares calls. When it is left, nothing may be left in it."""
     what = settings(model.url, {"commit_seconds": LONG_SECONDS}, {"first_token_seconds": LONG_SECONDS})
     kept = CacheSettings.model_validate({"url": url, "resume_seconds": 0, **cache})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "LINGER_AFTER_STORE_SECONDS", 0.2)
-        async with serving_with(what.model_copy(update={"cache": kept})) as gateway:
-            gateway.context.resumable.sweep_seconds = 0.05
-            yield gateway
-            await eventually(lambda: forgotten(gateway), 10)
+    async with serving_with(what.model_copy(update={"cache": kept}), CacheMaker(linger_seconds=0.2)) as gateway:
+        gateway.context.resumable.sweep_seconds = 0.05
+        yield gateway
+        await eventually(lambda: forgotten(gateway), 10)
 
 
 def forgotten(gateway: Gateway) -> bool:
     """Of no reply anything is left but what the store has."""
     cache = gateway.context.cache
-    return not (cache._running or cache._storing or cache._calls or len(gateway.context.resumable))
+    return not (cache.calls or cache.storing or cache.in_memory or len(gateway.context.resumable))
 
 
 def listening(gateway: Gateway) -> int:
     """Callers who wait for, or are told, a reply that is under way."""
-    return sum(len(call.log.readers) for call in gateway.context.cache._running)
+    return gateway.context.cache.readers
 
 
 class Heard:

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from app.cache import cache as cache_room
-from app.cache.shared import publisher
 from app.cli import main
 
+from tests.cache.shared.coordinators import PatientLink
 from tests.in_process_gateway import restored_logging
+from tests.live import resuming_client
+from tests.live.caches import CacheMaker, coordinator_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import calling
-from tests.live.resuming_client import QUESTION, asked, caching
+from tests.live.resuming_client import QUESTION, asked
 from tests.redis_server import RedisServer, store_url
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -24,11 +26,12 @@ SERVER = {"admin_key": "s3cret"}
 SCRIPT = Reply([say("One"), end(), DONE], chunked=True)
 
 
-@pytest.fixture(autouse=True)
-def no_afterglow(monkeypatch: pytest.MonkeyPatch) -> None:
+def caching(
+    upstream: ScriptedServer, url: str = "memory:", *, linger_seconds: float = 0.0, **more: Any
+) -> AbstractAsyncContextManager[Gateway]:
     """What is stored is had from the store alone."""
-    monkeypatch.setattr(cache_room, "LINGER_AFTER_STORE_SECONDS", 0.0)
-    monkeypatch.setattr(publisher, "JOINABLE_AFTER_END_MS", 0)
+    maker = CacheMaker(link_of=PatientLink, linger_seconds=linger_seconds, joinable_ms=0)
+    return resuming_client.caching(upstream, url, make_cache=maker, **more)
 
 
 @pytest.fixture(params=["memory:", "sqlite", "redis"])
@@ -40,9 +43,9 @@ async def replied(gateway: Gateway, model: str, seed: int = 0, **more: Any) -> s
     """What the reply says of the cache; it can be found there when this returns."""
     async with calling(gateway.address) as caller:
         await caller.reply(QUESTION, model=model, generate_cfg={"seed": seed}, **more)
-    cache: Any = gateway.context.cache
-    await eventually(lambda: not cache._storing and not cache._calls)
-    await eventually(lambda: cache._coordinator is None or not cache._coordinator._writer._leases)
+    cache = gateway.context.cache
+    await eventually(lambda: not cache.storing and not cache.in_memory)
+    await eventually(lambda: not cache.is_shared or not len(coordinator_of(gateway).writer))
     return caller.headers["x-parley-cache"]
 
 
@@ -104,12 +107,11 @@ async def test_what_is_purged_is_asked_for_anew_and_the_rest_is_kept(url: str) -
         assert [await replied(gateway, *one) for one in [("a", 1), ("b/c d", 1)]] == ["miss", "miss"]
 
 
-async def test_what_was_stored_a_moment_ago_is_purged_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_room, "LINGER_AFTER_STORE_SECONDS", 60.0)
-    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
+async def test_what_was_stored_a_moment_ago_is_purged_too() -> None:
+    async with ScriptedServer(SCRIPT) as upstream, caching(upstream, linger_seconds=60.0, server=SERVER) as gateway:
         async with calling(gateway.address) as caller:
             await caller.reply(QUESTION)
-            await eventually(lambda: not gateway.context.cache._storing)
+            await eventually(lambda: not gateway.context.cache.storing)
             assert (await admin(gateway, "DELETE", **KEY))[0] == 200
             await caller.reply(QUESTION)
             assert caller.headers["x-parley-cache"] == "miss"

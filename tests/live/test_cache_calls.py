@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.live.caches import cache_for
 from tests.live.caching_gateway import ByQuestion, Json, caching, question
 from tests.live.gateway import DONE, end, eventually, say
 from tests.live.old_and_new_replies import NEW, OLD, told
@@ -16,7 +17,10 @@ ALICE, BOB = {"authorization": "Bearer a"}, {"authorization": "Bearer b"}
 
 
 async def test_callers_who_are_kept_apart_never_get_each_others_replies(later: bool) -> None:
-    async with ScriptedServer(OLD, NEW, OLD) as upstream, caching(upstream, scope="caller") as gateway:
+    async with (
+        ScriptedServer(OLD, NEW, OLD) as upstream,
+        caching(upstream, scope="caller", make_cache=cache_for(later)) as gateway,
+    ):
         outcomes = []
         for headers in (ALICE, BOB, None, ALICE, BOB, None):
             outcomes.append(await told(gateway, headers=headers))

@@ -1,10 +1,10 @@
 """What a caller says of the cache, in the body and in the header, and what the settings say, seen from outside."""
 
-import time
-
 import pytest
+from app.cache.stores import StoreLimits
 from app.cache.stores.memory import MemoryStore
 
+from tests.live.caches import CacheMaker, Clock, cache_for
 from tests.live.caching_gateway import Json, caching, question
 from tests.live.old_and_new_replies import NEW, OLD, told
 from tests.scripted_server import ScriptedServer
@@ -22,7 +22,10 @@ def mode(name: str) -> Json:
 
 async def test_a_refreshed_reply_stands_in_place_of_the_old_one(later: bool) -> None:
     hows = [mode("refresh"), said("no-cache"), said("max-age=0"), said("max-age=soon")]
-    async with ScriptedServer(*[OLD, NEW] * len(hows)) as upstream, caching(upstream) as gateway:
+    async with (
+        ScriptedServer(*[OLD, NEW] * len(hows)) as upstream,
+        caching(upstream, make_cache=cache_for(later)) as gateway,
+    ):
         for how in hows:
             asked = {"messages": question(str(how))}
             assert await told(gateway, **asked) == ("miss", "old")
@@ -46,7 +49,7 @@ async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one() -> 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later: bool) -> None:
-    async with ScriptedServer(OLD) as upstream, caching(upstream) as gateway:
+    async with ScriptedServer(OLD) as upstream, caching(upstream, make_cache=cache_for(later)) as gateway:
         for calls, how in enumerate([mode("only"), said("only-if-cached")]):
             asked: Json = {"messages": question(str(how)), "stream": stream}
             missed = await gateway.ask(**asked, **how)
@@ -61,42 +64,35 @@ async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later:
                 assert (refused.status, gateway.calls) == (504, calls + 1)
 
 
-async def test_who_names_an_age_gets_no_older_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
-    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream) as gateway:
+async def test_who_names_an_age_gets_no_older_reply() -> None:
+    clock = Clock()
+    maker = CacheMaker(linger_seconds=0.0, clock=clock)
+    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, make_cache=maker) as gateway:
         await told(gateway)
         await gateway.stored()
-        now = time.time
-        monkeypatch.setattr("app.cache.cache.time.time", lambda: now() + 100)
+        clock.now += 100
         assert await told(gateway, **said("max-age=110")) == ("hit", "old")
         answer = await gateway.ask()
-        assert answer.headers["age"] in ("100", "101")
+        assert answer.headers["age"] == "100"
         assert await told(gateway, **said("max-age=90")) == ("miss", "new")
 
 
-async def test_a_kept_reply_expires_when_its_request_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
+async def test_a_kept_reply_expires_when_its_request_said() -> None:
+    clock = Clock()
+    maker = CacheMaker(linger_seconds=0.0, store=MemoryStore(StoreLimits(clock=clock)))
     async with ScriptedServer(OLD, NEW, OLD) as upstream:
-        async with caching(upstream, model={"cache_ttl_seconds": 50}) as gateway:
-            store = gateway.gateway.context.cache._store
-            assert isinstance(store, MemoryStore)
+        async with caching(upstream, model={"cache_ttl_seconds": 50}, make_cache=maker) as gateway:
             await told(gateway, cache={"ttl_seconds": 1000})
             await gateway.stored()
-            _ahead(store, 999)
+            clock.now += 999
             assert await told(gateway) == ("hit", "old")
-            _ahead(store, 2)
+            clock.now += 2
             assert await told(gateway) == ("miss", "new")
             await gateway.stored()
-            _ahead(store, 49)
+            clock.now += 49
             assert await told(gateway) == ("hit", "new")
-            _ahead(store, 2)
+            clock.now += 2
             assert await told(gateway) == ("miss", "old"), "as long as its model says"
-
-
-def _ahead(store: MemoryStore, seconds: float) -> None:
-    """Its clock goes forward."""
-    clock = store._limits.clock
-    object.__setattr__(store._limits, "clock", lambda: clock() + seconds)
 
 
 @pytest.mark.parametrize("model", [{"cache": False}, {}])

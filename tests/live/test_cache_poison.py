@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app.cache.stores.memory import MemoryStore
 
 from tests.live.cached_scripts import USAGE, call, url_of
+from tests.live.caches import CacheMaker, KnownStore, cache_for
 from tests.live.caching_gateway import ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, eventually, say
 from tests.live.raw_client import calling
@@ -76,7 +76,10 @@ async def test_what_is_no_whole_reply_is_never_told_again(store: str, tmp_path: 
 @pytest.mark.parametrize("store", STORES)
 async def test_what_is_whole_is_asked_for_once(store: str, later: bool, tmp_path: Path) -> None:
     scripts = {f"{name}, {stream}": reply for name, reply in GOOD.items() for stream in (True, False)}
-    async with ByQuestion(scripts) as upstream, caching(upstream, url=url_of(store, tmp_path)) as gateway:
+    async with (
+        ByQuestion(scripts) as upstream,
+        caching(upstream, url=url_of(store, tmp_path), make_cache=cache_for(later)) as gateway,
+    ):
         for name in scripts:
             answers = []
             for _ in range(3):
@@ -122,13 +125,16 @@ async def test_a_reply_that_goes_on_without_its_caller_is_one() -> None:
             await caller.write()
         await eventually(lambda: not gateway.gateway.context.active)
         gate.set()
-        await eventually(lambda: not gateway.gateway.context.cache._running)
+        await eventually(lambda: not gateway.gateway.context.cache.calls)
         assert await gateway.entries() == 1
         assert (await gateway.ask()).label == "hit"
 
 
 async def test_what_ended_at_the_token_limit_is_kept_where_that_is_wanted(later: bool) -> None:
-    async with ScriptedServer(BAD["length"]) as upstream, caching(upstream, store_length=True) as gateway:
+    async with (
+        ScriptedServer(BAD["length"]) as upstream,
+        caching(upstream, store_length=True, make_cache=cache_for(later)) as gateway,
+    ):
         assert (await gateway.ask()).label == "miss"
         if later:
             await gateway.stored()
@@ -136,15 +142,13 @@ async def test_what_ended_at_the_token_limit_is_kept_where_that_is_wanted(later:
         assert (gateway.calls, await gateway.labels(1)) == (1, ["hit"])
 
 
-async def test_a_damaged_entry_is_a_miss_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
-    async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream) as gateway:
+async def test_a_damaged_entry_is_a_miss_and_is_replaced() -> None:
+    store = KnownStore()
+    maker = CacheMaker(linger_seconds=0.0, store=store)
+    async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream, make_cache=maker) as gateway:
         await gateway.ask()
         await gateway.stored()
-        store = gateway.gateway.context.cache._store
-        assert isinstance(store, MemoryStore)
-        ((key, row),) = store._rows.items()
-        store._rows[key] = row._replace(value=row.value[:-1] + bytes([row.value[-1] ^ 1]))
+        await store.change_last(lambda value: value[:-1] + bytes([value[-1] ^ 1]))
         assert (await gateway.ask()).label == "miss"
         await gateway.stored()
         assert (await gateway.ask()).label == "hit"

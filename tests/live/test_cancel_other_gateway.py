@@ -1,11 +1,11 @@
 """`DELETE /v1/chat/{response_id}` where gateways share a Redis: any of them can cancel what any of them gives."""
 
 import asyncio
-from typing import Any
 
 import pytest
-from app.cache.shared import cancel_bus
 
+from tests.cache.shared.coordinators import PatientLink
+from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import calling
 from tests.live.resuming_client import (
@@ -91,7 +91,7 @@ async def test_a_call_that_only_another_gateway_follows_is_stored_where_it_is_ma
             await eventually(lambda: one.context.cache.calls_without_caller == 1)
             gate.set()
             assert b"event: response.completed" in told(await second.rest())[-1]
-        await eventually(lambda: not one.context.cache._storing and not other.context.cache._storing)
+        await eventually(lambda: not one.context.cache.storing and not other.context.cache.storing)
         stats = await one.context.cache.stats()
         assert stats.entries == 1
         assert len(upstream.requests) == 1
@@ -118,14 +118,14 @@ async def test_without_redis_a_reply_can_be_cancelled_where_it_is_told(own_redis
             assert b'"code":"cancelled"' in told(await caller.rest())[-1]
 
 
-async def test_gateways_hear_of_each_other_again_once_redis_is_back(
-    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cancel_bus, "RETRY_SECONDS", 0.01)
-    url = own_redis.url
-    async with ScriptedServer(endless()) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
-        caches: list[Any] = [gateway.context.cache for gateway in (one, other)]
-        links = [cache._coordinator._calls._breaker for cache in caches]
+async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: RedisServer) -> None:
+    maker = CacheMaker(link_of=PatientLink, retry_seconds=0.01)
+    url, links = own_redis.url, maker.links
+    async with (
+        ScriptedServer(endless()) as upstream,
+        caching(upstream, url, make_cache=maker) as one,
+        caching(upstream, url, make_cache=maker) as other,
+    ):
         own_redis.kill()
         await eventually(lambda: all(link.is_open for link in links))
         await asyncio.to_thread(own_redis.start)

@@ -81,7 +81,7 @@ async def test_leaving_unread_what_blocks_the_gateway(stream_mode: str) -> None:
     async with ScriptedServer(Reply([*script, never()])) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask(stream_mode=stream_mode)
-            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.context.active))
+            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.active))
         await closed(upstream)
 
 

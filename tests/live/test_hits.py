@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.cached_scripts import USAGE, call, url_of
+from tests.live.caches import CacheMaker, Clock
 from tests.live.caching_gateway import Asker, ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, say
 from tests.live.reply_variants import WAYS, alike, told
@@ -48,7 +49,11 @@ def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_hit_is_told_as_the_reply_itself_was(later: bool, tmp_path: Path) -> None:
     store = "sqlite" if later else "memory:"
-    async with ByQuestion({**SCRIPTS}) as upstream, caching(upstream, url=url_of(store, tmp_path)) as gateway:
+    maker = CacheMaker(linger_seconds=0.0 if later else 1.0, clock=Clock())
+    async with (
+        ByQuestion({**SCRIPTS}) as upstream,
+        caching(upstream, url=url_of(store, tmp_path), make_cache=maker) as gateway,
+    ):
         for way in WAYS:
             for name in SCRIPTS:
                 upstream.scripts[f"{way.name}: {name}"] = SCRIPTS[name]
@@ -63,9 +68,9 @@ async def test_a_hit_is_told_as_the_reply_itself_was(later: bool, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
-    async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream) as gateway:
+async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str) -> None:
+    maker = CacheMaker(linger_seconds=0.0, clock=Clock())
+    async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream, make_cache=maker) as gateway:
         live = {way.name: alike(told(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
         writers = WAYS[list(SCRIPTS).index(name) % 3 :: 3]
         for writer in writers:

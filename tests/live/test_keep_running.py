@@ -129,7 +129,7 @@ async def test_a_reply_of_the_cache_that_was_replaced_is_not_told_for_another(sh
         assert b"old" in b"".join(frames)
         async with caching(upstream, url) as other:
             await whole(one, cache={"mode": "refresh"})
-            await eventually(lambda: not one.context.cache._storing)
+            await eventually(lambda: not one.context.cache.storing)
             assert await resumed(one, id_, 1) == frames[1:]
             await known(other, id_)
             assert (await asked(other, "GET", f"/v1/chat/{id_}/events"))[0] == 404

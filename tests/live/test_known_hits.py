@@ -8,25 +8,31 @@ import pytest
 from tests.cache.cacheable import case_is_kept, recording_is_kept
 from tests.conformance.cases import body_chunks, load_cases
 from tests.cuts import random_cuts
+from tests.effort import LONG
+from tests.live.caches import CacheMaker, Clock
 from tests.live.caching_gateway import Asker, Json, caching
 from tests.live.reply_variants import WAYS, alike, told
 from tests.scripted_server import Reply
 from tests.streams.agreement import content_type
 from tests.streams.reader import read
-from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
+from tests.streams.recordings import RECORDINGS, needs_recordings, some_recordings, status_of
 from tests.uvicorn_gateway import ByModel
 
 pytestmark = pytest.mark.anyio
 
-PARTS = 6
-"""The recordings are tried in so many tests, which can run beside each other."""
+COUNT = len(RECORDINGS) if LONG else 250
+PARTS = 4
+"""The cases and the recordings are tried in so many tests, which can run beside each other."""
 CASES = [case for case in load_cases() if case["upstream_kind"] != "error"]
 
 
 @pytest.fixture(autouse=True)
 def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
+
+
+def _maker() -> CacheMaker:
+    return CacheMaker(linger_seconds=0.0, clock=Clock())
 
 
 async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked: Any) -> list[str]:
@@ -45,11 +51,13 @@ async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked
     return found
 
 
-async def test_every_case_that_is_kept_is_told_as_the_first_time() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_every_case_that_is_kept_is_told_as_the_first_time(part: int) -> None:
     wrong: dict[str, list[str]] = {}
-    models = {case["id"]: {"profile": case["profile"]} for case in CASES}
-    async with ByModel() as upstream, caching(upstream, models=models) as gateway:
-        for seed, case in enumerate(CASES):
+    cases = CASES[part::PARTS]
+    models = {case["id"]: {"profile": case["profile"]} for case in cases}
+    async with ByModel() as upstream, caching(upstream, models=models, make_cache=_maker()) as gateway:
+        for seed, case in enumerate(cases):
             upstream.scripts[case["id"]] = _scripted(case)
             functions = [{"name": name} for name in case["request"].get("tools", [])]
             asked = {"model": case["id"], **({"functions": functions} if functions else {})}
@@ -65,11 +73,11 @@ def _scripted(case: Json) -> Reply:
 
 @needs_recordings
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_every_recording_that_is_kept_is_told_as_the_first_time(part: int) -> None:
+async def test_a_recording_that_is_kept_is_told_as_the_first_time(part: int) -> None:
     wrong: dict[str, list[str]] = {}
-    recordings = RECORDINGS[part::PARTS]
+    recordings = some_recordings(COUNT)[part::PARTS]
     models: Json = {f"{path.parent.name}/{path.name}": {} for path in recordings}
-    async with ByModel() as upstream, caching(upstream, models=models) as gateway:
+    async with ByModel() as upstream, caching(upstream, models=models, make_cache=_maker()) as gateway:
         for seed, (name, path) in enumerate(zip(models, recordings, strict=True)):
             parts = random_cuts(path.read_bytes(), seed, 5)
             upstream.scripts[name] = Reply(parts, status_of(path), {"content-type": content_type(path)})

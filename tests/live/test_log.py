@@ -96,7 +96,9 @@ async def test_a_log_that_nobody_reads_stops_nobody_and_says_what_is_missing() -
     body = {"messages": [{"role": "user", "content": "Hi"}], "stream": False, "metadata": metadata}
     count = 5_000_000 // (15 * 500)
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False, verify=False
+        ) as client:
             await until_it_answers(client)
             for _ in range(count):
                 assert (await client.post("/v1/chat", json=body)).status_code == 200

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
+from tests.live.caches import coordinator_of, link_of
 from tests.live.gateway import Gateway, eventually
 from tests.live.raw_client import Caller
 from tests.live.storm_clients import SEEDS, Call, Model, all_heard, caching, crowd, heads, question, rests, words
@@ -46,7 +47,7 @@ async def outage(redis: RedisServer, how: How, *gateways: Gateway) -> AsyncItera
 
 
 def away(gateway: Gateway) -> bool:
-    return bool(gateway.context.cache._store._breaker.is_open)  # type: ignore[attr-defined]
+    return link_of(gateway).is_open
 
 
 async def timed(gateway: Gateway, text: str, pace: float = PACE) -> Took:
@@ -183,7 +184,7 @@ async def test_who_follows_and_was_told_nothing_yet_does_not_wait_for_redis(own_
         crowd(one.address, other.address) as callers,
     ):
         call = await _ask_first_and_others(model, callers, "Hi")
-        await eventually(lambda: len(other.context.cache._coordinator._tailer) == 1)  # type: ignore[union-attr]
+        await eventually(lambda: len(coordinator_of(other).tailer) == 1)
         async with outage(own_redis, how, one, other):
             async with asyncio.timeout(SOON_SECONDS):
                 (told,) = await all_heard(callers[1:])

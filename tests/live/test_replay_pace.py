@@ -1,11 +1,14 @@
 """A hit comes as fast as it is read, or at the pace of the first time, write by write."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from app.cache.codec import Batch, StoredEntry, dump, load
-from app.cache.stores.memory import MemoryStore
 
+from tests.live.caches import CacheMaker, KnownStore
 from tests.live.caching_gateway import Asker, caching
 from tests.live.gateway import DONE, end, eventually, say
 from tests.live.raw_client import Caller, calling, checked, frames
@@ -20,21 +23,27 @@ EARLY = 0.02
 """How much sooner than meant a wait may end, as clocks differ."""
 
 
-@pytest.fixture(autouse=True)
-def _from_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.cache.cache.LINGER_AFTER_STORE_SECONDS", 0.0)
+@asynccontextmanager
+async def from_store(upstream: ScriptedServer, **cache: Any) -> AsyncIterator[tuple[Asker, KnownStore]]:
+    """What is asked for again is had from the store alone."""
+    store = KnownStore()
+    async with caching(upstream, make_cache=CacheMaker(linger_seconds=0.0, store=store), **cache) as gateway:
+        yield gateway, store
 
 
-async def spaced(gateway: Asker, seconds: float) -> int:
+async def spaced(gateway: Asker, store: KnownStore, seconds: float) -> int:
     """As if each read had come so long after the one before; how many there were."""
     await gateway.stored()
-    store = gateway.gateway.context.cache._store
-    assert isinstance(store, MemoryStore)
-    ((key, row),) = store._rows.items()
-    entry = load(row.value)
-    batches = [Batch(place * seconds, batch.events) for place, batch in enumerate(entry.batches)]
-    store._rows[key] = row._replace(value=dump(StoredEntry(entry.created, batches)))
-    return len(batches)
+    counts = []
+
+    def change(value: bytes) -> bytes:
+        entry = load(value)
+        batches = [Batch(place * seconds, batch.events) for place, batch in enumerate(entry.batches)]
+        counts.append(len(batches))
+        return dump(StoredEntry(entry.created, batches))
+
+    await store.change_last(change)
+    return counts[0]
 
 
 async def writes(caller: Caller) -> tuple[list[bytes], list[float]]:
@@ -54,10 +63,10 @@ def texts(raw: bytes) -> list[str]:
 
 async def test_at_the_original_pace_the_writes_are_those_of_the_first_time_at_their_distances() -> None:
     async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream:
-        async with caching(upstream, replay="original") as gateway:
+        async with from_store(upstream, replay="original") as (gateway, store):
             async with calling(gateway.gateway.address) as caller:
                 live, _ = await writes(caller)
-            assert await spaced(gateway, GAP) == len(PIECES) + 1
+            assert await spaced(gateway, store, GAP) == len(PIECES) + 1
             async with calling(gateway.gateway.address) as caller:
                 hit, at = await writes(caller)
                 assert caller.headers["x-parley-cache"] == "hit"
@@ -70,9 +79,9 @@ async def test_at_the_original_pace_the_writes_are_those_of_the_first_time_at_th
 
 
 async def test_as_fast_as_possible_it_waits_for_nothing() -> None:
-    async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream, caching(upstream) as gateway:
+    async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream, from_store(upstream) as (gateway, store):
         await gateway.ask()
-        await spaced(gateway, 3600)
+        await spaced(gateway, store, 3600)
         async with calling(gateway.gateway.address) as caller:
             hit, at = await writes(caller)
     assert [texts(data) for data in hit if texts(data)] == [PIECES], "all of it in one write"
@@ -82,9 +91,9 @@ async def test_as_fast_as_possible_it_waits_for_nothing() -> None:
 
 async def test_who_leaves_a_hit_in_its_middle_leaves_nothing_behind() -> None:
     async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream:
-        async with caching(upstream, replay="original") as gateway:
+        async with from_store(upstream, replay="original") as (gateway, store):
             await gateway.ask()
-            await spaced(gateway, 3600)
+            await spaced(gateway, store, 3600)
             async with calling(gateway.gateway.address) as caller:
                 await caller.ask()
                 await caller.head()
@@ -95,7 +104,10 @@ async def test_who_leaves_a_hit_in_its_middle_leaves_nothing_behind() -> None:
 
 async def test_a_hit_that_is_not_read_holds_nobody_up_and_is_told_whole_when_it_is() -> None:
     script = [say("x" * 20_000)] * 200
-    async with ScriptedServer(Reply([*script, end(), DONE], chunked=True)) as upstream, caching(upstream) as gateway:
+    async with (
+        ScriptedServer(Reply([*script, end(), DONE], chunked=True)) as upstream,
+        from_store(upstream) as (gateway, _),
+    ):
         await gateway.ask()
         await gateway.stored()
         async with calling(gateway.gateway.address, receive_bytes=8192) as slow:

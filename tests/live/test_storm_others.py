@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.live.caches import coordinator_of
 from tests.live.gateway import Gateway, eventually, say
 from tests.live.raw_client import Caller
 from tests.live.storm_clients import SEEDS, Model, all_heard, caching, crowd, kill, listening, question, words
@@ -30,7 +31,7 @@ async def pair(model: Model, redis: RedisServer) -> AsyncIterator[tuple[Gateway,
 async def joined(one: Gateway, other: Gateway, count: int = SOME) -> None:
     """All wait, and those of the other gateway for a call that it does not make."""
     await eventually(lambda: listening(one) == count and listening(other) == SOME, 10)
-    await eventually(lambda: len(other.context.cache._coordinator._tailer) == 1, 10)  # type: ignore[union-attr]
+    await eventually(lambda: len(coordinator_of(other).tailer) == 1, 10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -6,7 +6,6 @@ import time
 
 import pytest
 from app.settings import Settings
-from app.upstream.reply import stream as reply_room
 
 from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
 from tests.live.raw_client import calling, checked, frames, reply_of
@@ -158,13 +157,10 @@ async def test_a_silence_may_be_longer_than_the_wait_for_the_first_token() -> No
 
 
 @pytest.mark.parametrize("after", [[], chatter(b": wait\n\n", 0.02, 100)], ids=["silence", "comments"])
-async def test_a_server_that_finished_but_does_not_end_is_left(
-    after: list[bytes | asyncio.Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reply_room, "GRACE_SECONDS", 0.1)
+async def test_a_server_that_finished_but_does_not_end_is_left(after: list[bytes | asyncio.Event]) -> None:
     usage = b'data: {"choices":[],"usage":{"total_tokens":7}}\n\n'
     reply = Reply([say("a"), end(), Chatter(0.05), usage, *after, asyncio.Event()])
-    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS) as gateway:
+    async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, grace_seconds=0.1) as gateway:
         async with asyncio.timeout(1):
             _, raw = await reply_of(gateway.address)
     last = checked(raw)[-1].data
@@ -216,7 +212,7 @@ async def test_a_caller_who_reads_late_stops_the_server_and_loses_nothing() -> N
     async with ScriptedServer(Reply([*FLOOD, end(), DONE], chunked=True)) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address, receive_bytes=16384) as caller:
             await caller.ask(completed_bodies=False)
-            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.context.active))
+            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.active))
             await stands_still(upstream)
             assert upstream.connections[0].sent < len(FLOOD)
             await caller.head()
@@ -242,7 +238,7 @@ async def test_a_caller_who_reads_nothing_is_cut_off(last: list[bytes | asyncio.
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=quick) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask()
-            await eventually(lambda: any(delivery._send_queue.blocked for delivery in gateway.context.active))
+            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.active))
             await eventually(gateway.quiet)
             await eventually(lambda: gateway.callers == 0)
             await caller.head()

@@ -146,3 +146,11 @@ def test_only_an_assistants_message_is_marked() -> None:
     request = ChatRequest("m", (Message("user", (Text("q"),)),), continue_last=True)
     sent = upstream_request.build(request, "m", profile("prefix"))[0]
     assert sent["messages"] == [{"role": "user", "content": "q"}]
+
+
+def test_a_message_that_follows_no_users_is_sent_as_it_is_with_a_warning() -> None:
+    last = Message("assistant", (Text("It is"),), path="messages[0]")
+    asked = ChatRequest("m", messages=(last,))
+    folded, warnings = fold_continuation(asked, Profile(assistant_last=False))
+    assert folded == asked
+    assert len(warnings) == 1 and warnings[0].startswith("messages[0] was sent unchanged")

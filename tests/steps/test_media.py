@@ -202,6 +202,17 @@ def test_a_files_parts_are_marked_in_the_callers_language(file: FileText, said: 
     assert result.messages[0].parts[1] == Text(f'\n<file name="a">\n{said}\n</file>\n')
 
 
+def test_the_text_of_a_file_in_a_result_stands_for_the_file() -> None:
+    profile = TEXT.model_copy(update={"file_text": True, "name_media": "never"})
+    request = ChatRequest("m", (Message("tool", (ToolResult((Media("file", ("https://h/a",)),), "f"),)),))
+    [need] = media_requests(request, profile)
+    result, warnings = rewrite_media(request, profile, {need: FileText((Section("plain"),))}, "en")
+    (found,) = result.messages[0].parts
+    assert isinstance(found, ToolResult)
+    assert [type(part) for part in found.content] == [Text]
+    assert "plain" in str(found.content) and not warnings
+
+
 WEB = "https://h/a"
 
 
@@ -254,3 +265,10 @@ def test_what_was_gathered_is_what_is_sent() -> None:
         Media("file", ("data:c",), name="x.pdf"),
     )
     assert [need.path for need in media_requests(request, profile)] == ["p[0]", "p[1]", "", ""]
+
+
+@pytest.mark.parametrize("url", ["data:image/png;base64,@@@", "data:image/png,plain", "data:;base64,", "data:x"])
+def test_data_that_is_not_what_it_declares_is_looked_at(url: str) -> None:
+    asked = ChatRequest("m", (Message("user", (Media("image", (url,)),)),))
+    (found,) = media_requests(asked, VISION)
+    assert found.url == url

@@ -1,8 +1,10 @@
 """Broken arguments are repaired at the end of the reply, and only those."""
 
+import time
+
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, TextDelta, ToolCallDelta
-from app.steps.repair import RepairStage
+from app.steps.repair import MAX_NESTING, RepairStage
 
 from tests.steps.stage_runner import STOP, joined, run
 
@@ -35,6 +37,25 @@ def test_what_is_whole_or_hopeless_stays_as_it_is(raw: str) -> None:
     assert "repaired" not in message["extra"]
 
 
+@pytest.mark.parametrize(("deep", "repaired"), [(MAX_NESTING, True), (MAX_NESTING + 1, False)])
+def test_what_is_nested_too_deeply_is_not_repaired(deep: int, repaired: bool) -> None:
+    raw = '{"a": ' + "[" * (deep - 1)
+    assert _is_repaired(raw) is repaired
+    assert _is_repaired('{"a": [1, {"b": 2}], "c": ' + "[" * (deep - 1)) is repaired
+
+
+@pytest.mark.parametrize("piece", ["{", "[", "{]", "[}", "[{]}"])
+def test_hopeless_brackets_are_given_up_at_once(piece: str) -> None:
+    began = time.process_time()
+    assert not _is_repaired(piece * 50_000)
+    assert time.process_time() - began < 2
+
+
+def _is_repaired(raw: str) -> bool:
+    message = run([RepairStage()], call(raw)).messages()[0]
+    return "repaired" in message["extra"]
+
+
 def test_a_name_is_passed_on_at_once_and_arguments_at_the_end() -> None:
     stage = RepairStage()
     assert stage.feed(call('{"a"')[0]) == [ToolCallDelta(0, "", "c0", "f")]
@@ -57,3 +78,9 @@ def test_calls_keep_their_own_arguments() -> None:
     parts = [*call('{"a": 1'), *call('{"b": 2', index=1)]
     found = [one[2] for one in run([RepairStage()], parts).short()]
     assert found == ['{"a": 1}', '{"b": 2}']
+
+
+def test_no_arguments_at_all_are_not_repaired() -> None:
+    message = run([RepairStage()], call("")).messages()[0]
+    assert message["function_call"]["arguments"] == ""
+    assert "repaired" not in message["extra"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,11 @@ STATUSES = _statuses()
 def status_of(path: Path) -> int:
     """The HTTP status that the reply came with."""
     return STATUSES.get(f"{path.parent.name}/{path.name}", 200)
+
+
+def some_recordings(count: int) -> list[Path]:
+    """One recording of every provider, and others up to that number."""
+    shuffled = random.Random(1).sample(RECORDINGS, len(RECORDINGS))
+    one_each = {path.parent.name: path for path in shuffled}
+    others = [path for path in shuffled if path not in one_each.values()]
+    return [*one_each.values(), *others][:count]

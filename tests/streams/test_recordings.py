@@ -15,9 +15,11 @@ from tests.reply_pipeline import replay, told
 from tests.scripted_server import Reply
 from tests.streams.agreement import content_type, disagreements, recorded
 from tests.streams.reader import Expected, read, read_body
-from tests.streams.recordings import RECORDINGS, needs_recordings, status_of
+from tests.streams.recordings import RECORDINGS, needs_recordings, some_recordings, status_of
 from tests.uvicorn_gateway import ByModel, ask, serving
 
+PARTS = 4
+"""The recordings are tried in so many tests, which can run beside each other."""
 OVER_SOCKETS = 200
 
 
@@ -30,23 +32,17 @@ def silent(told: Told) -> bool:
     return not told.messages and told.finish_reason in ("stop", "tool_calls")
 
 
-def chosen() -> list[Path]:
-    """One recording of every provider, and others up to the number wanted."""
-    shuffled = random.Random(1).sample(RECORDINGS, len(RECORDINGS))
-    one_each = {path.parent.name: path for path in shuffled}
-    others = [path for path in shuffled if path not in one_each.values()]
-    return [*one_each.values(), *others][:OVER_SOCKETS]
-
-
 def differences(expected: Expected, reply: Told) -> list[str]:
     return disagreements(expected, reply) + (["silent"] if silent(reply) else [])
 
 
 @needs_recordings
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("cut", [whole, finely, at_random], ids=lambda cut: cut.__name__)
-def test_every_recording_is_told_as_the_reader_reads_it(cut: Callable[[bytes], list[bytes]]) -> None:
+def test_every_recording_is_told_as_the_reader_reads_it(cut: Callable[[bytes], list[bytes]], part: int) -> None:
     async def found() -> dict[str, list[str]]:
-        return {name_of(path): await _found(path, read(path), cut(path.read_bytes())) for path in RECORDINGS}
+        paths = RECORDINGS[part::PARTS]
+        return {name_of(path): await _found(path, read(path), cut(path.read_bytes())) for path in paths}
 
     assert wrong(asyncio.run(found())) == {}
 
@@ -100,7 +96,7 @@ async def test_recordings_are_told_over_sockets_as_the_reader_reads_them(
 ) -> None:
     upstream, client = scripted
     found: dict[str, list[str]] = {}
-    for path in chosen():
+    for path in some_recordings(OVER_SOCKETS):
         upstream.scripts["m"] = Reply(
             at_random(path.read_bytes()), status_of(path), {"content-type": content_type(path)}
         )

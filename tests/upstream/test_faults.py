@@ -314,3 +314,9 @@ def test_nesting_counts_what_is_open_outside_of_strings(text: str, deep: bool) -
 
 def test_an_error_that_is_nested_too_deeply_is_taken_for_text() -> None:
     assert fault(b'{"error":' * 500 + b"1" + b"}" * 500).message.startswith('{"error":{"error":')
+
+
+@pytest.mark.parametrize("raw", ["5", 5, '["x", 5]'])
+def test_what_the_provider_behind_a_relay_said_may_be_no_object(raw: Any) -> None:
+    body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
+    assert fault(body).message

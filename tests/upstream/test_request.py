@@ -297,3 +297,10 @@ def test_what_no_reply_has_a_place_for_is_sent_and_warned_of(name: str) -> None:
 def test_more_than_one_reply_is_refused_wherever_it_is_asked_for(name: str) -> None:
     assert wrong(extra_body={name: 2}) == [(f"generate_cfg.extra_body.{name}", "must be 1: a request has one reply")]
     assert options(extra_body={name: 1}) == {name: 1}
+
+
+def test_a_message_to_go_on_with_bears_no_mark_where_the_server_wants_none() -> None:
+    asked = replace(request(user("Hi"), {"role": "assistant", "content": "It is"}), continue_last=True)
+    sent, _ = build(asked, "m", Profile(continuation="send"))
+    assert sent["messages"][-1] == {"role": "assistant", "content": "It is"}
+    assert "continue_final_message" not in sent

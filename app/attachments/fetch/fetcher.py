@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -108,6 +109,12 @@ class FetchedFile(Struct, frozen=True):
     charset: str | None = None
 
 
+@cache
+def _default_tls() -> ssl.SSLContext:
+    """The system's certificates, read once for each process: it takes long."""
+    return ssl.create_default_context()
+
+
 class Fetcher:
     """Fetches URLs; use it as an async context manager.
 
@@ -127,7 +134,7 @@ class Fetcher:
         self._lookup = None if resolver else ThreadedResolver()
         self._resolver: Resolver = resolver or self._lookup  # type: ignore[assignment]  # one of the two is set
         self._transport = transport or httpx.AsyncHTTPTransport(
-            verify=tls or ssl.create_default_context(),
+            verify=tls or _default_tls(),
             trust_env=False,
             limits=httpx.Limits(max_connections=limits.max_concurrent, max_keepalive_connections=0),
         )

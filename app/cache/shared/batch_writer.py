@@ -25,21 +25,21 @@ class BatchWriter:
     def __init__(self, calls: CallStore) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
-        self._leases: set[CallLease] = set()
+        self.leases: set[CallLease] = set()
         self._wake_event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, keys: CallKeys, fence: int, last_record: int = 0) -> CallLease:
         """Start to write the records of a call. `last_record` is the number of the last record that is written."""
         lease = CallLease(keys, fence, last_record, self._wake_event.set, self._loop.time())
-        self._leases.add(lease)
+        self.leases.add(lease)
         if self._task is None:
             self._task = self._loop.create_task(self._run())
         self._wake_event.set()
         return lease
 
     def __len__(self) -> int:
-        return len(self._leases)
+        return len(self.leases)
 
     async def aclose(self) -> None:
         """Release the leases, so that other gateways can take the calls over."""
@@ -47,14 +47,14 @@ class BatchWriter:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        for lease in self._leases:
+        for lease in self.leases:
             lease.resign()
         for _ in range(CLOSE_ATTEMPTS):
-            if not self._leases or not await self._flush(list(self._leases)):
+            if not self.leases or not await self._flush(list(self.leases)):
                 break
-        for lease in tuple(self._leases):
+        for lease in tuple(self.leases):
             lease.drop()
-        self._leases.clear()
+        self.leases.clear()
 
     async def _run(self) -> None:
         while True:
@@ -63,14 +63,14 @@ class BatchWriter:
             await asyncio.sleep(FLUSH_SECONDS)
             self._wake_event.clear()
             now = self._loop.time()
-            due = [lease for lease in self._leases if lease.urgent or now >= self._renewal_time(lease)]
+            due = [lease for lease in self.leases if lease.urgent or now >= self._renewal_time(lease)]
             if due and not await self._flush(due):
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait(self) -> None:
-        if any(lease.urgent for lease in self._leases):
+        if any(lease.urgent for lease in self.leases):
             return
-        first = min((self._renewal_time(lease) for lease in self._leases), default=None)
+        first = min((self._renewal_time(lease) for lease in self.leases), default=None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(first):
                 await self._wake_event.wait()
@@ -93,7 +93,7 @@ class BatchWriter:
                 for lease in group:
                     lease.drop()
             finally:
-                self._leases -= {lease for lease in due if lease.over}
+                self.leases -= {lease for lease in due if lease.over}
         return True
 
     async def _write(self, group: list[CallLease]) -> None:

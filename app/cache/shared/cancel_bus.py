@@ -25,8 +25,11 @@ async def publish(calls: CallStore, id_: str) -> None:
 class CancelBus:
     """Calls `on_cancelled` with each id that a gateway publishes, including this one, and with recent earlier ones."""
 
-    def __init__(self, calls: CallStore, on_cancelled: Callable[[str], None]) -> None:
+    def __init__(
+        self, calls: CallStore, on_cancelled: Callable[[str], None], retry_seconds: float = RETRY_SECONDS
+    ) -> None:
         self._calls = calls
+        self._retry_seconds = retry_seconds
         self._on_cancelled = on_cancelled
         self._last_notice = "0-0"
         """The id of the last notice that was read. Earlier notices are about replies that this process never had."""
@@ -38,10 +41,10 @@ class CancelBus:
                 for id_ in await self._read():
                     self._on_cancelled(id_)
             except RedisUnavailable:
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(self._retry_seconds)
             except Exception:
                 log.exception("defect while cancelling replies")
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(self._retry_seconds)
 
     async def _read(self) -> list[str]:
         """Return the new ids. If there are none, wait at most BLOCK_MS for the first."""

@@ -9,10 +9,10 @@ from app.cache.inflight import InFlightCall
 from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared.batch_writer import BatchWriter
 from app.cache.shared.call_store import KEEP_SECONDS, LEASE_SECONDS, CallKeys, CallStore
-from app.cache.shared.cancel_bus import CancelBus, publish
+from app.cache.shared.cancel_bus import RETRY_SECONDS, CancelBus, publish
 from app.cache.shared.follower import ORPHANED, Follower
 from app.cache.shared.lease import CallLease
-from app.cache.shared.publisher import Publisher
+from app.cache.shared.publisher import JOINABLE_AFTER_END_MS, Publisher
 from app.cache.shared.splice import Splice
 from app.cache.shared.tailer import StreamTailer
 from app.cache.types import OpenUpstream
@@ -24,13 +24,21 @@ class Coordinator:
     """Shares calls through Redis. It belongs to one event loop. Its owner closes the circuit breaker."""
 
     def __init__(
-        self, breaker: RedisCircuitBreaker, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
+        self,
+        breaker: RedisCircuitBreaker,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        keep_seconds: float = KEEP_SECONDS,
+        joinable_ms: int = JOINABLE_AFTER_END_MS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """A leader that does not renew its lease within `lease_seconds` has lost it. A call can be followed until
-        `keep_seconds` after its end."""
+        `keep_seconds` after its end, and joined until `joinable_ms` after it. While Redis is down, the cancel bus
+        tries to read again every `retry_seconds`."""
+        self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
         self._calls = CallStore(breaker, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
-        self._writer = BatchWriter(self._calls)
-        self._tailer = StreamTailer(self._calls)
+        self.writer = BatchWriter(self._calls)
+        self.tailer = StreamTailer(self._calls)
         self._cancel_bus: CancelBus | None = None
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
@@ -44,7 +52,7 @@ class Coordinator:
         except RedisUnavailable:
             return await open_upstream()
         if number is None:
-            return await self._lead(call, self._writer.begin(keys, 1), open_upstream)
+            return await self._lead(call, self.writer.begin(keys, 1), open_upstream)
         follower = self._new_follower(call, CallKeys(key, number), open_upstream)
         try:
             await self._catch_up(follower)
@@ -101,21 +109,21 @@ class Coordinator:
 
     def on_cancel(self, cancel: Callable[[str], None]) -> None:
         """Call `cancel` with the id of each reply that any gateway cancels."""
-        self._cancel_bus = CancelBus(self._calls, cancel)
+        self._cancel_bus = CancelBus(self._calls, cancel, self._retry_seconds)
 
     async def aclose(self) -> None:
         """Release the leases, so that other gateways can take the calls over at once. It aborts no call."""
         if self._cancel_bus is not None:
             await self._cancel_bus.aclose()
-        await self._tailer.aclose()
-        await self._writer.aclose()
+        await self.tailer.aclose()
+        await self.writer.aclose()
 
     # Leading a call.
 
     async def _lead(self, call: InFlightCall, lease: CallLease, open_upstream: OpenUpstream) -> Reply:
         """Publish the call and open it. It then goes on for other gateways even if its own callers leave before it has
         begun."""
-        Publisher(call, lease)
+        Publisher(call, lease, self._joinable_ms)
         source = await open_upstream()
         lease.write_started()
         return source
@@ -123,7 +131,7 @@ class Coordinator:
     # Following a call.
 
     def _new_follower(self, call: InFlightCall, keys: CallKeys, open_upstream: OpenUpstream | None) -> Follower:
-        return Follower(call, keys, self._tailer, self._take_over, open_upstream, self._calls.lease_seconds)
+        return Follower(call, keys, self.tailer, self._take_over, open_upstream, self._calls.lease_seconds)
 
     async def _catch_up(self, follower: Follower) -> None:
         with suppress(RedisUnavailable):
@@ -147,7 +155,7 @@ class Coordinator:
         if follower.over:
             return False
         leads = complete and fence > 0
-        lease = self._writer.begin(follower.keys, fence, follower.last_record) if leads else None
+        lease = self.writer.begin(follower.keys, fence, follower.last_record) if leads else None
         try:
             _check_complete(call)
         except UpstreamFailed:

@@ -15,9 +15,10 @@ class Publisher:
     """Writes the log of a call to Redis, from its present end on: Redis has the part before. It does not count as a
     reader, but a call without readers goes on while another gateway follows it."""
 
-    def __init__(self, call: InFlightCall, lease: CallLease) -> None:
+    def __init__(self, call: InFlightCall, lease: CallLease, joinable_ms: int = JOINABLE_AFTER_END_MS) -> None:
         self._call = call
         self._lease = lease
+        self._joinable_ms = joinable_ms
         self.position = call.log.end_position
         lease.attach(self)
         call.publish(self, lease.keys.id)
@@ -60,7 +61,7 @@ class Publisher:
             lease.end()
         else:
             joinable = call.complete and is_cacheable(call.log.batches, length=False)
-            lease.end(JOINABLE_AFTER_END_MS if joinable else 0)
+            lease.end(self._joinable_ms if joinable else 0)
 
     # Called by the lease.
 

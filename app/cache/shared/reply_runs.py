@@ -114,6 +114,5 @@ def skip_text(event: ContentEvent, start: int) -> ContentEvent:
         return ToolCallDelta(event.index, event.arguments[start:])
     if isinstance(event, TextDelta):
         return TextDelta(event.text[start:], event.refusal)
-    if isinstance(event, MediaOutput):
-        return event  # a media event has no parts
+    assert isinstance(event, ReasoningDelta), "a media event has no parts"
     return ReasoningDelta(event.text[start:])

@@ -43,7 +43,7 @@ class StreamTailer:
     def __init__(self, calls: CallStore) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
-        self._followers: dict[TailFollower, float] = {}
+        self.followers: dict[TailFollower, float] = {}
         """The time when each follower was added."""
         self._answered_at = self._loop.time()
         self._turn = 0
@@ -51,27 +51,27 @@ class StreamTailer:
         self._tasks: list[asyncio.Task[None]] = []
 
     def add(self, follower: TailFollower) -> None:
-        self._followers[follower] = self._loop.time()
+        self.followers[follower] = self._loop.time()
         if not self._tasks:
             self._tasks = [self._loop.create_task(self._read_on()), self._loop.create_task(self._watch_on())]
         self._wake_event.set()
 
     def discard(self, follower: TailFollower) -> None:
-        self._followers.pop(follower, None)
+        self.followers.pop(follower, None)
 
     def wake(self) -> None:
         """Read at once: a follower wants records again."""
         self._wake_event.set()
 
     def __len__(self) -> int:
-        return len(self._followers)
+        return len(self.followers)
 
     async def aclose(self) -> None:
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        self._followers.clear()
+        self.followers.clear()
 
     # Reading records.
 
@@ -84,10 +84,10 @@ class StreamTailer:
                 continue
             found = await self._run_or_none(self._calls.read(positions, BLOCK_MS))
             if found is None:
-                self._notify_unavailable(tuple(self._followers))
+                self._notify_unavailable(tuple(self.followers))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            for follower in tuple(self._followers):
+            for follower in tuple(self.followers):
                 if follower.keys in found and follower.wants_records:
                     self._deliver(follower, found[follower.keys])
             if found:
@@ -96,7 +96,7 @@ class StreamTailer:
     def _positions(self) -> dict[CallKeys, int]:
         """Return the calls to read, with the last record of each. Of more than MAX_STREAMS calls, some in turn."""
         positions: dict[CallKeys, int] = {}
-        for follower in self._followers:
+        for follower in self.followers:
             if follower.wants_records:
                 last_record = follower.last_record
                 positions[follower.keys] = min(last_record, positions.get(follower.keys, last_record))
@@ -118,7 +118,7 @@ class StreamTailer:
     async def _watch_on(self) -> None:
         while True:
             await asyncio.sleep(self._calls.lease_seconds / 3)
-            followers = tuple(self._followers)
+            followers = tuple(self.followers)
             for start in range(0, len(followers), MAX_STREAMS):
                 await self._watch(followers[start : start + MAX_STREAMS])
 
@@ -126,7 +126,7 @@ class StreamTailer:
         states = await self._run_or_none(self._calls.watch([follower.keys for follower in followers]))
         if states is not None:
             for follower, state in zip(followers, states, strict=True):
-                if follower in self._followers:
+                if follower in self.followers:
                     follower.on_state(state)
             return
         self._notify_unavailable(followers)
@@ -134,8 +134,8 @@ class StreamTailer:
     def _notify_unavailable(self, followers: Sequence[TailFollower]) -> None:
         now = self._loop.time()
         for follower in followers:
-            if follower in self._followers:
-                follower.on_unavailable(now - max(self._answered_at, self._followers[follower]))
+            if follower in self.followers:
+                follower.on_unavailable(now - max(self._answered_at, self.followers[follower]))
 
     async def _run_or_none(self, operation: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of an operation; None if Redis is down."""

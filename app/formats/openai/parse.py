@@ -1,7 +1,7 @@
 """Parses OpenAI messages."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
@@ -141,4 +141,4 @@ def _parse_part_without_mark(part: Any, path: str) -> Text | Media:
             return Media("audio", (part.audio_url.url,), path=f"{path}.audio_url")
         case wire.FilePart():
             return Media("file", (part.file.file_data or "",), name=part.file.filename, path=f"{path}.file")
-    raise AssertionError(part)
+    assert_never(part)

@@ -74,8 +74,7 @@ class _MediaRewriter:
         return []
 
     def _result(self, part: Part) -> Part:
-        if not isinstance(part, ToolResult):
-            return part
+        assert isinstance(part, ToolResult), "a tool's message holds results alone"
         content: list[Text | Media] = []
         for item in part.content:
             converted = self._convert_part(item)

@@ -77,9 +77,8 @@ def _rewrite_history(request: ChatRequest, *, code: bool) -> list[Message]:
         if message.role == "assistant":
             _add_assistant(out, message, request.text_joiner, code)
         elif message.role == "tool":
-            for part in message.parts:
-                if isinstance(part, ToolResult):
-                    _add_result(out, part, message, request.text_joiner)
+            for result in [part for part in message.parts if isinstance(part, ToolResult)]:
+                _add_result(out, result, message, request.text_joiner)
         else:
             out.append(message)
     return out

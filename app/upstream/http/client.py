@@ -19,9 +19,10 @@ from app.chat.events import Fault
 from app.decompress import decompressor_for
 from app.errors import UpstreamFailed
 from app.upstream import causes, faults
-from app.upstream.http.pool import PoolKey
+from app.upstream.http.connection import Connection
+from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.response_body import ResponseBody
-from app.upstream.http.transport import PushTransport, RequestPayload
+from app.upstream.http.transport import PushStream, PushTransport, RequestHead, RequestPayload, make_request_head
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 
 MAX_ERROR_BYTES = 256 * 1024
@@ -30,7 +31,12 @@ MANY_BYTES = 64 * 1024
 """A longer model list is parsed in another thread."""
 ERROR_BODY_SECONDS = 10.0
 """How long the client reads the body of an error."""
+GRACE_SECONDS = 2.0
 UNLISTED = "the model server lists no models: "
+
+
+CHAT_PATH = "/chat/completions"
+NO_HEAD = RequestHead(ServerAddress("", "", 0, PoolKey("", 0)), b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,15 @@ class Target:
     variant: tuple[tuple[str, str], ...] = ()
     """The headers that may change the server's answer; they are part of the cache key."""
     redactor: Redactor = field(default=EMPTY_REDACTOR, compare=False, repr=False)
+    grace_seconds: float = GRACE_SECONDS
+    """After its finish reason, how long the server has to send the usage and to end the body."""
+    chat_head: RequestHead = field(default=NO_HEAD, compare=False, repr=False)
+    """What each chat request to it begins with."""
+
+    def __post_init__(self) -> None:
+        if self.chat_head is NO_HEAD:
+            head = make_request_head(b"POST", self.url(CHAT_PATH), self.headers, self.pool_key)
+            object.__setattr__(self, "chat_head", head)
 
     def with_timeout(self, seconds: float | None) -> "Target":
         """Return a copy in which no single wait is longer than `seconds`."""
@@ -111,6 +126,7 @@ class UpstreamClient:
         self, transport: httpx.AsyncBaseTransport | None = None, error_body_seconds: float = ERROR_BODY_SECONDS
     ) -> None:
         self._transport = transport or PushTransport()
+        self._push_transport = self._transport if isinstance(self._transport, PushTransport) else None
         self._error_body_seconds = error_body_seconds
 
     async def open(self, target: Target, body: bytes) -> ResponseBody:
@@ -118,9 +134,11 @@ class UpstreamClient:
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
+        if self._push_transport is not None:
+            return await self._post(self._push_transport, target, body)
         request = httpx.Request(
             "POST",
-            target.url("/chat/completions"),
+            target.url(CHAT_PATH),
             headers=target.headers,
             stream=RequestPayload(body),
             extensions={
@@ -134,12 +152,19 @@ class UpstreamClient:
             raise UpstreamFailed(make_transport_fault(error, target)) from error
         if response.status_code != 200:
             raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
+        return _response_body(response, response.headers.get("content-encoding"), target)
+
+    async def _post(self, transport: PushTransport, target: Target, body: bytes) -> ResponseBody:
         try:
-            return ResponseBody(response, decompressor_for(response.headers.get("content-encoding")))
-        except ValueError as error:
-            ResponseBody(response, decompressor_for(None)).abort()
-            fault = faults.make_fault("upstream_protocol", f"the model server sent {error}", status=200)
-            raise UpstreamFailed(target.annotate_fault(fault)) from None
+            connection = await transport.post(
+                target.chat_head, body, target.connect_seconds, target.first_token_seconds
+            )
+        except httpx.TransportError as error:
+            raise UpstreamFailed(make_transport_fault(error, target)) from error
+        if connection.status != 200:
+            response = httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
+            raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
+        return _response_body(connection, connection.encoding, target)
 
     async def _read_fault(self, response: httpx.Response) -> Fault:
         """Read the error body, up to a limit of size and time, and return the fault it describes."""
@@ -219,6 +244,16 @@ class UpstreamClient:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+def _response_body(response: httpx.Response | Connection, encoding: str | None, target: Target) -> ResponseBody:
+    """Raises UpstreamFailed if the body has an encoding that was not asked for and is not known."""
+    try:
+        return ResponseBody(response, decompressor_for(encoding))
+    except ValueError as error:
+        ResponseBody(response, decompressor_for(None)).abort()
+        fault = faults.make_fault("upstream_protocol", f"the model server sent {error}", status=200)
+        raise UpstreamFailed(target.annotate_fault(fault)) from None
 
 
 async def _read_body(response: httpx.Response, chunks: list[bytes], limit: int) -> None:

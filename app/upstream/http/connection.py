@@ -40,8 +40,9 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, owner: ConnectionOwner) -> None:
+    def __init__(self, owner: ConnectionOwner, linger_seconds: float = LINGER_SECONDS) -> None:
         self._owner = owner
+        self._linger_seconds = linger_seconds
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -68,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._error: Exception | None = None
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
+        self.encoding: str | None = None
+        """The content-encoding of the response."""
         self.sent_at = 0.0
         """The event loop's time when the request was sent."""
         self.touched = False
@@ -121,7 +124,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def release(self) -> None:
-        """End the exchange after a complete reply; reuse the connection if the body ends within LINGER_SECONDS."""
+        """End the exchange after a complete reply; reuse the connection if the body ends soon."""
         self._on_data = self._on_end = None
         if self._ended or self.closed:
             return
@@ -129,7 +132,7 @@ class Connection(asyncio.Protocol):
             self._recycle()
         elif self._timer is None:
             self._set_reading(True)
-            self._timer = self._loop.call_later(LINGER_SECONDS, self.abort)
+            self._timer = self._loop.call_later(self._linger_seconds, self.abort)
 
     def abort(self) -> None:
         self._on_data = self._on_end = None
@@ -263,6 +266,8 @@ class Connection(asyncio.Protocol):
         self._keep_alive = self._parser.should_keep_alive()
         fields = {name.lower(): value.lower() for name, value in self.headers}
         sized = b"content-length" in fields or b"chunked" in fields.get(b"transfer-encoding", b"")
+        if b"content-encoding" in fields:
+            self.encoding = fields[b"content-encoding"].decode("latin-1")
         self._until_close = not sized and status not in (204, 304)
         self._cancel_timer()
         head, self._head = self._head, None

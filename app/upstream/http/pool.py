@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx
 
-from app.upstream.http.connection import ClosedEarly, Connection
+from app.upstream.http.connection import LINGER_SECONDS, ClosedEarly, Connection
 
 
 class PoolKey(NamedTuple):
@@ -33,8 +33,9 @@ KEEPALIVE_SECONDS = 4.5
 
 
 class Pool:
-    def __init__(self, ssl_context: ssl.SSLContext | None) -> None:
+    def __init__(self, ssl_context: ssl.SSLContext | None, linger_seconds: float = LINGER_SECONDS) -> None:
         self._ssl = ssl_context
+        self._linger_seconds = linger_seconds
         self._idle: dict[ServerAddress, list[Connection]] = {}
         self._open: dict[Connection, ServerAddress] = {}
         self._counts: dict[ServerAddress, int] = {}
@@ -70,11 +71,16 @@ class Pool:
         return self._counts.get(origin, 0) >= origin.pool_key.max_connections
 
     def _take_idle(self, origin: ServerAddress, fresh: bool) -> Connection | None:
+        if not fresh:
+            return self.take_idle(origin)
         idle = self._idle.get(origin)
-        if fresh:
-            if idle and self._is_full(origin):
-                idle.pop(0).abort()  # makes room for a new one
-            return None
+        if idle and self._is_full(origin):
+            idle.pop(0).abort()  # makes room for a new one
+        return None
+
+    def take_idle(self, origin: ServerAddress) -> Connection | None:
+        """Return an open connection that no request uses, if there is one."""
+        idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
             if connection.usable:
@@ -102,7 +108,11 @@ class Pool:
         try:
             context = self._get_ssl_context() if scheme == "https" else None
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: Connection(self), host, port, ssl=context, server_hostname=host if context else None
+                lambda: Connection(self, self._linger_seconds),
+                host,
+                port,
+                ssl=context,
+                server_hostname=host if context else None,
             )
             if connection.closed:
                 raise httpx.ConnectError("the connection was closed at once") from ClosedEarly("closed at once")

@@ -8,15 +8,13 @@ response has arrived, the request is sent once more on a new connection.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from typing import TypeAlias
+from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import httpx
 
-from app.upstream.http.connection import Connection
-from app.upstream.http.pool import Pool, ServerAddress
-
-Timeouts: TypeAlias = Mapping[str, float | None]
+from app.upstream.http.connection import LINGER_SECONDS, Connection
+from app.upstream.http.pool import Pool, PoolKey, ServerAddress
 
 
 class RequestPayload(httpx.AsyncByteStream):
@@ -27,6 +25,28 @@ class RequestPayload(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self.data
+
+
+class RequestHead(NamedTuple):
+    """What all requests to one endpoint of a server begin with. It is made once."""
+
+    address: ServerAddress
+    data: bytes
+    """The head up to the value of content-length, which is its last header."""
+
+
+_FRAMING = (b"content-length", b"transfer-encoding")
+
+
+def make_request_head(method: bytes, url: httpx.URL, headers: httpx.Headers, pool_key: PoolKey) -> RequestHead:
+    lines = [b"%b %b HTTP/1.1" % (method, url.raw_path)]
+    lines += [b"%b: %b" % line for line in headers.raw if line[0].lower() not in _FRAMING]
+    return RequestHead(_address_of(url, pool_key), b"\r\n".join((*lines, b"content-length: ")))
+
+
+def _address_of(url: httpx.URL, pool_key: PoolKey) -> ServerAddress:
+    port = url.port or (443 if url.scheme == "https" else 80)
+    return ServerAddress(url.scheme, url.raw_host.decode("ascii"), port, pool_key)
 
 
 class PushStream(httpx.AsyncByteStream):
@@ -68,8 +88,8 @@ class PushTransport(httpx.AsyncBaseTransport):
     reader of the body bounds the time between its bytes.
     """
 
-    def __init__(self, ssl_context: ssl.SSLContext | None = None) -> None:
-        self._pool = Pool(ssl_context)
+    def __init__(self, ssl_context: ssl.SSLContext | None = None, *, linger_seconds: float = LINGER_SECONDS) -> None:
+        self._pool = Pool(ssl_context, linger_seconds)
 
     @property
     def open_connections(self) -> int:
@@ -82,23 +102,35 @@ class PushTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request. The response holds no reference to it, because its body may be large."""
-        url = request.url
-        port = url.port or (443 if url.scheme == "https" else 80)
-        origin = ServerAddress(url.scheme, url.raw_host.decode("ascii"), port, request.extensions["pool_key"])
+        origin = _address_of(request.url, request.extensions["pool_key"])
         body = request.stream.data if isinstance(request.stream, RequestPayload) else await request.aread()
         timeouts = request.extensions.get("timeout", {})
-        connection = await self._send_request(origin, _head(request, len(body)), body, timeouts)
+        connection = await self._send_request(
+            origin, _head(request, len(body)), body, timeouts.get("connect"), timeouts.get("read")
+        )
         return httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
 
-    async def _send_request(self, origin: ServerAddress, head: bytes, body: bytes, timeouts: Timeouts) -> Connection:
-        connection = await self._pool.take(origin, timeouts.get("connect"))
+    async def post(
+        self, head: RequestHead, body: bytes, connect_seconds: float | None, read_seconds: float | None
+    ) -> Connection:
+        """Send a request without httpx's objects, and return the connection once the head of the response has arrived.
+
+        Raises httpx.TransportError.
+        """
+        data = b"%b%d\r\n\r\n" % (head.data, len(body))
+        return await self._send_request(head.address, data, body, connect_seconds, read_seconds)
+
+    async def _send_request(
+        self, origin: ServerAddress, head: bytes, body: bytes, connect_seconds: float | None, read_seconds: float | None
+    ) -> Connection:
+        connection = self._pool.take_idle(origin) or await self._pool.take(origin, connect_seconds)
         try:
-            return await _exchange(connection, head, body, timeouts.get("read"))
+            return await _exchange(connection, head, body, read_seconds)
         except (httpx.NetworkError, httpx.RemoteProtocolError):
             if not connection.reused or connection.touched:
                 raise
-        connection = await self._pool.take(origin, timeouts.get("connect"), fresh=True)
-        return await _exchange(connection, head, body, timeouts.get("read"))
+        connection = await self._pool.take(origin, connect_seconds, fresh=True)
+        return await _exchange(connection, head, body, read_seconds)
 
     async def aclose(self) -> None:
         self._pool.close()

@@ -14,9 +14,6 @@ from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.sse import EventReader, MalformedData
 
-GRACE_SECONDS = 2.0
-"""After its finish reason, how long the server has to send the usage and to end the body."""
-
 
 class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
@@ -158,7 +155,7 @@ class UpstreamStream:
         elif not started:
             if now - self._body.sent_at > target.first_token_seconds and not self._paused:
                 self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
-        elif self._assembler.finishing and now - self._last_event_at > GRACE_SECONDS:
+        elif self._assembler.finishing and now - self._last_event_at > target.grace_seconds:
             self._body.abort()
             self._finish(None)
         elif now - self._last_active_at > target.idle_seconds:

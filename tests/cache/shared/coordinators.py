@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from app.cache.inflight import InFlightCall
-from app.cache.log import LogReader
-from app.cache.redis.breaker import Client, RedisCircuitBreaker
+from app.cache.log import LOG_LIMITS, LogLimits, LogReader
+from app.cache.redis.breaker import Client, RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared import Coordinator
 from app.cache.shared.batch_writer import BatchWriter
 from app.cache.shared.tailer import StreamTailer
 from app.cache.types import OpenUpstream
+from app.cache.urls import RedisUrl
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta
 from app.chat.stream import Receiver, Reply
 from app.errors import UpstreamFailed
@@ -147,15 +148,15 @@ class Heard:
     async def reach(self, letters: int) -> None:
         async with asyncio.timeout(PATIENCE):
             while len(flat([self.events])) < letters:
-                await self._more()
+                await self.more()
 
     async def end(self) -> list[Event]:
         async with asyncio.timeout(PATIENCE):
             while not self.over:
-                await self._more()
+                await self.more()
         return flat([self.events])
 
-    async def _more(self) -> None:
+    async def more(self) -> None:
         self._news.clear()
         await self._news.wait()
 
@@ -174,17 +175,44 @@ def listen(reply: Reply) -> Heard:
 
 
 class PatientLink(RedisCircuitBreaker):
-    """For a machine that is busy with other tests."""
+    """For a machine that is busy with other tests. While it is asleep, what is asked of it waits, as in a process that
+    is not given any time."""
+
+    def __init__(self, address: RedisUrl | str) -> None:
+        super().__init__(address)
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._dead = False
+
+    def sleep(self) -> None:
+        self._awake.clear()
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    @property
+    def asleep(self) -> bool:
+        return not self._awake.is_set()
+
+    def die(self) -> None:
+        """Whatever is asked of it fails."""
+        self._dead = True
+        self.wake()
 
     async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        await self._awake.wait()
+        if self._dead:
+            raise RedisUnavailable("this process was killed")
         return await super().call(op, timeout=(timeout or 0.0) + PATIENCE)
 
 
 class SharingGateway:
     """A gateway, reduced to its coordinator and its calls."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, link: RedisCircuitBreaker, coordinator: Coordinator, limits: LogLimits = LOG_LIMITS) -> None:
+        self.link = link
         self.coordinator = coordinator
+        self._limits = limits
         self.calls: list[InFlightCall] = []
         self._ticker = Ticker(0.05)
 
@@ -201,7 +229,7 @@ class SharingGateway:
         return await self._add(lambda call: self.coordinator.follow(call, call_id)).open()
 
     def _add(self, start: Callable[[InFlightCall], Awaitable[Reply]]) -> InFlightCall:
-        call = InFlightCall(start, self._ticker.discard)
+        call = InFlightCall(start, self._ticker.discard, limits=self._limits)
         self.calls.append(call)
         self._ticker.add(call)
         return call
@@ -211,34 +239,41 @@ class SharingGateway:
 
     @property
     def writer(self) -> BatchWriter:
-        return self.coordinator._writer
+        return self.coordinator.writer
 
     @property
     def tailer(self) -> StreamTailer:
-        return self.coordinator._tailer
+        return self.coordinator.tailer
 
 
 @asynccontextmanager
 async def gateway(
-    url: str, lease_seconds: float = LEASE_SECONDS, link_of: type[RedisCircuitBreaker] = PatientLink
+    url: str,
+    lease_seconds: float = LEASE_SECONDS,
+    link_of: type[RedisCircuitBreaker] = PatientLink,
+    limits: LogLimits = LOG_LIMITS,
 ) -> AsyncIterator[SharingGateway]:
     link = link_of(url)
-    sharing = SharingGateway(Coordinator(link, lease_seconds=lease_seconds))
+    sharing = SharingGateway(link, Coordinator(link, lease_seconds=lease_seconds), limits)
     try:
         yield sharing
     finally:
         for call in sharing.calls:
             if call.unused:
                 call.abort()
+        if isinstance(link, PatientLink) and link.asleep:
+            link.die()
         await sharing.coordinator.aclose()
         await link.aclose()
 
 
-async def die(gateway: SharingGateway) -> None:
-    """As a process that is killed: it says nothing any more."""
-    for task in [gateway.writer._task, *gateway.tailer._tasks]:
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
-    gateway.writer._leases.clear()
-    gateway.tailer._followers.clear()
+def sleep(gateway: SharingGateway) -> None:
+    """As a process that is stopped, or was killed: it says nothing any more."""
+    assert isinstance(gateway.link, PatientLink)
+    gateway.link.sleep()
+
+
+def wake(gateway: SharingGateway) -> None:
+    """It goes on where it was stopped, and does not know that it was."""
+    assert isinstance(gateway.link, PatientLink)
+    gateway.link.wake()

@@ -7,7 +7,7 @@ from app.cache.shared.follower import ORPHANED
 from app.chat.events import Failed, Fault, TextDelta
 from app.errors import UpstreamFailed
 
-from tests.cache.shared.coordinators import QUICK, REPLY, Heard, Model, die, gateway, listen, play, until
+from tests.cache.shared.coordinators import QUICK, REPLY, Heard, Model, gateway, listen, play, sleep, until, wake
 from tests.cache.shared.reply_strategies import DONE, flat
 from tests.redis_server import RedisServer, clustered, running_redis
 
@@ -198,7 +198,7 @@ def test_one_of_many_followers_takes_over_the_call_of_a_dead_leader(shared_redis
             ]
             model.calls[0].push(4)
             await heard[0].reach(len(flat(REPLY[:4])))
-            await die(one)
+            sleep(one)
             assert [await each.end() for each in heard] == [WHOLE, WHOLE]
             assert len(other.calls) == 1
 
@@ -214,7 +214,7 @@ def test_a_follower_takes_over_before_the_reply_has_begun(shared_redis: RedisSer
             await model.asked.wait()
             following = asyncio.create_task(two.claim_or_follow("q", other.lead))
             await until(lambda: len(two.tailer))
-            await die(one)
+            sleep(one)
             reply, led, _ = await following
             assert await listen(reply).end() == WHOLE
             assert led and len(other.calls) == 1
@@ -232,15 +232,11 @@ def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisS
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
-            press = one.writer
-            assert press._task
-            press._task.cancel()
-            await asyncio.wait([press._task])
+            sleep(one)
             await other.asked.wait()
-            # It wakes up again, and does not know.
-            press._task = asyncio.create_task(press._run())
+            wake(one)
             model.calls[0].push()
-            await until(lambda: not len(press))
+            await until(lambda: not len(one.writer))
             assert await heard.end() == WHOLE
             assert not late.over
             other.calls[0].push()
@@ -257,7 +253,7 @@ def test_a_reply_taken_over_that_says_something_else_fails(shared_redis: RedisSe
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
-            await die(one)
+            sleep(one)
             told = await late.end()
             assert told[:-1] == flat(REPLY[:2])
             assert isinstance(told[-1], Failed) and told[-1].fault.code == "upstream_incomplete"
@@ -295,7 +291,7 @@ def test_a_resumed_reply_fails_if_its_leader_dies_and_no_gateway_takes_over(shar
             resumed = await two.follow(id)
             assert resumed
             late = listen(resumed)
-            await die(one)
+            sleep(one)
             assert await late.end() == [Failed(ORPHANED)]
 
     play(scene())

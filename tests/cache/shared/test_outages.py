@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 import redis
+from app.cache.log import LogLimits
 from app.cache.redis.breaker import RedisCircuitBreaker
 from app.cache.shared.call_store import CallKeys, CallStore, WriteRequest
 from app.cache.shared.follower import ORPHANED, Follower
@@ -22,10 +23,10 @@ from tests.cache.shared.coordinators import (
     Heard,
     Model,
     SharingGateway,
-    die,
     gateway,
     listen,
     play,
+    sleep,
     until,
 )
 from tests.cache.shared.publishing_process import long_reply
@@ -52,7 +53,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
             model.calls[0].push(pick.randint(0, 20))
             await asyncio.sleep(pick.random() / 20)
             if pick.random() < 0.8:
-                await die(leader)
+                sleep(leader)
         assert await late.end() == flat(batches)
         model.calls[0].push()
         assert await heard.end() == flat(batches)
@@ -154,7 +155,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
             # Whoever was told nothing yet does not wait for a Redis that is away, but asks for itself.
             await until(lambda: any(late.batches))
             own_redis.pause()
-            await until(lambda: one.coordinator._calls._breaker.is_open)
+            await until(lambda: one.link.is_open)
             model.calls[0].push()
             assert heard.batches == REPLY
             own_redis.go_on()
@@ -217,14 +218,14 @@ def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisS
             reply, _, id = await one.claim_or_follow("q", model.lead)
             listen(reply)
             slow, _, _ = await two.claim_or_follow("q", other.lead)
-            (follower,) = two.tailer._followers
+            (follower,) = two.tailer.followers
             assert isinstance(follower, Follower)
             heard = listen(slow)
             slow.pause()
             third = listen((await six.claim_or_follow("q", model.lead))[0])
             model.calls[0].push(4)
             await third.reach(len(flat(REPLY[:4])))
-            await die(one)
+            sleep(one)
             with shared_redis.client() as client:
                 client.delete(CallKeys.from_id(id).lease)
             slow.resume()
@@ -253,7 +254,7 @@ def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: Re
                 joining = asyncio.create_task(two.claim_or_follow("q", other.lead))
                 await until(lambda: len(two.tailer))
             await until(lambda: other.calls and other.calls[0].started)
-            (own,) = two.writer._leases
+            (own,) = two.writer.leases
             await until(lambda: not own.urgent)
             place = own.next_write().record_number
             other.calls[0].push(2)
@@ -266,18 +267,18 @@ def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: Re
     play(scene())
 
 
-def test_a_log_whose_beginning_was_dropped_is_not_taken_over(
-    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_whose_beginning_was_dropped_is_not_taken_over(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
+        async with (
+            gateway(shared_redis.url, QUICK) as one,
+            gateway(shared_redis.url, QUICK, limits=LogLimits(max_bytes=10)) as two,
+        ):
             model, other = Model(), Model(own=True)
             listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])
-            monkeypatch.setattr("app.cache.log.MAX_LOG_BYTES", 10)
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
-            await die(one)
+            sleep(one)
             assert await late.end() == [*flat(REPLY[:2]), Failed(ORPHANED)]
             assert not other.calls
 
@@ -294,7 +295,7 @@ def test_who_takes_over_may_store_the_reply(shared_redis: RedisServer) -> None:
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
             followed = [two.calls[0].followed]
-            await die(one)
+            sleep(one)
             assert await late.end() == WHOLE
             followed.append(two.calls[0].followed)
             assert not led and followed == [True, False]
@@ -309,7 +310,7 @@ def test_a_call_that_has_ended_is_not_taken_over(shared_redis: RedisServer) -> N
             model, other = Model(), Model(own=True)
             heard = listen((await one.claim_or_follow("q", model.lead))[0])
             slow, _, _ = await two.claim_or_follow("q", other.lead)
-            (follower,) = two.tailer._followers
+            (follower,) = two.tailer.followers
             assert isinstance(follower, Follower)
             late = listen(slow)
             slow.pause()
@@ -341,7 +342,7 @@ def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: R
             await until(lambda: other.calls)
             async with asyncio.timeout(20):
                 while not late.over:
-                    await late._more()
+                    await late.more()
             assert (
                 sum(len(event.text) for event in late.events if isinstance(event, TextDelta))
                 == 5 * MAX_WAITING_BYTES // 4

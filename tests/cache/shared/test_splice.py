@@ -3,7 +3,17 @@
 import pytest
 from app.cache.shared.splice import DIVERGED, Splice
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import (
+    Event,
+    Extra,
+    Failed,
+    Fault,
+    Finish,
+    MediaOutput,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +115,34 @@ def test_a_failure_of_the_second_reply_is_passed_on_unchanged() -> None:
     fault = Failed(Fault("rate_limit", "too many", True))
     assert spliced([[TextDelta("abc")]], [[TextDelta("a"), fault, TextDelta("b")]]) == [fault]
     assert flat([[fault]]) == [fault]
+
+
+PICTURE = MediaOutput("image", "https://a.test/x.png")
+
+
+def test_media_are_told_once() -> None:
+    reply: list[Event] = [TextDelta("a"), PICTURE, TextDelta("b"), PICTURE, DONE]
+    for place in range(len(reply)):
+        assert flat([spliced([reply[:place]], [reply])]) == flat([reply[place:]])
+
+
+def test_other_media_are_a_fault() -> None:
+    assert spliced([[PICTURE]], [[MediaOutput("image", "https://a.test/y.png"), DONE]]) == [Failed(DIVERGED)]
+    assert spliced([[PICTURE]], [[MediaOutput("audio", PICTURE.url), DONE]]) == [Failed(DIVERGED)]
+    for url in (PICTURE.url + "?more", PICTURE.url[:-1]):
+        assert spliced([[PICTURE]], [[MediaOutput("image", url), DONE]]) == [Failed(DIVERGED)]
+
+
+def test_a_reply_that_failed_before_is_repeated_to_its_failure() -> None:
+    told: list[Event] = [TextDelta("a"), Failed(DIVERGED)]
+    assert spliced([told], [[TextDelta("ab"), DONE]]) == [TextDelta("b"), DONE]
+
+
+def test_an_extra_more_of_the_run_that_is_open_is_told() -> None:
+    told: list[Event] = [TextDelta("ab"), Extra({"x": 1})]
+    new: list[Event] = [TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), DONE]
+    assert spliced(
+        [told, [TextDelta("c")]], [[TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), TextDelta("cd"), DONE]]
+    )
+    assert spliced([told], [new]) == [Extra({"y": 2}), DONE]
+    assert Splice([told]).close() == []

@@ -7,7 +7,18 @@ from contextlib import AsyncExitStack
 import pytest
 from app.chat.stream import Reply
 
-from tests.cache.shared.coordinators import QUICK, Model, Scripted, SharingGateway, gateway, listen, play, until
+from tests.cache.shared.coordinators import (
+    QUICK,
+    Model,
+    Scripted,
+    SharingGateway,
+    gateway,
+    listen,
+    play,
+    sleep,
+    until,
+    wake,
+)
 from tests.cache.shared.publishing_process import long_reply
 from tests.cache.shared.reply_strategies import flat
 from tests.redis_server import RedisServer
@@ -61,12 +72,11 @@ async def call(gateways: list[SharingGateway], model: Paced, seed: int, pick: ra
 async def trouble(gateways: list[SharingGateway], redis: RedisServer, pick: random.Random) -> None:
     for _ in range(4):
         await asyncio.sleep(pick.random() * 0.4)
-        press = pick.choice(gateways).writer
-        if press._task is not None and pick.random() < 0.5:
-            press._task.cancel()
-            await asyncio.wait([press._task])
+        gateway = pick.choice(gateways)
+        if len(gateway.writer) and pick.random() < 0.5:
+            sleep(gateway)
             await asyncio.sleep(pick.random() * 2 * QUICK)
-            press._task = asyncio.create_task(press._run())
+            wake(gateway)
         else:
             redis.pause()
             await asyncio.sleep(pick.random() / 3)

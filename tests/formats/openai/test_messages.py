@@ -163,3 +163,9 @@ def test_a_reasoning_alone_is_written() -> None:
     assert OPENAI.write((Message("assistant", (Reasoning("r"),)),), Options()).messages == [
         {"role": "assistant", "content": "", "reasoning_content": "r"}
     ]
+
+
+def test_what_a_provider_adds_to_a_message_comes_back() -> None:
+    message = {"role": "assistant", "content": "Hi", "extra_content": {"google": {"thought_signature": "AbC="}}}
+    read = OPENAI.parse([{"role": "user", "content": "Hi"}, message], Options())
+    assert OPENAI.write(read.messages, Options()).messages[-1] == message

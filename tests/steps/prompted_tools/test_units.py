@@ -41,3 +41,31 @@ def test_qwen_text_is_read_as_the_original_reads_it_or_better(unit: Json, seed: 
     forced = "" if unit["function_choice"] == "auto" else unit["function_choice"]
     stage = QwenStage("chat-1", TOOLS, parallel=unit["parallel"], forced=forced)
     assert run([stage], texts(unit["text"], seed)).short() == expected_by_qwen(unit)[0]
+
+
+@pytest.mark.parametrize("text", ["a</think>b", "<think>a</think>b", "a", "<think>a"])
+@pytest.mark.parametrize("seed", [None, *range(4)])
+def test_a_thought_that_holds_no_call_is_text_as_it_stands(text: str, seed: int | None) -> None:
+    reply = run([NousStage("chat-1", (), thought_in_content=True)], texts(text, seed))
+    assert [message.get("content") for message in reply.messages()] == [text]
+
+
+@pytest.mark.parametrize("seed", [None, *range(4)])
+def test_the_end_of_a_call_is_no_text_even_behind_some(seed: int | None) -> None:
+    text = '<tool_call>\n{"name": "f", "arguments": {}} text </tool_call> more'
+    call, said = run([NousStage("chat-1", (), thought_in_content=False)], texts(text, seed)).messages()
+    assert (call["function_call"]["name"], said["content"]) == ("f", " text  more")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("✿FUNCTION✿: f ✿ARGS✿: {}", "{}"),
+        ("✿FUNCTION✿: f\n✿ARGS✿: abc\n✿RESULT✿", "abc"),
+        ("✿FUNCTION✿: f\n✿ARGS✿: abc ✿RESULT✿ and more", "abc"),
+    ],
+)
+@pytest.mark.parametrize("seed", [None, *range(4)])
+def test_arguments_end_at_the_next_word_of_the_template(text: str, arguments: str, seed: int | None) -> None:
+    call = run([QwenStage("chat-1", TOOLS)], texts(text, seed)).messages()[0]
+    assert call["function_call"] == {"name": "f", "arguments": arguments}

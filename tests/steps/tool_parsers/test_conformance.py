@@ -1,5 +1,6 @@
 """The corpus's cases of leaked calls: bytes through the reader, the assembler, the stages, into messages."""
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,9 +17,13 @@ from app.upstream.reply.sse import EventReader
 
 from tests.conformance.cases import body_chunks, compare, load_cases
 from tests.cuts import bytewise, every_cut, random_cuts, whole
+from tests.effort import LONG
 from tests.steps.stage_runner import Reply
 
 CASES = [case for case in load_cases() if {"text_tools", "think_interrupt"} & case["profile"].keys()]
+
+CUTS = 40
+"""In two parts; everywhere with `FUZZ=long`."""
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 
@@ -51,6 +56,9 @@ def test_a_case_gives_what_the_corpus_expects(case: dict[str, Any]) -> None:
 @every_case
 def test_no_cut_changes_the_result(case: dict[str, Any]) -> None:
     body = b"".join(body_chunks(case))
-    cuts = [whole(body), bytewise(body), *every_cut(body), *(random_cuts(body, seed, 9) for seed in range(20))]
+    once = list(every_cut(body))
+    if not LONG:
+        once = random.Random(case["id"]).sample(once, min(CUTS, len(once)))
+    cuts = [whole(body), bytewise(body), *once, *(random_cuts(body, seed, 9) for seed in range(10))]
     for reads in cuts:
         assert compare(case, result(case, reads)) == []

@@ -48,7 +48,7 @@ def settled(found: list[Event]) -> list[Event]:
 
 
 @every_stage
-@examples(50)
+@examples(25)
 @given(text=TEXTS, cuts=CUTS, end=st.sampled_from(ENDS))
 def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int], end: Event) -> None:
     whole = settled(events(STAGES[name](), text, [], end))
@@ -57,7 +57,7 @@ def test_pieces_give_what_the_whole_gives(name: str, text: str, cuts: list[int],
 
 
 @every_stage
-@examples(30)
+@examples(20)
 @given(text=TEXTS, cuts=CUTS)
 def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: list[int]) -> None:
     reply = Reply([STAGES[name]()])
@@ -72,7 +72,7 @@ def test_every_call_has_a_name_an_id_and_arguments(name: str, text: str, cuts: l
 
 
 @pytest.mark.parametrize("name", sorted(set(STAGES) - {"harmony", "think", "think-interleaved", "qwen", "qwen-forced"}))
-@examples(30)
+@examples(20)
 @given(text=TEXTS)
 def test_text_without_a_call_comes_out_as_it_went_in(name: str, text: str) -> None:
     found = joined([event for event in events(STAGES[name](), text, [3, 9, 20]) if not isinstance(event, Extra)])

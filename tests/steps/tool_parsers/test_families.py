@@ -254,3 +254,14 @@ def test_text_is_not_held_longer_than_it_must() -> None:
     assert stage is not None
     found = run([stage], texts("<tool_call><function=f><parameter=s>\none two", 0), end=None)
     assert json.loads(found.messages()[0]["function_call"]["arguments"] + '"}') == {"s": "one two"}
+
+
+def test_a_call_that_breaks_off_in_its_middle_keeps_what_was_told_and_the_rest_is_text() -> None:
+    said = (
+        "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>n</arg_ey>\n<arg_value>2</arg_value>"
+    )
+    stage = tool_parser_stage("glm45", TOOLS, "chat-1")
+    assert stage is not None
+    call, rest = run([stage], texts(said)).messages()
+    assert (call["function_call"]["arguments"], call["extra"]["arguments_valid"]) == ('{"s": "Rome"', False)
+    assert rest["content"] == "2</arg_value>"

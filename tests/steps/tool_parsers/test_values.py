@@ -3,6 +3,7 @@
 import pytest
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.json_scanner import loads, to_standard_json
+from app.steps.tool_parsers.typed_values import parse_typed
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,8 @@ def test_a_value_is_said_in_json(text: str, want: str) -> None:
 def test_what_is_no_value_is_refused(text: str) -> None:
     with pytest.raises(NotACall):
         loads(text)
+
+
+def test_a_text_stays_one_where_only_a_text_is_wanted() -> None:
+    assert parse_typed("5", frozenset({"string"})) == "5"
+    assert parse_typed("5", frozenset({"integer"})) == 5

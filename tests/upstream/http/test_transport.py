@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from app.upstream.http import connection as connection_room
 from app.upstream.http.pool import PoolKey
 from app.upstream.http.transport import PushStream, PushTransport, RequestPayload
 
@@ -394,9 +393,9 @@ async def test_a_body_that_is_let_go_may_end_soon_and_then_its_connection_is_reu
         assert len(server.connections) == 1
 
 
-async def test_a_body_that_is_let_go_and_does_not_end_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_room, "LINGER_SECONDS", 0.05)
-    async with ScriptedServer(Reply([b"a", asyncio.Event()], chunked=True)) as server, transporting() as transport:
+async def test_a_body_that_is_let_go_and_does_not_end_is_closed() -> None:
+    endless = Reply([b"a", asyncio.Event()], chunked=True)
+    async with ScriptedServer(endless) as server, transporting(linger_seconds=0.05) as transport:
         await (await transport.handle_async_request(post(server.url))).aclose()
         await asyncio.wait_for(server.connections[0].closed.wait(), 2)
 

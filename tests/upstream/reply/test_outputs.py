@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, TextDelta
+from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, TextDelta, ToolCallDelta
 
 from tests.upstream.reply.assembled_events import events
 
@@ -112,3 +112,61 @@ def test_an_error_behind_the_finish_reason_is_a_warning_and_the_reply_is_not_kep
     assert said == TextDelta("Hi")
     warning = "the model server sent an error after the end of its reply: disk full"
     assert end == Finish("stop", warnings=(warning,), cacheable=False)
+
+
+def test_an_image_without_a_usable_address_is_left_out_with_a_warning() -> None:
+    for wrong in ({"type": "image_url"}, {"type": "image_url", "image_url": {"url": "ftp://a.test/x"}}, "x", 3):
+        found = whole({"content": "Hi", "images": [wrong, wrong, PICTURE]})
+        assert [type(event) for event in found if isinstance(event, MediaOutput)] == [MediaOutput]
+        end = found[-1]
+        assert isinstance(end, Finish)
+        told = [text for event in found if isinstance(event, Extra) for text in event.fields.get("warnings", ())]
+        assert [text for text in [*told, *(end.warnings or ())] if "image" in text], wrong
+
+
+def closed(deltas: list[Json], message: Json) -> list[Event]:
+    """Deltas, and then the whole message again."""
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    last = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    return events(*(json.dumps(chunk).encode() for chunk in [*chunks, last]), b"[DONE]")
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_content": "Hm"},
+        {"refusal": "No."},
+        {"audio": {"id": "a", "data": base64.b64encode(WAV).decode(), "transcript": "Hi"}},
+    ],
+    ids=["a thought", "a refusal", "audio"],
+)
+def test_what_deltas_brought_is_not_told_again_by_the_whole_message(delta: Json) -> None:
+    assert closed([delta], delta)[:-1] == closed([delta], {})[:-1]
+
+
+def test_an_object_without_choices_may_bring_the_usage_alone() -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
+    usage = {"object": "x", "x_groq": {"id": "r", "usage": {"total_tokens": 7}}}
+    end = events(json.dumps(chunk).encode(), json.dumps(usage).encode(), b"[DONE]")[-1]
+    assert isinstance(end, Finish)
+    assert end.usage is not None and end.usage["total_tokens"] == 7
+
+
+@pytest.mark.parametrize(("delta", "text"), [("Hi", "Hi"), ({"content": "Hi", "images": "x"}, "Hi")])
+def test_a_delta_that_is_a_text_is_the_text(delta: Any, text: str) -> None:
+    chunk = {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+    assert TextDelta(text) in events(json.dumps(chunk).encode(), b"[DONE]")
+
+
+@pytest.mark.parametrize("index", [0.0, "0", True, 0])
+def test_the_number_of_a_call_may_be_of_another_type(index: Any) -> None:
+    call = {"index": index, "id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    (found,) = [one for one in streamed({"tool_calls": [call]}, end="tool_calls") if isinstance(one, ToolCallDelta)]
+    assert (found.index, found.name) == (0, "f")
+
+
+@pytest.mark.parametrize("arguments", ['"5"', '"[1]"', '"no JSON"', "5"])
+def test_arguments_in_quotes_that_are_no_object_stay_as_they_are(arguments: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    found = [one for one in whole({"tool_calls": [call]}, "tool_calls") if isinstance(one, ToolCallDelta)]
+    assert "".join(one.arguments for one in found) == arguments

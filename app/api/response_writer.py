@@ -1,0 +1,153 @@
+"""Writes a response to one client.
+
+The gateway's own server offers a writer of its own for each request (`app/connection.py`). With any other ASGI server
+`SendQueue` is used: `send` runs without a task, unless it has to wait; then a task finishes it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from app.api.asgi import Scope, SuspendedCoroutine
+
+Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+WRITER = "parley.writer"
+"""The ASGI extension by which the gateway's server offers the writer of a request."""
+
+
+class Sender(Protocol):
+    """The response that is written."""
+
+    def on_blocked(self) -> None:
+        """The client reads more slowly than the response is written."""
+
+    def on_clear(self) -> None:
+        """Everything has been sent, or can be."""
+
+    def disconnect(self) -> None:
+        """Nothing can be sent any more."""
+
+
+class ResponseWriter(Protocol):
+    """Call `attach` first and `detach` in the end, then neither holds the other."""
+
+    @property
+    def blocked(self) -> bool:
+        """The client must read before more is sent."""
+
+    @property
+    def blocked_since(self) -> float:
+        """The loop's time when the client last read too slowly."""
+
+    @property
+    def notices_disconnect(self) -> bool:
+        """It calls `disconnect` of its sender when the client disconnects."""
+
+    def attach(self, sender: Sender) -> None: ...
+
+    def detach(self) -> None: ...
+
+    def start(self, status: int, headers: Headers) -> None:
+        """The head may be sent with the first bytes of the body: write some at once."""
+
+    def write(self, data: bytes, *, last: bool) -> None: ...
+
+    def abort(self) -> None:
+        """Close the client's connection now."""
+
+
+class OfferedWriter(ResponseWriter, Protocol):
+    """The writer that the gateway's server offers."""
+
+    extra_headers: Headers
+    """Sent with every head."""
+
+    @property
+    def response_started(self) -> bool: ...
+
+
+def find_offered_writer(scope: Scope) -> OfferedWriter | None:
+    extension = scope.get("extensions", {}).get(WRITER)
+    writer: OfferedWriter | None = None if extension is None else extension["writer"]
+    return writer
+
+
+def make_send_queue(scope: Scope, send: Send) -> "SendQueue":
+    """A writer for an endpoint that other ASGI applications wrap: everything must pass through their `send`."""
+    offered = find_offered_writer(scope)
+    return SendQueue(send, None if offered is None else offered.abort)
+
+
+class SendQueue:
+    """A writer for any ASGI server."""
+
+    notices_disconnect = False
+
+    def __init__(self, send: Send, abort: Callable[[], None] | None = None) -> None:
+        """`abort` closes the client's connection; None: the server does not offer that."""
+        self._send = send
+        self._abort = abort
+        self._loop = asyncio.get_running_loop()
+        self._sender: Sender | None = None
+        self._queue: deque[dict[str, Any]] = deque()
+        self._flush_task: asyncio.Task[None] | None = None
+        self.blocked_since = 0.0
+
+    @property
+    def blocked(self) -> bool:
+        return self._flush_task is not None
+
+    def attach(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def detach(self) -> None:
+        self._sender = None
+        if self._flush_task is not None:
+            self._flush_task.cancel()
+
+    def abort(self) -> None:
+        if self._abort is not None:
+            self._abort()
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._put({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+    def write(self, data: bytes, *, last: bool) -> None:
+        self._put({"type": "http.response.body", "body": data, "more_body": not last})
+
+    def _put(self, message: dict[str, Any]) -> None:
+        """Send the message at once if no earlier one waits; otherwise queue it."""
+        sender = self._sender
+        if sender is None:
+            return
+        if self._flush_task is not None:
+            self._queue.append(message)
+            return
+        coroutine = self._send(message)
+        try:
+            waiting = coroutine.send(None)
+        except StopIteration:
+            return
+        except Exception:
+            sender.disconnect()
+            return
+        self.blocked_since = self._loop.time()
+        sender.on_blocked()
+        self._flush_task = self._loop.create_task(self._flush(SuspendedCoroutine(coroutine, waiting)))
+
+    async def _flush(self, rest: SuspendedCoroutine[None]) -> None:
+        try:
+            await rest
+            while self._queue:
+                self.blocked_since = self._loop.time()
+                await self._send(self._queue.popleft())
+        except Exception:
+            if self._sender is not None:
+                self._sender.disconnect()
+            return
+        self._flush_task = None
+        if self._sender is not None:
+            self._sender.on_clear()

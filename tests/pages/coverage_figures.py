@@ -1,0 +1,83 @@
+"""The share of branches and lines of app/ that the tests run, for each pure package and for the whole."""
+
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PURE_CONTRACT = "pure modules"
+PURE_SHARE, WHOLE_SHARE = 1.0, 0.95
+"""The pure packages are run completely: they need no network, no clock and no second process to be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What coverage counted in some files."""
+
+    ran: int = 0
+    countable: int = 0
+    missing: tuple[str, ...] = ()
+    """Lines and branches that did not run, by file."""
+
+    @property
+    def share(self) -> float:
+        return self.ran / self.countable if self.countable else 1.0
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(self.ran + other.ran, self.countable + other.countable, self.missing + other.missing)
+
+
+def pure_modules(root: Path = ROOT) -> list[str]:
+    """The modules and packages that the import contract calls pure."""
+    contracts = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (contract,) = (contract for contract in contracts if contract["name"].startswith(PURE_CONTRACT))
+    return list(contract["source_modules"])
+
+
+def add_up(report: dict[str, Any], modules: list[str]) -> tuple[dict[str, Figures], Figures]:
+    """The figures of each of the modules, and of all files, from coverage's report in JSON."""
+    by_module = dict.fromkeys(modules, Figures())
+    whole = Figures()
+    for file, row in report["files"].items():
+        figures = _figures(file, row)
+        whole += figures
+        name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for module in modules:
+            if name == module or name.startswith(f"{module}."):
+                by_module[module] += figures
+    return by_module, whole
+
+
+def _figures(file: str, row: dict[str, Any]) -> Figures:
+    counts = row["summary"]
+    lines = [str(line) for line in row["missing_lines"]]
+    branches = [f"{begin}->{end if end > 0 else 'exit'}" for begin, end in row["missing_branches"]]
+    missing = (f"{file}: {', '.join([*lines, *branches])}",) if lines or branches else ()
+    return Figures(
+        counts["covered_lines"] + counts["covered_branches"], counts["num_statements"] + counts["num_branches"], missing
+    )
+
+
+def describe(by_module: dict[str, Figures], whole: Figures) -> tuple[list[str], bool]:
+    """What is printed, and whether the tests run as much as they must."""
+    rows = [f"{figures.share:7.1%}  {module}" for module, figures in by_module.items()]
+    pure = sum(by_module.values(), Figures())
+    rows += [
+        f"{pure.share:7.1%}  all pure modules (at least {PURE_SHARE:.0%})",
+        *(f"         {line}" for line in pure.missing),
+    ]
+    rows.append(f"{whole.share:7.1%}  all of app/ (at least {WHOLE_SHARE:.0%})")
+    return rows, pure.share >= PURE_SHARE and whole.share >= WHOLE_SHARE
+
+
+def main(report: Path) -> int:
+    rows, enough = describe(*add_up(json.loads(report.read_text("utf-8")), pure_modules()))
+    print("\n".join(rows))
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

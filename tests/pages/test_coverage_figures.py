@@ -1,0 +1,51 @@
+"""What `make coverage` says of pure packages and of the whole, and when it fails."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages.coverage_figures import ROOT, Figures, add_up, describe, main, pure_modules
+
+
+def row(ran: int, of: int, lines: list[int] | None = None, branches: list[list[int]] | None = None) -> dict[str, Any]:
+    counts = {"covered_lines": ran, "num_statements": of, "covered_branches": 0, "num_branches": 0}
+    return {"summary": counts, "missing_lines": lines or [], "missing_branches": branches or []}
+
+
+def report(**files: dict[str, Any]) -> dict[str, Any]:
+    return {"files": {f"app/{name.replace('__', '/')}.py": one for name, one in files.items()}}
+
+
+def test_the_pure_modules_are_those_of_the_import_contract() -> None:
+    modules = pure_modules()
+    assert {"app.chat", "app.formats", "app.upstream.reply.assembler"} <= set(modules)
+    for module in modules:
+        path = ROOT / module.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), module
+
+
+def test_the_files_of_a_package_are_added_up_and_others_count_for_the_whole_alone() -> None:
+    files = report(chat__ids=row(3, 4, [7], [[6, -2]]), chat__deep__part=row(6, 6), chat=row(1, 1), chatty=row(0, 9))
+    by_module, whole = add_up(files, ["app.chat", "app.nearest"])
+    assert by_module["app.chat"] == Figures(10, 11, ("app/chat/ids.py: 7, 6->exit",))
+    assert by_module["app.nearest"].share == 1.0
+    assert (whole.ran, whole.countable) == (10, 20)
+
+
+@pytest.mark.parametrize(("pure", "other", "enough"), [(100, 90, True), (99, 100, False), (100, 89, False)])
+def test_pure_modules_must_run_completely_and_the_whole_nearly_so(pure: int, other: int, enough: bool) -> None:
+    rows, told = describe(*add_up(report(nearest=row(pure, 100), cli=row(other, 100)), ["app.nearest"]))
+    assert told is enough
+    assert rows[-1].split()[0] == f"{(pure + other) / 200:.1%}"
+
+
+def test_the_command_fails_where_a_pure_module_is_not_run_completely(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "report.json"
+    for ran, code in ((10, 0), (9, 1)):
+        file.write_text(json.dumps(report(nearest=row(ran, 10, [3] * (10 - ran)))), "utf-8")
+        assert main(file) == code
+    assert "app/nearest.py: 3" in capsys.readouterr().out
