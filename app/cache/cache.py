@@ -9,9 +9,10 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from app.cache.codec import Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
+from app.cache.codec import LARGE_ENTRY, Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
-from app.cache.log import ReplyLocation, StoredReply
+from app.cache.log import ReplyLocation
+from app.cache.stored_reply import StoredReply
 from app.cache.stores import UNKNOWN, Store, StoreStats
 from app.cache.types import (
     CacheRequest,
@@ -26,9 +27,6 @@ from app.chat.stream import Origin, Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
-
-LARGE_ENTRY = 256 * 1024
-"""Replies larger than this many bytes are encoded in a thread."""
 
 
 class Cache:
@@ -234,6 +232,7 @@ class Cache:
             log.warning("a reply was not cached: %s", error)
             self._forget(request.key, call)
             return
+        call.entry = data
         key, ttl_seconds, model = request.key, request.ttl_seconds, request.model
         if self._store.put_nowait(key, data, ttl_seconds=ttl_seconds, model=model):
             self._forget(key, call)
@@ -249,7 +248,7 @@ class Cache:
         """Store a reply. `data` is its entry, if that is encoded already."""
         try:
             if data is None:
-                data = await asyncio.to_thread(dump, _make_entry(call))
+                call.entry = data = await asyncio.to_thread(dump, _make_entry(call))
             if not call.followed:
                 await self._store.put(request.key, data, ttl_seconds=request.ttl_seconds, model=request.model)
         except NotEncodable as error:
