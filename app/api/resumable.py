@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from app.cache import ReplaySource, ReplyLocation
+from app.cache import PackedReply, ReplaySource, ReplyLocation
 from app.chat.stream import Label, Origin
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
@@ -18,6 +18,7 @@ from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""
 MAX_REPLIES = 100_000
+_NOWHERE: ReplyLocation = ("flight", "")
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +48,7 @@ class ResumableReplies:
         self.keep_seconds = keep_seconds
         self.sweep_seconds = sweep_seconds
         self._max_bytes = max_bytes
-        self._replies: dict[str, ResumableReply] = {}
+        self._replies: dict[str, ResumableReply | _PackedReply] = {}
         self._due: list[tuple[float, str]] = []
         self._ended: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
@@ -67,7 +68,8 @@ class ResumableReplies:
             self._timer = loop.call_later(self.sweep_seconds, self._sweep)
 
     def find(self, id_: str) -> ResumableReply | None:
-        return self._replies.get(id_)
+        reply = self._replies.get(id_)
+        return reply.unpack(id_) if isinstance(reply, _PackedReply) else reply
 
     def drop(self, id_: str) -> None:
         if self._replies.pop(id_, None) is not None:
@@ -86,20 +88,25 @@ class ResumableReplies:
             reply = self._replies.get(id_)
             if reply is None:
                 continue
-            if id_ in self._ended:
+            if id_ in self._ended or isinstance(reply, _PackedReply):
                 self.drop(id_)
                 continue
-            if reply.source.ended:
+            ended = reply.source.ended
+            if ended:
                 self._start_retention(id_, reply)
-            wait = self.keep_seconds if reply.source.ended else self.sweep_seconds
+            wait = self.keep_seconds if ended else self.sweep_seconds
             heapq.heappush(self._due, (now + wait, id_))
         while self._ended and (self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES):
             self.drop(next(iter(self._ended)))
         self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
 
     def _start_retention(self, id_: str, reply: ResumableReply) -> None:
-        """Start the `keep_seconds` of a reply that has ended. A log that several replies share is counted for each."""
-        size = reply.source.size
+        """Start the `keep_seconds` of a reply that has ended, and pack it. A log that several replies share is counted
+        for each."""
+        packed = _pack(reply)
+        if packed is not None:
+            self._replies[id_] = packed
+        size = reply.source.size if packed is None else packed.size
         self._ended[id_] = size
         self._bytes += size
 
@@ -118,6 +125,32 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     options: Options
     label: Label
     age_seconds: int | None
+
+
+class _PackedReply(msgspec.Struct, frozen=True, gc=False):
+    """A reply that has ended, as bytes: tens of thousands of replies are kept, and the garbage collector would visit
+    each of their objects again and again."""
+
+    record: bytes
+    source: PackedReply
+
+    @property
+    def size(self) -> int:
+        return len(self.record) + self.source.size
+
+    def unpack(self, id_: str) -> ResumableReply:
+        return reply_from_record(msgspec.json.decode(self.record, type=ResumeRecord), id_, self.source)
+
+
+def _pack(reply: ResumableReply) -> _PackedReply | None:
+    """Pack a reply that has ended; None if it cannot be encoded."""
+    source = reply.source.pack()
+    if source is None:
+        return None
+    try:
+        return _PackedReply(write_record(reply, source.location or _NOWHERE), source)
+    except UnicodeEncodeError:
+        return None
 
 
 def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:

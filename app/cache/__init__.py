@@ -3,6 +3,7 @@
 from app.cache.cache import Cache
 from app.cache.log import ReplyLocation
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
+from app.cache.stored_reply import PackedReply
 from app.cache.types import CacheRequest, CacheRules, FoundReply, ReplaySource
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Cache",
     "CachePolicy",
     "Mode",
+    "PackedReply",
     "ReplyLocation",
     "CacheRequest",
     "CacheRules",

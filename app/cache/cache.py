@@ -9,10 +9,11 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from app.cache.codec import Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
+from app.cache.codec import LARGE_ENTRY, Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
-from app.cache.log import ReplyLocation, StoredReply
-from app.cache.stores import Store, StoreStats
+from app.cache.log import ReplyLocation
+from app.cache.stored_reply import StoredReply
+from app.cache.stores import UNKNOWN, Store, StoreStats
 from app.cache.types import (
     CacheRequest,
     CacheRules,
@@ -26,9 +27,6 @@ from app.chat.stream import Origin, Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
-
-LARGE_ENTRY = 256 * 1024
-"""Replies larger than this many bytes are encoded in a thread."""
 
 
 class Cache:
@@ -134,8 +132,11 @@ class Cache:
         return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))
 
     async def _load_entry(self, key: str) -> StoredEntry | None:
-        stored = await self._store.get(key)
-        if stored is None:
+        stored = self._store.get_nowait(key)
+        if stored is UNKNOWN:
+            # While the store is asked, an equal request may store its reply.
+            stored = await self._store.get(key) or self._store.get_nowait(key)
+        if stored is None or stored is UNKNOWN:
             return None
         try:
             return load(stored.value)
@@ -215,17 +216,39 @@ class Cache:
         cacheable = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
         if cacheable and request.policy.write:
             self._keep_newest(request.key, call)
-            task = asyncio.get_running_loop().create_task(self._store_reply(request, call))
-            self._storing.add(task)
-            task.add_done_callback(self._storing.discard)
+            if call.size < LARGE_ENTRY and not call.followed:
+                # Not now: the last events are on their way to the readers.
+                asyncio.get_running_loop().call_soon(self._store_nowait, request, call)
+            else:
+                self._start_storing(request, call, None)
         else:
             self._forget(request.key, call)
 
-    async def _store_reply(self, request: CacheRequest, call: InFlightCall) -> None:
+    def _store_nowait(self, request: CacheRequest, call: InFlightCall) -> None:
+        """Store a small reply without a task. If the store cannot do that, start to store it."""
         try:
-            assert call.log.finished_at is not None
-            entry = StoredEntry(call.log.finished_at, call.log.batches)
-            data = dump(entry) if call.size < LARGE_ENTRY else await asyncio.to_thread(dump, entry)
+            data = dump(_make_entry(call))
+        except NotEncodable as error:
+            log.warning("a reply was not cached: %s", error)
+            self._forget(request.key, call)
+            return
+        call.entry = data
+        key, ttl_seconds, model = request.key, request.ttl_seconds, request.model
+        if self._store.put_nowait(key, data, ttl_seconds=ttl_seconds, model=model):
+            self._forget(key, call)
+        else:
+            self._start_storing(request, call, data)
+
+    def _start_storing(self, request: CacheRequest, call: InFlightCall, data: bytes | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._store_reply(request, call, data))
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+
+    async def _store_reply(self, request: CacheRequest, call: InFlightCall, data: bytes | None) -> None:
+        """Store a reply. `data` is its entry, if that is encoded already."""
+        try:
+            if data is None:
+                call.entry = data = await asyncio.to_thread(dump, _make_entry(call))
             if not call.followed:
                 await self._store.put(request.key, data, ttl_seconds=request.ttl_seconds, model=request.model)
         except NotEncodable as error:
@@ -290,19 +313,32 @@ class Cache:
 
     async def purge(self, model: str | None = None) -> int:
         """Delete all replies, or those of one model, and return how many. Raises StoreError."""
+        await _let_replies_be_stored()
         for key in [key for key, call in self._calls.items() if call.ended]:
             del self._calls[key]
         return await self._store.purge(model)
 
     async def stats(self) -> StoreStats:
         """Count the stored replies. Raises StoreError."""
+        await _let_replies_be_stored()
         return await self._store.stats()
 
     async def aclose(self) -> None:
         for call in tuple(self._running):
             call.abort()
+        await _let_replies_be_stored()
         if self._storing:
             await asyncio.wait(self._storing, timeout=5)
         if self._coordinator is not None:
             await self._coordinator.aclose()
         await self._store.aclose()
+
+
+async def _let_replies_be_stored() -> None:
+    """Let the loop store the replies that have just ended."""
+    await asyncio.sleep(0)
+
+
+def _make_entry(call: InFlightCall) -> StoredEntry:
+    assert call.log.finished_at is not None
+    return StoredEntry(call.log.finished_at, call.log.batches)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from app.cache.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog
+from app.cache.stored_reply import PackedReply, pack_log
 from app.chat.events import Event, Failed, Fault, Finish, is_end
 from app.chat.stage import Stage
 from app.chat.stream import Reply
@@ -67,6 +68,8 @@ class InFlightCall:
         self.id = ""
         """The call's id for other processes."""
         self.aborted = False
+        self.entry: bytes | None = None
+        """The reply as it was stored."""
         self._publisher: CallPublisher | None = None
         self._splice: Stage | None = None
         self._ahead_bytes = 0
@@ -128,6 +131,13 @@ class InFlightCall:
     def complete(self) -> bool:
         """Whether the log still has every event of the reply so far."""
         return self.log.complete
+
+    def pack(self) -> PackedReply | None:
+        if not self.ended or self.error is not None or not self.complete:
+            return None
+        if self.entry is not None:
+            return PackedReply(self.entry, self.location)
+        return pack_log(self.log, self.size, self.location)
 
     def retain(self) -> None:
         """Let the call go on without readers, until `release`."""

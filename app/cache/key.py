@@ -10,6 +10,7 @@ passes values on unread (`extra_body`, schemas) they differ. Streaming does not 
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,10 +61,16 @@ def _digest(body: bytes) -> str:
     fields = _fields(body)
     hashed = _hash()
     for name in sorted(fields.keys() - _UNHASHED_FIELDS):
-        value: Any = fields[name] if name == "messages" else _canonical(fields[name])
+        value: Any = fields[name]
+        if name != "messages" and not _is_canonical(bytes(value)):
+            value = _canonical(value)
         hashed.update(_encode([name, len(memoryview(value))]))
         hashed.update(value)
     return hashed.hexdigest()
+
+
+_is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|null').fullmatch
+"""Whether a value is hashed as it was sent: `_canonical` would return the same bytes."""
 
 
 def _canonical(raw: msgspec.Raw) -> bytes:

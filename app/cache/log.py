@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from msgspec.structs import replace
-
 from app.cache.codec import Batch
-from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta, is_end
+from app.chat.events import Event, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta, is_end
 from app.chat.stream import Receiver
 
 BYTES_PER_TURN = 64 * 1024
@@ -261,38 +259,6 @@ class LogReader:
     def _take_turn(self) -> None:
         self._turn = None
         self.advance()
-
-
-class StoredReply:
-    """A reply from the store: a finished log under the key of its request."""
-
-    ended = complete = True
-
-    def __init__(self, key: str, batches: Sequence[Batch], finished_at: float) -> None:
-        self.location: ReplyLocation = ("entry", f"{key}@{finished_at!r}")
-        self._log = ReplyLog.from_batches(_mark_usage_cached(batches), finished_at)
-
-    @property
-    def size(self) -> int:
-        return sum(events_size(batch.events) for batch in self._log.batches)
-
-    def add_reader(self, pace: Pace) -> LogReader:
-        return self._log.add_reader(pace)
-
-    async def open(self) -> LogReader:
-        return self.add_reader("fast")
-
-    def release(self) -> None: ...
-
-
-def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """Mark the usage as `cached`: this reply used no tokens."""
-    last = batches[-1] if batches else None
-    finish = last.events[-1] if last is not None and last.events else None
-    if last is None or not isinstance(finish, Finish) or finish.usage is None:
-        return batches
-    marked = replace(finish, usage={**finish.usage, "cached": True})
-    return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]
 
 
 def events_size(events: list[Event]) -> int:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from app.cache.inflight import InFlightCall
 from app.cache.log import LOG_LIMITS, LogLimits, Pace, ReplyLocation
 from app.cache.policy import CachePolicy
+from app.cache.stored_reply import PackedReply
 from app.chat.stream import Origin, Reply
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
@@ -35,6 +36,9 @@ class ReplaySource(Protocol):
 
     async def open(self) -> Reply:
         """Return a reader from the first event. Raises ParleyError if the reply failed before it began."""
+
+    def pack(self) -> "PackedReply | None":
+        """Return the reply in little memory, to be kept; None if it has not ended, or cannot be packed."""
 
     def release(self) -> None:
         """Undo one `retain`: one client less may resume the reply."""

@@ -9,7 +9,8 @@ from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
 from app.cache.codec import Batch, StoredEntry, dump
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.policy import ON, CachePolicy
-from app.cache.stores import Store, StoredValue, StoreLimits, StoreStats, open_store
+from app.cache.stores import UNKNOWN, Store, StoredValue, StoreLimits, StoreStats, open_store
+from app.cache.stores.base import KnownValue
 from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed
 from app.chat.stream import Origin, Reply
@@ -139,6 +140,12 @@ class Broken:
 
     async def get(self, key: str) -> StoredValue | None:
         return None if self.value is None or self.deleted else StoredValue(self.value, 0.0)
+
+    def get_nowait(self, key: str) -> KnownValue:
+        return UNKNOWN
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        return False
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None: ...
 

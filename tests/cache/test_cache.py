@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
-from app.cache.cache import LARGE_ENTRY
+from app.cache.codec import LARGE_ENTRY
 from app.cache.inflight import InFlightCall
 from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy

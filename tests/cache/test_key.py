@@ -1,11 +1,16 @@
 """Two requests have one key exactly when the reply to one is an answer to the other."""
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+import msgspec
 import pytest
+from app.cache.key import _canonical, _is_canonical
 from app.profiles import KINDS, Profile
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, completion_key, key, rich, schema
 from tests.cache.conversation import CONVERSATION
@@ -147,3 +152,24 @@ def test_properties_that_are_a_list_are_not_those_that_are_an_object() -> None:
     listed = [["a", 1]]
     values: list[Any] = [{"a": 1}, listed, {"ordered": listed}, {"ordered": [["ordered", listed]]}]
     assert len({key(asking(HI, extra_body={"x": {"properties": value}})) for value in values}) == len(values)
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+        st.none(),
+        st.lists(st.integers(), max_size=2),
+    ).map(lambda value: json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    | st.sampled_from([b"-0", b"1.0", b"1e3", b"01", b'"\\u0041"', b'"\x7f"', b'"a"b"', b"12345678901234567890"])
+)
+def test_what_is_hashed_as_it_was_sent_is_in_canonical_form(raw: bytes) -> None:
+    if _is_canonical(raw):
+        assert _canonical(msgspec.Raw(raw)) == raw
+
+
+def test_plain_values_are_hashed_as_they_were_sent() -> None:
+    assert all(map(_is_canonical, [b"0", b"-1", b"4096", b"true", b"false", b"null", b'"auto"', b'""']))
+    assert not any(map(_is_canonical, [b"-0", b"00", b"1.0", b"1e3", b"{}", b"[1]", b'"\\n"', b'"a"b"', b"1 "]))

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import random
+import string
 from typing import Any
 
 import pytest
@@ -120,7 +122,8 @@ async def test_a_reply_is_forgotten_some_time_after_its_end() -> None:
 
 
 async def test_of_more_than_may_be_kept_the_oldest_are_forgotten() -> None:
-    script = Reply([say("One" * 1000), end(), DONE], chunked=True)
+    text = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=2500))  # it packs badly
+    script = Reply([say(text), end(), DONE], chunked=True)
     async with ScriptedServer(script) as upstream, caching(upstream, "null:", max_resume_bytes=8000) as gateway:
         gateway.context.resumable.sweep_seconds = 0.01
         ids = [(await whole(gateway, generate_cfg={"seed": seed}))[0] for seed in range(4)]

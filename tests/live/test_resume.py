@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from app.api.resumable import ResumableReply
 from app.formats import FORMATS
 from typing_extensions import override
 
@@ -147,3 +148,25 @@ async def test_a_reply_that_has_ended_can_be_read_again_from_any_frame(mode: str
             # A browser comes back to the address where it was before, and says how far it got since.
             assert await resumed(other, id_, 1, last_event_id="3") == whole[3:]
         assert len(upstream.requests) == len(FORMATS)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_reply_that_is_kept_as_bytes_is_resumed_byte_for_byte(name: str, mode: str) -> None:
+    """At once after its end it is a log; soon it is bytes. A stored reply that is sent again is kept so too."""
+    async with BySeed() as upstream, caching(upstream) as gateway:
+        gateway.context.resumable.sweep_seconds = 0.01
+        gated = upstream.gated[-1] = Gated()
+        gated.open()
+        for label in ("miss", "hit"):
+            async with calling(gateway.address) as caller:
+                await caller.ask(QUESTION, **body(name, mode))
+                assert await caller.head() == 200
+                assert caller.headers["x-parley-cache"] == label
+                id_, frames = reply_id(caller), told(await caller.rest())
+            async with asyncio.timeout(5):
+                while isinstance(gateway.context.resumable._replies[id_], ResumableReply):
+                    await asyncio.sleep(0.01)
+            for after in range(len(frames)):
+                assert await resumed(gateway, id_, after) == frames[after:]
+            assert await resumed(gateway, id_, len(frames)) == []

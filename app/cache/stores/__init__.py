@@ -1,9 +1,9 @@
 """Stores of bytes by key, chosen by URL: memory, SQLite, Redis, or none."""
 
-from app.cache.stores.base import EntryTotals, Store, StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.base import UNKNOWN, EntryTotals, Store, StoredValue, StoreError, StoreLimits, StoreStats
 from app.cache.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 
-__all__ = ["EntryTotals", "StoreLimits", "StoreStats", "Store", "StoreError", "StoredValue", "open_store"]
+__all__ = ["UNKNOWN", "EntryTotals", "StoreLimits", "StoreStats", "Store", "StoreError", "StoredValue", "open_store"]
 
 
 def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from enum import Enum
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -11,6 +12,15 @@ class StoredValue(NamedTuple):
     value: bytes
     stored_at: float
     """Unix seconds."""
+
+
+class _Unknown(Enum):
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Literal[_Unknown.UNKNOWN] = _Unknown.UNKNOWN
+"""The answer of `get_nowait` if only `get` can tell."""
+KnownValue: TypeAlias = StoredValue | Literal[_Unknown.UNKNOWN] | None
 
 
 class EntryTotals(NamedTuple):
@@ -42,11 +52,18 @@ class Store(Protocol):
     async def get(self, key: str) -> StoredValue | None:
         """Return the value of a key. A failure of the store is logged and counts as a miss."""
 
+    def get_nowait(self, key: str) -> KnownValue:
+        """Return the value of a key; None if there certainly is none; UNKNOWN if `get` must be asked."""
+
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         """Store a value and return when `get` can find it. A value that is too large is left out.
 
         A failure of the store is logged.
         """
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        """Store a value that this process finds from now on, and others within half a second. Returns False if the
+        store cannot do that: then use `put`. A value that is too large is left out. A failure is logged."""
 
     async def delete(self, key: str) -> None:
         """Delete a key. A failure of the store is logged."""

@@ -25,6 +25,9 @@ class MemoryStore:
         self._closed = False
 
     async def get(self, key: str) -> StoredValue | None:
+        return self.get_nowait(key)
+
+    def get_nowait(self, key: str) -> StoredValue | None:
         row = self._rows.get(key)
         if row is None:
             return None
@@ -35,14 +38,18 @@ class MemoryStore:
         return StoredValue(row.value, row.stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        self.put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         self._drop(key)
         limits, now = self._limits, self._limits.clock()
         if self._closed or len(value) > limits.max_entry_bytes or _weight(value) > limits.max_bytes:
-            return
+            return True
         self._rows[key] = _MemoryRow(value, model, now, now + ttl_seconds)
         self._bytes += _weight(value)
         while self._bytes > limits.max_bytes or len(self._rows) > limits.max_entries:
             self._drop(next(iter(self._rows)))
+        return True
 
     async def delete(self, key: str) -> None:
         self._drop(key)

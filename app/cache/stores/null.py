@@ -1,14 +1,20 @@
 """A store that stores nothing."""
 
-from app.cache.stores.base import StoredValue, StoreStats
+from app.cache.stores.base import KnownValue, StoredValue, StoreStats
 
 
 class NullStore:
     async def get(self, key: str) -> StoredValue | None:
         return None
 
+    def get_nowait(self, key: str) -> KnownValue:
+        return None
+
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         pass
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        return True
 
     async def delete(self, key: str) -> None:
         pass

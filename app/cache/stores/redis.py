@@ -10,7 +10,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 from app.cache.redis.breaker import Client, RedisCircuitBreaker, RedisUnavailable
-from app.cache.stores.base import EntryTotals, StoredValue, StoreError, StoreLimits, StoreStats, sum_stats
+from app.cache.stores.base import (
+    UNKNOWN,
+    EntryTotals,
+    KnownValue,
+    StoredValue,
+    StoreError,
+    StoreLimits,
+    StoreStats,
+    sum_stats,
+)
 from app.cache.throttled_log import ThrottledLog
 from app.cache.urls import RedisUrl
 
@@ -53,6 +62,9 @@ class RedisStore:
             return None
         return StoredValue(entry[_HEAD.size + name_bytes :], stored_at)
 
+    def get_nowait(self, key: str) -> KnownValue:
+        return UNKNOWN
+
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         if len(value) > self._limits.max_entry_bytes:
             return
@@ -60,6 +72,9 @@ class RedisStore:
         entry = b"".join((_HEAD.pack(self._limits.clock(), len(name)), name, value))
         px = max(1, round(ttl_seconds * 1000))
         await self._call_or_log("a reply was not cached", lambda redis: redis.set(PREFIX + key, entry, px=px))
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        return False
 
     async def delete(self, key: str) -> None:
         await self._call_or_log("a cached reply was not deleted", lambda redis: redis.unlink(PREFIX + key))

@@ -1,7 +1,10 @@
 """A store in an SQLite file, which several gateways on one machine may share.
 
 One thread reads and one writes, each with its own connection; the writer puts all waiting operations into one
-transaction. The time of an entry's last use is written with the next entry or after a few seconds, never by the reader.
+transaction. Entries wait LINGER_SECONDS to be written together, and are found in memory meanwhile. The time of an
+entry's last use is written with the next entry or after a few seconds, never by the reader.
+
+That a key has no entry is known without the reader: see `known_keys`.
 """
 
 import asyncio
@@ -13,7 +16,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from app.cache.stores import sqlite_schema
-from app.cache.stores.base import StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.base import UNKNOWN, KnownValue, StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.known_keys import KnownKeys
 from app.cache.stores.sqlite_file import SqliteDatabase
 from app.cache.stores.worker import SqliteWorker
 from app.cache.throttled_log import ThrottledLog
@@ -21,6 +25,8 @@ from app.cache.throttled_log import ThrottledLog
 T = TypeVar("T")
 _Op: TypeAlias = Callable[[sqlite3.Connection], Any]
 
+LINGER_SECONDS = 0.05
+"""How long `put_nowait` waits for more entries. A process that is killed loses the entries of this time."""
 _READ_SECONDS = 1.0
 _WRITE_SECONDS = 30.0
 _CLOSE_SECONDS = 5.0
@@ -28,6 +34,9 @@ _TOUCH_SECONDS = 5.0
 _MAX_TOUCHED = 10_000
 _MAX_WAITING = 4096
 _MAX_WAITING_BYTES = 64 * 1024 * 1024
+_FULL_ROWS = 500
+_FULL_BYTES = 4 * 1024 * 1024
+"""As soon as this many rows or bytes wait, they are written."""
 _LOG = logging.getLogger("parley.cache")
 
 
@@ -37,15 +46,23 @@ class SqliteStore:
         reading, writing = SqliteDatabase(path), SqliteDatabase(path)
         self._reader: SqliteWorker[_Op] = SqliteWorker("cache-reader", functools.partial(_run, reading), reading.close)
         self._writer: SqliteWorker[_Op] = SqliteWorker("cache-writer", self._transaction(writing), writing.close)
-        self._waiting_bytes = 0
+        self._known_keys = KnownKeys(self._reader)
+        self._unwritten: dict[str, sqlite_schema.StoredRow] = {}
+        """The rows that are not committed yet."""
+        self._lingering: dict[str, sqlite_schema.StoredRow] = {}
+        """Those of them that the writer does not have yet."""
+        self._unwritten_bytes = self._lingering_bytes = 0
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._last_write: asyncio.Future[Any] | None = None
         self._touched: dict[int, float] = {}
         self._touching: asyncio.TimerHandle | None = None
         self._closed = False
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
-        if self._closed or self._reader.waiting > _MAX_WAITING:
-            return None
+        unwritten = self._find_unwritten(key)
+        if unwritten is not None or self._closed or self._reader.waiting > _MAX_WAITING:
+            return unwritten
         now = self._limits.clock()
         look_up = functools.partial(sqlite_schema.read, key=_key(key), now=now)
         found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
@@ -55,29 +72,86 @@ class SqliteStore:
         stored: StoredValue = found.stored
         return stored
 
+    def get_nowait(self, key: str) -> KnownValue:
+        unwritten = self._find_unwritten(key)
+        if unwritten is not None or self._closed:
+            return unwritten
+        return UNKNOWN if self._known_keys.may_contain(_key(key)) else None
+
+    def _find_unwritten(self, key: str) -> StoredValue | None:
+        row = self._unwritten.get(key)
+        if row is None or row.expires_at <= self._limits.clock():
+            return None
+        return StoredValue(row.value, row.stored_at)
+
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        if self._add_row(key, value, ttl_seconds, model):
+            done, _ = await asyncio.wait([self._write_rows()], timeout=_WRITE_SECONDS)
+            if not done:
+                self._throttled_log.warn("a reply was not cached", f"not within {_WRITE_SECONDS} s")
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        if self._add_row(key, value, ttl_seconds, model):
+            if len(self._lingering) >= _FULL_ROWS or self._lingering_bytes >= _FULL_BYTES:
+                self._write_rows()
+            elif self._linger_timer is None:
+                self._linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._write_rows)
+        return True
+
+    def _add_row(self, key: str, value: bytes, ttl_seconds: float, model: str) -> bool:
         limits = self._limits
         if self._closed or len(value) > min(limits.max_entry_bytes, limits.max_bytes // 2):
-            return
-        if self._writer.waiting > _MAX_WAITING or self._waiting_bytes + len(value) > _MAX_WAITING_BYTES:
+            return False
+        if self._writer.waiting > _MAX_WAITING or self._unwritten_bytes + len(value) > _MAX_WAITING_BYTES:
             self._throttled_log.warn("a reply was not cached", "too many replies wait to be written")
-            return
-        self._flush_uses()
+            return False
         now = limits.clock()
         row = sqlite_schema.StoredRow(_key(key), _name(model), value, now, now + ttl_seconds)
-        self._waiting_bytes += len(value)
-        try:
-            await self._write(
-                "a reply was not cached", functools.partial(sqlite_schema.write, row=row, max_bytes=limits.max_bytes)
-            )
-        finally:
-            self._waiting_bytes -= len(value)
+        self._drop_lingering(key)
+        self._unwritten[key] = self._lingering[key] = row
+        self._unwritten_bytes += len(value)
+        self._lingering_bytes += len(value)
+        self._known_keys.add(row.key)
+        return True
+
+    def _drop_lingering(self, key: str) -> None:
+        row = self._lingering.pop(key, None)
+        if row is not None:
+            self._lingering_bytes -= len(row.value)
+            self._unwritten_bytes -= len(row.value)
+
+    def _write_rows(self) -> asyncio.Future[Any]:
+        """Give the rows that linger to the writer, as one transaction."""
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
+        self._flush_uses()
+        rows, self._lingering, self._lingering_bytes = self._lingering, {}, 0
+        op = functools.partial(sqlite_schema.write, rows=list(rows.values()), max_bytes=self._limits.max_bytes)
+        written = self._last_write = self._writer.submit(op)
+        written.add_done_callback(lambda written: self._on_written(rows, written))
+        return written
+
+    def _on_written(self, rows: dict[str, sqlite_schema.StoredRow], written: asyncio.Future[Any]) -> None:
+        for key, row in rows.items():
+            self._unwritten_bytes -= len(row.value)
+            if self._unwritten.get(key) is row:
+                del self._unwritten[key]
+        if written is self._last_write:
+            self._last_write = None
+        error = None if written.cancelled() else written.exception()
+        if error is not None:
+            self._throttled_log.warn("a reply was not cached", error)
 
     async def delete(self, key: str) -> None:
         if not self._closed:
+            self._drop_lingering(key)
+            self._unwritten.pop(key, None)
             await self._write("a cached reply was not deleted", functools.partial(sqlite_schema.delete, key=_key(key)))
 
     async def purge(self, model: str | None = None) -> int:
+        if self._lingering:
+            self._write_rows()
         deleted, until_id = 0, await self._run_or_raise(self._writer, sqlite_schema.last_id)
         some = functools.partial(
             sqlite_schema.purge_some, model=None if model is None else _name(model), until_id=until_id
@@ -89,12 +163,16 @@ class SqliteStore:
         return deleted
 
     async def stats(self) -> StoreStats:
+        if self._lingering:
+            self._write_rows()
+        if self._last_write is not None:
+            await asyncio.wait([self._last_write])
         return await self._run_or_raise(self._reader, functools.partial(sqlite_schema.count, now=self._limits.clock()))
 
     async def aclose(self) -> None:
         if self._closed:
             return
-        self._flush_uses()
+        self._write_rows() if self._lingering else self._flush_uses()
         self._closed = True
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):

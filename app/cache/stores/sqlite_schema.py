@@ -4,7 +4,8 @@ Keys and times are in one table and values in another, so that recording a use o
 """
 
 import sqlite3
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from app.cache.stores.base import EntryTotals, StoredValue, StoreStats, sum_stats
@@ -55,13 +56,35 @@ def read(connection: sqlite3.Connection, key: bytes, now: float) -> FoundRow | N
     return FoundRow(entry, StoredValue(value, stored_at))
 
 
-def write(connection: sqlite3.Connection, row: StoredRow, max_bytes: int) -> None:
-    delete(connection, row.key)
-    into = "INSERT INTO entries (key, model, size, stored_at, expires_at, used_at) VALUES (?, ?, ?, ?, ?, ?)"
-    fields = (row.key, row.model, len(row.value), row.stored_at, row.expires_at, row.stored_at)
-    entry = connection.execute(into, fields).lastrowid
-    connection.execute("INSERT INTO contents (id, value) VALUES (?, ?)", (entry, row.value))
+def write(connection: sqlite3.Connection, rows: Sequence[StoredRow], max_bytes: int) -> None:
+    """Store rows with different keys. Later rows always get greater ids, in every process: `keys_after` relies on it.
+
+    An id is the time in microseconds, because the ids of deleted rows must not be used again.
+    """
+    connection.executemany("DELETE FROM entries WHERE key = ?", [(row.key,) for row in rows])
+    first = max(last_id(connection) + 1, time.time_ns() // 1000)
+    connection.executemany(
+        "INSERT INTO entries (id, key, model, size, stored_at, expires_at, used_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (id_, row.key, row.model, len(row.value), row.stored_at, row.expires_at, row.stored_at)
+            for id_, row in enumerate(rows, first)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO contents (id, value) VALUES (?, ?)", [(id_, row.value) for id_, row in enumerate(rows, first)]
+    )
     _make_room(connection, max_bytes)
+
+
+def keys_after(connection: sqlite3.Connection, last: int) -> list[tuple[int, bytes]]:
+    """Return at most _BATCH ids and keys of the rows after the one with this id, in order."""
+    query = "SELECT id, key FROM entries WHERE id > ? ORDER BY id LIMIT ?"
+    return connection.execute(query, (last, _BATCH)).fetchall()
+
+
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that is another one after each commit of another connection. It touches no page."""
+    return _pragma(connection, "data_version")
 
 
 def delete(connection: sqlite3.Connection, key: bytes) -> None:

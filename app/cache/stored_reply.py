@@ -1,0 +1,88 @@
+"""Replies that have ended, and can be read again: `StoredReply`, from the store, and `PackedReply`, kept in memory."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.cache.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load
+from app.cache.log import LogReader, Pace, ReplyLocation, ReplyLog, events_size
+from app.chat.events import Finish
+
+_OBJECT_BYTES = 400
+"""The approximate size of a packed reply besides its bytes."""
+
+
+class PackedReply(Struct, frozen=True, gc=False):
+    """A reply as the bytes of its entry, which are decoded for each reader. They take a tenth of the memory of a log,
+    and the garbage collector visits none of them: thousands of replies are kept for clients that resume."""
+
+    data: bytes
+    location: ReplyLocation | None
+
+    @property
+    def size(self) -> int:
+        return len(self.data) + _OBJECT_BYTES
+
+    @property
+    def ended(self) -> bool:
+        return True
+
+    @property
+    def complete(self) -> bool:
+        return True
+
+    async def open(self) -> LogReader:
+        entry = load(self.data)
+        return ReplyLog.from_batches(entry.batches, entry.created).add_reader()
+
+    def release(self) -> None: ...
+
+    def pack(self) -> "PackedReply":
+        return self
+
+
+class StoredReply:
+    """A reply from the store: a finished log under the key of its request."""
+
+    ended = complete = True
+
+    def __init__(self, key: str, batches: Sequence[Batch], finished_at: float) -> None:
+        self.location: ReplyLocation = ("entry", f"{key}@{finished_at!r}")
+        self._log = ReplyLog.from_batches(_mark_usage_cached(batches), finished_at)
+
+    @property
+    def size(self) -> int:
+        return sum(events_size(batch.events) for batch in self._log.batches)
+
+    def add_reader(self, pace: Pace) -> LogReader:
+        return self._log.add_reader(pace)
+
+    async def open(self) -> LogReader:
+        return self.add_reader("fast")
+
+    def release(self) -> None: ...
+
+    def pack(self) -> PackedReply | None:
+        return pack_log(self._log, self.size, self.location)
+
+
+def pack_log(log: ReplyLog, size: int, location: ReplyLocation | None) -> PackedReply | None:
+    """Pack a log; None if it has no last event, is large, or cannot be encoded."""
+    if log.defect is not None or not log.batches or size > LARGE_ENTRY:
+        return None
+    try:
+        data = dump(StoredEntry(log.finished_at or 0.0, log.batches))
+    except NotEncodable:
+        return None
+    return PackedReply(data, location)
+
+
+def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Mark the usage as `cached`: this reply used no tokens."""
+    last = batches[-1] if batches else None
+    finish = last.events[-1] if last is not None and last.events else None
+    if last is None or not isinstance(finish, Finish) or finish.usage is None:
+        return batches
+    marked = replace(finish, usage={**finish.usage, "cached": True})
+    return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]

@@ -1,0 +1,266 @@
+"""That a key has no entry is known without a thread, and what other processes write is found all the same."""
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from app.cache.stores import UNKNOWN, StoredValue
+from app.cache.stores.known_keys import KeyFilter
+from app.cache.stores.sqlite import SqliteStore
+
+from tests.cache.sqlite_files import TTL, filled, told
+
+FOUND_WITHIN_SECONDS = 0.5
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache.db"
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> float:
+    """Return after how many seconds the condition was true."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while not condition():
+        assert loop.time() < began + seconds
+        await asyncio.sleep(0.01)
+    return loop.time() - began
+
+
+async def learned(store: SqliteStore) -> None:
+    """The store has read which keys its file has."""
+    await until(lambda: store.get_nowait("never written") is None)
+
+
+def test_a_key_without_an_entry_is_known_without_asking_the_reader(path: Path) -> None:
+    filled(path, 1200, 10)
+
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        assert store.get_nowait("1199") is UNKNOWN
+        assert await store.get("1199") is not None
+        unknown = [number for number in range(2000, 3000) if store.get_nowait(f"{number}") is UNKNOWN]
+        assert len(unknown) < 50
+
+    told(path, story)
+
+
+def test_what_was_put_is_found_at_once_and_after_it_was_written(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        assert store.put_nowait("key", b"1", **TTL)
+        found = store.get_nowait("key")
+        assert isinstance(found, StoredValue) and found.value == b"1"
+        assert await store.get("key") == found
+        await until(lambda: store.get_nowait("key") is UNKNOWN)
+        assert await store.get("key") == found
+
+    told(path, story)
+
+
+OTHER_PROCESS = """
+import asyncio, sys
+from app.cache.stores import open_store
+
+async def main():
+    store = open_store("sqlite:///" + sys.argv[1])
+    store.put_nowait(sys.argv[2], b"theirs", ttl_seconds=60, model="m")
+    await store.aclose()
+
+asyncio.run(main())
+"""
+
+
+async def put_elsewhere(path: Path, key: str) -> None:
+    command = [sys.executable, "-c", OTHER_PROCESS, str(path), key]
+    process = await asyncio.create_subprocess_exec(*command, cwd=Path(__file__).parents[2])
+    assert await process.wait() == 0
+
+
+def test_an_entry_of_another_process_is_found_while_requests_come(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        assert store.get_nowait("theirs") is None
+        await put_elsewhere(path, "theirs")
+        assert await until(lambda: store.get_nowait("theirs") is UNKNOWN) < FOUND_WITHIN_SECONDS
+        found = await store.get("theirs")
+        assert found is not None and found.value == b"theirs"
+
+    told(path, story)
+
+
+def test_an_entry_of_another_process_is_found_by_the_first_request_after_a_pause(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        await put_elsewhere(path, "theirs")
+        await asyncio.sleep(FOUND_WITHIN_SECONDS)
+        assert store.get_nowait("theirs") is UNKNOWN
+        assert await store.get("theirs") is not None
+
+    told(path, story)
+
+
+def test_entries_that_follow_a_purge_are_found(path: Path) -> None:
+    filled(path, 50, 10)
+
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        await asyncio.to_thread(purge_elsewhere, path)
+        for number in range(3):
+            await put_elsewhere(path, f"new {number}")
+        await until(lambda: all(store.get_nowait(f"new {number}") is UNKNOWN for number in range(3)))
+
+    told(path, story)
+
+
+def purge_elsewhere(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM entries")
+
+
+def test_ids_only_grow_even_if_the_last_rows_were_deleted(path: Path) -> None:
+    filled(path, 3, 10)
+    before = ids(path)
+    purge_elsewhere(path)
+    filled(path, 3, 10)
+    assert min(ids(path)) > max(before)
+
+
+def ids(path: Path) -> list[int]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [id_ for (id_,) in connection.execute("SELECT id FROM entries")]
+
+
+def test_a_file_in_the_place_of_another_is_read_from_its_start(path: Path) -> None:
+    filled(path, 50, 10)
+    other = path.with_name("other.db")
+    filled(other, 1, 10)
+
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        other.rename(path)
+        await put_elsewhere(path, "theirs")
+        await until(lambda: store.get_nowait("theirs") is UNKNOWN and store.get_nowait("40") is None)
+
+    told(path, story)
+
+
+def test_everything_that_waits_is_one_transaction(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        with closing(sqlite3.connect(path)) as connection:
+            before = version(connection)
+            written = 0
+            for number in range(300):
+                store.put_nowait(f"{number}", b"value", **TTL)
+                await asyncio.sleep(0)
+            assert version(connection) == before
+            while (await store.stats()).entries < 300:
+                written += 1
+            assert written == 0
+            assert connection.execute("SELECT count(*) FROM entries").fetchone() == (300,)
+
+    told(path, story)
+
+
+def version(connection: sqlite3.Connection) -> int:
+    (found,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(found)
+
+
+def waiting(action: Callable[[SqliteStore], Awaitable[None]]) -> Callable[[SqliteStore], Awaitable[None]]:
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        for number in range(5):
+            store.put_nowait(f"{number}", b"value", ttl_seconds=60, model=f"m{number % 2}")
+        await action(store)
+
+    return story
+
+
+def test_a_purge_deletes_what_waits_to_be_written(path: Path) -> None:
+    @waiting
+    async def story(store: SqliteStore) -> None:
+        assert await store.purge("m0") == 3
+        assert store.get_nowait("0") is not None  # the file may have held it
+        assert await store.get("0") is None
+        assert await store.get("1") is not None
+        assert await store.purge() == 2
+        assert (await store.stats()).entries == 0
+
+    told(path, story)
+
+
+def test_stats_count_what_waits_to_be_written(path: Path) -> None:
+    @waiting
+    async def story(store: SqliteStore) -> None:
+        assert {model: row.entries for model, row in (await store.stats()).by_model.items()} == {"m0": 3, "m1": 2}
+
+    told(path, story)
+
+
+def test_what_waits_is_deleted_and_replaced(path: Path) -> None:
+    @waiting
+    async def story(store: SqliteStore) -> None:
+        await store.delete("0")
+        store.put_nowait("1", b"newer", **TTL)
+        assert (await store.stats()).entries == 4
+        assert await store.get("0") is None
+        found = await store.get("1")
+        assert found is not None and found.value == b"newer"
+
+    told(path, story)
+
+
+def test_what_waits_is_written_when_the_store_is_closed(path: Path) -> None:
+    @waiting
+    async def story(store: SqliteStore) -> None:
+        pass
+
+    told(path, story)
+    assert len(ids(path)) == 5
+
+
+def test_a_lot_that_waits_is_written_at_once(path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        for number in range(3):
+            store.put_nowait(f"{number}", bytes(2_200_000), **TTL)
+        assert store._linger_timer is not None and list(store._lingering) == ["2"]
+
+    told(path, story)
+
+
+def test_rows_that_cannot_be_written_are_given_up_and_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(store: SqliteStore) -> None:
+        store.put_nowait("key", b"1", **TTL)
+        await until(lambda: store.get_nowait("key") is UNKNOWN)
+        assert store._unwritten_bytes == 0
+
+    (path.parent / "file").touch()
+    told(path.parent / "file" / "cache.db", story)
+    assert "a reply was not cached" in caplog.text
+
+
+def test_a_filter_holds_every_key_and_few_others() -> None:
+    keys = [f"{number:064x}".encode() for number in range(200_000)]
+    known = KeyFilter()
+    for key in keys[:100_000]:
+        known.add(key)
+    was_full = known.full
+    assert all(key in known for key in keys[:100_000])
+    assert sum(key in known for key in keys[100_000:]) < 15_000
+    for key in keys[100_000:]:
+        known.add(key)
+    assert (was_full, known.full) == (False, True)
+    larger = KeyFilter(known.count)
+    for key in keys:
+        larger.add(key)
+    assert not larger.full
