@@ -105,9 +105,13 @@ class CallStore:
         """Claim the lead of a call. Returns None when this process leads it now, under this number with fencing token
         1; else the number of the call to follow. With `resumable`, other gateways can follow the call by its id from
         now on; else when one has joined it or it was written."""
-        if not resumable and await self.call(lambda redis: redis.set(keys.pointer, keys.number, px=self._lease_ms, nx=True)):
+        lease_ms = self._lease_ms
+        is_new = not resumable and await self.call(
+            lambda redis: redis.set(keys.pointer, keys.number, px=lease_ms, nx=True)
+        )
+        if is_new:
             return None
-        arguments: Arguments = [keys.number, self._lease_ms, self._keep_ms, self._lease_ms, keys.cache_key, int(resumable)]
+        arguments: Arguments = [keys.number, lease_ms, self._keep_ms, lease_ms, keys.cache_key, int(resumable)]
         number = await self.call(lambda redis: scripts.CLAIM.run(redis, [keys.pointer, JOINED], arguments))
         return None if number is None else to_text(number)
 

@@ -20,7 +20,6 @@ from app.cache.types import OpenUpstream
 from app.chat.stream import Reply
 from app.errors import UpstreamFailed
 
-
 PUBLISH_SECONDS = 0.05
 """How long it may take until a call is in Redis that its first callers did not want to resume, and a later one does."""
 

@@ -147,7 +147,8 @@ return fence
 """)
 
 WATCH = Script("""
--- For each call, keys: listen, state, lease; before them: joined. Arguments: listen, keep (milliseconds), ids of the calls
+-- For each call, keys: listen, state, lease; before them: joined.
+-- Arguments: listen, keep (milliseconds), ids of the calls.
 -- Returns for each call: missing, led, leaderless, ended, given up.
 local answers = {}
 for i = 0, (#KEYS - 1) / 3 - 1 do
