@@ -19,7 +19,7 @@ from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
-from app.chat.messages import ChatRequest, Media, ToolResult
+from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog
 from app.chat.token_counter import TokenCounter
 from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
@@ -179,7 +179,7 @@ class Gateway:
 
     def find_media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
         """Return the media that must be loaded before this request can be prepared. Raises InvalidInput."""
-        if not any(isinstance(part, Media | ToolResult) for message in request.messages for part in message.parts):
+        if not pipeline.has_media(request):
             return []
         request = replace(request, params=merge_params(route.defaults, request.params))
         checked = _keep_successes(

@@ -83,7 +83,7 @@ def _find_lost_marks(messages: Sequence[Message], target: Format) -> Iterator[Vi
     """Yield a violation for each mark for a server's prompt cache that the target format cannot hold."""
     for part in (part for message in messages for part in message.parts if not target.keeps_marks):
         for one in part.content if isinstance(part, ToolResult) else (part,):
-            if isinstance(one, Text | Media) and one.mark:
+            if isinstance(one, (Text, Media)) and one.mark:
                 yield Violation(one.mark.path, "cannot be written in this format")
 
 

@@ -48,6 +48,28 @@ def _count_items(message: Any) -> int:
 
 def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
     """Yield a violation for each number that JSON cannot express, and for values nested deeper than `max_nesting`."""
+    if not _is_valid(value, max_nesting):
+        yield from _find_invalid(value, path, max_nesting)
+
+
+def _is_valid(value: Any, max_nesting: int) -> bool:
+    """The same without paths, which cost more than the rest."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is dict or kind is list:
+        if max_nesting == 0:
+            return not value
+        for item in value.values() if kind is dict else value:
+            if type(item) is not str and not _is_valid(item, max_nesting - 1):
+                return False
+        return True
+    if kind is float:
+        return math.isfinite(value)
+    return kind is int and _MIN_INTEGER <= value <= _MAX_INTEGER
+
+
+def _find_invalid(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
     if isinstance(value, float):
         if not math.isfinite(value):
             yield Violation(path, "must be a finite number")
@@ -56,14 +78,14 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
         if not _MIN_INTEGER <= value <= _MAX_INTEGER:
             yield Violation(path, f"must be a number from {_MIN_INTEGER} to {_MAX_INTEGER}")
         return
-    if not isinstance(value, dict | list) or not value:
+    if not isinstance(value, (dict, list)) or not value:
         return
     if max_nesting == 0:
         yield Violation(path, "is nested too deeply")
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if isinstance(item, dict | list | float) or (
+        if isinstance(item, (dict, list, float)) or (
             isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER
         ):
-            yield from find_invalid_values(item, json_path([key], path), max_nesting - 1)
+            yield from _find_invalid(item, json_path([key], path), max_nesting - 1)

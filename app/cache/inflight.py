@@ -276,7 +276,8 @@ class InFlightCall:
             self._source.tick(now)
 
     def on_events(self, events: list[Event]) -> None:
-        self.on_batches([events])
+        if is_end(events) or self._splice is not None or self.ended or not self.log.pass_on(events):
+            self.on_batches([events])
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         if not self.ended:

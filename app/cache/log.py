@@ -137,6 +137,14 @@ class ReplyLog:
             self.size += sum(map(events_size, batches))
             self.truncated = self.truncated or self.too_large
 
+    def pass_on(self, events: list[Event]) -> bool:
+        """Give events to the one reader of a log without `keep`, past the log. False if that reader is not waiting for
+        them: then they must be appended."""
+        if self._keep or self.batches or len(self._subscribers) != 1:
+            return False
+        (reader,) = self.readers
+        return reader.receive(events)
+
     def end(self) -> None:
         """End the log. Changes of its readers are not reported any more."""
         self.ended = True
@@ -219,6 +227,13 @@ class LogReader:
             self._receiver = None
             if log.defect is not None:
                 receiver.on_crash(log.defect)
+
+    def receive(self, events: list[Event]) -> bool:
+        """Give the receiver events that are not in the log. False if it cannot take them now."""
+        if self._receiver is None or self.paused or self._turn is not None:
+            return False
+        self._receiver.on_events(events)
+        return True
 
     def _next_group(self, start: int) -> list[list[Event]]:
         batches = self._log.batches

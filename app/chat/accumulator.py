@@ -3,6 +3,8 @@
 A change of kind starts a new message; consecutive text of one kind is one message. Tool calls stay open until the reply
 ends, because servers send late fragments, so several can be open at once. Content that is only white space is buffered,
 and dropped as soon as another message exists.
+
+Nearly every event only adds text to an open message. `extend` takes those without a step for them; `feed` takes all.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -66,6 +68,26 @@ class MessageAccumulator:
         self._calls: dict[int, ReplyMessage] = {}
         self._held_blanks: list[str] = []
         self._extra: dict[str, Any] = {}
+
+    def extend(self, event: Event) -> tuple[ReplyMessage, str] | None:
+        """Add an event whose only step is a `MessageDelta`, and return its message and text.
+
+        None: the event is of another kind, and was not added.
+        """
+        if type(event) is ToolCallDelta:
+            call = self._calls.get(event.index)
+            if call is None or not event.arguments:
+                return None
+            call.add(event.arguments)
+            return call, event.arguments
+        message = self._open
+        if type(event) is TextDelta:
+            if message is None or message.kind != "content" or message.refusal is not event.refusal:
+                return None
+        elif type(event) is not ReasoningDelta or message is None or message.kind != "reasoning_content":
+            return None
+        message.add(event.text)
+        return message, event.text
 
     def feed(self, events: list[Event]) -> list[Step]:
         steps: list[Step] = []

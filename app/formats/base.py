@@ -6,11 +6,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Finish
+from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
+from app.chat.events import Event, Extra, Failed, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.stream import Origin
-from app.errors import Violation
+from app.errors import UpstreamFailed, Violation
 from app.format_names import FormatName
 from app.formats.sse import encode_json
 
@@ -75,6 +75,59 @@ class Encoder(Protocol):
         """Return the last bytes of a reply that fails without a `Failed` event. `error`: `ParleyError.to_dict`."""
 
 
+class DeltaEncoder(ABC):
+    """A stream that has a frame for each new text.
+
+    Each token is such a text, so `feed` writes it without a `Step` for it. All other events become steps. If extra
+    fields come in the same read as the message that they belong to, its first frame has them.
+    """
+
+    def __init__(self, info: ReplyInfo) -> None:
+        self._info = info
+        self._accumulator = MessageAccumulator()
+
+    def feed(self, events: list[Event]) -> bytes:
+        out: list[bytes] = []
+        extend, write_text = self._accumulator.extend, self._write_text
+        for position, event in enumerate(events):
+            delta = extend(event)
+            if delta is not None:
+                out.append(write_text(*delta))
+            elif any(type(later) is Extra for later in events):
+                out += map(self._write_step, self._accumulator.feed(events[position:]))
+                break
+            else:
+                out += map(self._write_step, self._accumulator.feed([event]))
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def _write_step(self, step: Step) -> bytes:
+        if type(step) is MessageDelta:
+            return self._write_text(step.message, step.text)
+        if type(step) is MessageStarted:
+            return self._write_started(step.message)
+        if type(step) is MessageCompleted:
+            return self._write_completed(step.message)
+        if type(step) is Failed:
+            return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+        assert type(step) is Finish
+        return self._write_finish(step)
+
+    @abstractmethod
+    def _write_started(self, message: ReplyMessage) -> bytes: ...
+
+    @abstractmethod
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _write_completed(self, message: ReplyMessage) -> bytes: ...
+
+    @abstractmethod
+    def _write_finish(self, finish: Finish) -> bytes: ...
+
+    @abstractmethod
+    def fail(self, error: dict[str, Any]) -> bytes: ...
+
+
 class WholeEncoder(ABC):
     """`stream: false`: one JSON body, written at the end of the reply."""
 
@@ -86,9 +139,12 @@ class WholeEncoder(ABC):
         return b""
 
     def feed(self, events: list[Event]) -> bytes:
-        for step in self._accumulator.feed(events):
-            if isinstance(step, Finish):
-                return encode_json(self._write_reply(step))
+        accumulator = self._accumulator
+        for event in events:
+            if accumulator.extend(event) is None:
+                accumulator.feed([event])
+            if type(event) is Finish:
+                return encode_json(self._write_reply(event))
         return b""
 
     @abstractmethod

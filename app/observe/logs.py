@@ -10,8 +10,6 @@ import time
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Literal, Protocol, TextIO
 
-import msgspec
-
 from app.chat.events import Finish
 from app.chat.stream import Attempt
 from app.errors import ParleyError
@@ -39,7 +37,8 @@ class RequestLog:
         self._level = logging.INFO
 
     def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
-        self._fields |= {"model": model, "stream": stream}
+        self._fields["model"] = shorten_text(model, MAX_TEXT)
+        self._fields["stream"] = stream
         if metadata:
             self._fields["metadata"] = shorten(metadata)
 
@@ -72,7 +71,7 @@ class RequestLog:
         if shown and shown[-1]["upstream"] == last.upstream and "cause" not in shown[-1] and "error" in self._fields:
             shown[-1] |= {"cause": last.cause, "reason": last.reason}  # it began to answer and failed later
         about = {"upstream": last.upstream, "address": last.address, "cause": last.cause, "reason": last.reason}
-        self._fields |= {**about, "attempts": shown}
+        self._fields |= {**shorten(about), "attempts": shorten(shown, 1)}
 
     def write(self) -> None:
         if log.isEnabledFor(self._level):
@@ -81,9 +80,11 @@ class RequestLog:
 
 
 def _log_fields(level: int, fields: dict[str, Any]) -> None:
-    """Log a request. Without the search for the calling line, which costs more than the rest."""
+    """Log a request. The fields are shortened already. The line that calls is not looked up: that costs more than the
+    rest."""
     record = logging.LogRecord(log.name, level, __file__, 0, "request", (), None)
     record.fields = fields
+    record.shortened = True
     log.handle(record)
 
 
@@ -104,7 +105,7 @@ def log_plain_request(request_id: str, method: str, path: str, status: int, erro
     if log.isEnabledFor(level):
         fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
         fields |= {"error": error} if error else {}
-        _log_fields(level, fields | {"ms": round(seconds * 1000, 1)})
+        _log_fields(level, shorten(fields) | {"ms": round(seconds * 1000, 1)})
 
 
 _HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")
@@ -131,15 +132,15 @@ def shorten(value: Any, depth: int = 0) -> Any:
         items = [(shorten_text(str(key), 100), item) for key, item in itertools.islice(value.items(), most)]
         rest = {"…": f"{len(value) - most} more"} if len(value) > most else {}
         return {key: shorten(item, depth + 1) for key, item in items} | rest
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         if depth == _MAX_DEPTH:
             return f"… ({len(value)} items)"
         most = _shown_count(value)
         more = [f"… {len(value) - most} more"] if len(value) > most else []
         return [shorten(item, depth + 1) for item in value[:most]] + more
-    if value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 2**63):
+    if value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 2**63):
         return value
-    return "… (a large number)" if isinstance(value, int | float) else shorten_text(repr(value), MAX_TEXT)
+    return "… (a large number)" if isinstance(value, (int, float)) else shorten_text(repr(value), MAX_TEXT)
 
 
 _SHORT_TYPES = frozenset((bool, type(None)))
@@ -169,6 +170,14 @@ def escape_control_characters(text: str) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
+def _short_fields(record: logging.LogRecord) -> Any:
+    fields = getattr(record, "fields", {})
+    return fields if getattr(record, "shortened", False) else shorten(fields)
+
+
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
 class JsonFormatter(logging.Formatter):
     """Formats each record as one line of JSON."""
 
@@ -190,17 +199,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": shorten_text(record.getMessage(), MAX_MESSAGE),
         }
-        line |= shorten(getattr(record, "fields", {}))
+        line |= _short_fields(record)
         if record.exc_info:
             line["exception"] = _shorten_traceback(self.formatException(record.exc_info))
-        return escape_control_characters(_write_json(line))
-
-
-def _write_json(line: dict[str, Any]) -> str:
-    try:
-        return msgspec.json.encode(line).decode()
-    except UnicodeEncodeError:  # half a surrogate pair
-        return json.dumps(line, ensure_ascii=False)
+        return escape_control_characters(_encode_json(line))
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}
@@ -217,7 +219,7 @@ class ConsoleFormatter(logging.Formatter):
         time_of_day = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         level = f"{record.levelname.lower():7}"
         message = escape_control_characters(shorten_text(record.getMessage(), MAX_MESSAGE))
-        fields = shorten(getattr(record, "fields", {}))
+        fields = _short_fields(record)
         text = " ".join(f"{escape_control_characters(name)}={_console_value(value)}" for name, value in fields.items())
         line = f"{self._colorize(time_of_day, '2')} {self._colorize(level, _COLORS.get(record.levelname))} {message}"
         line += f"  {text}" if text else ""

@@ -23,7 +23,7 @@ def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, l
 
 def _find_marks(parts: tuple[Part, ...] | tuple[Tool, ...] | tuple[Text | Media, ...]) -> Iterator[CacheMark]:
     for part in parts:
-        if isinstance(part, Text | Media | Tool) and part.mark:
+        if isinstance(part, (Text, Media, Tool)) and part.mark:
             yield part.mark
         elif isinstance(part, ToolResult):
             yield from _find_marks(part.content)
@@ -34,7 +34,7 @@ def _strip_marks(message: Message) -> Message:
 
 
 def _strip_part_mark(part: Part) -> Part:
-    if isinstance(part, Text | Media):
+    if isinstance(part, (Text, Media)):
         return replace(part, mark=None)
     if isinstance(part, ToolResult):
         return replace(part, content=tuple(replace(one, mark=None) for one in part.content))

@@ -21,7 +21,7 @@ def is_empty_turn(message: Message, *, reasoning_is_sent: bool = True) -> bool:
         return False
     return all(
         not part.text or (isinstance(part, Reasoning) and not reasoning_is_sent)
-        if isinstance(part, Text | Reasoning)
+        if isinstance(part, (Text, Reasoning))
         else False
         for part in message.parts
     )

@@ -38,7 +38,15 @@ from app.steps.system import add_default_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
 from app.steps.truncation.truncate import input_limit, truncate
 
-__all__ = ["check_request", "find_passed_urls", "prepare_request", "reply_stages", "reply_traits", "media_requests"]
+__all__ = [
+    "check_request",
+    "has_media",
+    "find_passed_urls",
+    "prepare_request",
+    "reply_stages",
+    "reply_traits",
+    "media_requests",
+]
 
 
 def check_request(request: ChatRequest, profile: Profile) -> list[str]:
@@ -49,13 +57,35 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
     Raises:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
-    invalid = stop_violations(request.params, profile)
-    _, violations = group_messages(request.messages)
+    invalid = stop_violations(request.params, profile) if "stop" in request.params else []
+    violations = group_messages(request.messages)[1] if _has_calls(request) else []
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
         raise InvalidInput(invalid)
     return [f"{violation.path}: {violation.message}" for violation in violations]
+
+
+def _has_calls(request: ChatRequest) -> bool:
+    """Whether there are calls or results in the conversation."""
+    for message in request.messages:
+        for part in message.parts:
+            if part.kind in _CALL_KINDS:
+                return True
+    return False
+
+
+def has_media(request: ChatRequest) -> bool:
+    """Whether there may be media in the conversation: tool results can hold them, too."""
+    for message in request.messages:
+        for part in message.parts:
+            if part.kind in _MEDIA_KINDS:
+                return True
+    return False
+
+
+_CALL_KINDS = ("tool_call", "tool_result")
+_MEDIA_KINDS = ("media", "tool_result")
 
 
 def prepare_request(
@@ -74,9 +104,10 @@ def prepare_request(
     warnings += unmarked
     warnings += warn_of_unsent_fields(request, profile, calls_as_text=uses_prompted_tools(request, profile) is not None)
     lang = detect_language(request)  # before names and texts of files are added
-    request, unsent = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
+    if has_media(request):
+        request, unsent = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
+        warnings += unsent
     request = replace(request, params={**request.params, "lang": lang})
-    warnings += unsent
     request = add_default_system(request, profile, lang)
     if writes_calls_as_text(request, profile):
         request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens

@@ -8,12 +8,18 @@ so that no text is searched twice. Once a server sends reasoning in a field of i
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
+
+There is a text for every token. `_feed_plain` takes those without a line break and without the first character of a
+tag, in which there is nothing to find.
 """
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDelta
+from app.steps.partial_tag import partial_tag_length
 
 ThinkMode: TypeAlias = Literal["leading", "forced_open", "auto_close", "interleaved", "off"]
 
@@ -21,12 +27,10 @@ _BREAKS = "\r\n"
 _BLANKS = " \t\r\n"
 
 
-def partial_tag_length(text: str, tag: str) -> int:
-    """Return the length of the longest suffix of `text` that is a proper prefix of `tag`."""
-    for length in range(min(len(tag) - 1, len(text)), 0, -1):
-        if text.endswith(tag[:length]):
-            return length
-    return 0
+@lru_cache(maxsize=32)
+def _special_characters(opening: str, closing: str) -> re.Pattern[str]:
+    """Return a pattern for characters that can begin a tag, and for line breaks, which are trimmed beside tags."""
+    return re.compile(f"[{re.escape(opening[:1] + closing[:1])}{_BREAKS}]")
 
 
 class ReasoningStage:
@@ -43,6 +47,7 @@ class ReasoningStage:
         self._state: Callable[[ReasoningStage, list[Event]], bool] = ReasoningStage._start
         """An unbound function: a bound method would make a reference cycle, which only the collector frees."""
         self._passing = mode == "off"
+        self._find_special = _special_characters(*tags).search
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._passing:
@@ -50,6 +55,8 @@ class ReasoningStage:
         out: list[Event] = []
         for event in events:
             if type(event) is TextDelta and not event.refusal and not self._passing:
+                if not self._held and self._feed_plain(event, out):
+                    continue
                 self._held += event.text
                 while self._held and self._state(self, out):
                     pass
@@ -58,6 +65,21 @@ class ReasoningStage:
                     self._end_search(event, out)
                 out.append(event)
         return out
+
+    def _feed_plain(self, event: TextDelta, out: list[Event]) -> bool:
+        """Take a text that is passed on or kept as a whole. Nothing may be held. Any other is left alone: False."""
+        state = self._state
+        if self._find_special(event.text):
+            return False
+        if state is ReasoningStage._think and self._has_thought_text:
+            self._think_text(event.text, out)
+        elif state is ReasoningStage._seek:
+            self._kept.append(event.text)
+        elif state is ReasoningStage._text and self._mode == "interleaved" and event.text:
+            out.append(event)
+        else:
+            return False
+        return True
 
     def _end_search(self, event: Event, out: list[Event]) -> None:
         """Flush the buffer before a non-text event. A reasoning event, or a call before any tag, ends the search."""
@@ -105,7 +127,7 @@ class ReasoningStage:
     def _seek(self, out: list[Event]) -> bool:
         before, tag, after = self._held.partition(self._close)
         if not tag:
-            self._keep(len(self._held) - partial_tag_length(self._held, self._close))
+            self._keep(len(self._held) - partial_tag_length(self._held, (self._close,)))
             return False
         self._think_text(self._take_kept(before).strip(_BREAKS), out)
         self._end(after)
@@ -142,7 +164,7 @@ class ReasoningStage:
             self._think_text(self._held[:place].rstrip(_BREAKS), out)
             self._end(self._held[after:])
             return True
-        keep = max(partial_tag_length(self._held, self._close), self._held_interrupt())
+        keep = max(partial_tag_length(self._held, (self._close,)), self._held_interrupt())
         passable = len(self._held) - keep
         ready = self._held[:passable].rstrip(_BREAKS)
         self._think_text(ready, out)
@@ -166,7 +188,7 @@ class ReasoningStage:
             return 0
         if not self._has_thought_text and self._interrupt.startswith(self._held):
             return len(self._held)
-        return partial_tag_length(self._held, "\n" + self._interrupt)
+        return partial_tag_length(self._held, ("\n" + self._interrupt,))
 
     def _think_text(self, text: str, out: list[Event]) -> None:
         if text:
@@ -191,7 +213,7 @@ class ReasoningStage:
                 out.append(TextDelta(before))
             self._begin(after)
             return True
-        keep = partial_tag_length(self._held, self._open)
+        keep = partial_tag_length(self._held, (self._open,))
         ready = self._held[: len(self._held) - keep]
         if ready:
             out.append(TextDelta(ready))

@@ -53,10 +53,10 @@ class WordSearch:
     """Finds the first of several words in a streamed text (Aho and Corasick, 1975).
 
     Each character is read once, however many words there are. Outside of a partial match, a regular expression skips to
-    the next character that can start a word. A node is a prefix of a word; node 0 is the empty prefix.
+    the next two characters that can start a word. A node is a prefix of a word; node 0 is the empty prefix.
     """
 
-    __slots__ = ("_depths", "_fallbacks", "_firsts", "_longest", "_steps")
+    __slots__ = ("_depths", "_fallbacks", "_find_start", "_longest", "_steps")
 
     def __init__(self, words: Sequence[str]) -> None:
         """`words` has at least one word; none is empty."""
@@ -71,7 +71,8 @@ class WordSearch:
         self._fallbacks = [0] * len(self._steps)
         """For each prefix, the node of its longest proper suffix that is also a prefix of a word."""
         self._link()
-        self._firsts = re.compile(f"[{re.escape(''.join(sorted(self._steps[0])))}]")
+        starts = {re.escape(word[:2]) for word in words} | {rf"{re.escape(word[0])}\Z" for word in words}
+        self._find_start = re.compile("|".join(sorted(starts))).search
 
     def _add(self, word: str) -> None:
         node = 0
@@ -107,8 +108,8 @@ class WordSearch:
             node = self._fallbacks[node]
 
     def next_begin(self, text: str, place: int) -> int:
-        """Return the position of the next character that can start a word, or the length of the text."""
-        found = self._firsts.search(text, place)
+        """Return the position of the next characters that can start a word, or the length of the text."""
+        found = self._find_start(text, place)
         return len(text) if found is None else found.start()
 
     def depth(self, node: int) -> int:
@@ -140,8 +141,12 @@ class StopWordStage:
         out: list[Event] = []
         if self._ended:
             return out
+        next_begin = self._search.next_begin
         for place, event in enumerate(events):
             if type(event) is TextDelta and not event.refusal:
+                if not self._held_size and next_begin(event.text, 0) == len(event.text):
+                    out.append(event)
+                    continue
                 self._ended = self._search_text(event, out)
             elif type(event) is Extra:
                 out.append(event)

@@ -46,7 +46,7 @@ class ItemFactory:
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
         self._created = datetime.fromtimestamp(info.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._id_head = escape_line_separators(encode_json(info.response_id))[:-1]
+        self._id_head = b'"id":%b' % escape_line_separators(encode_json(info.response_id))[:-1]
         self._count = 0
         self.messages: list[dict[str, Any]] = []
         """Every complete message so far."""
@@ -74,8 +74,10 @@ class ItemFactory:
             return b"".join([self.write_chunk(item, piece) for piece in split_text(text)])
         self._count += 1
         before, after = item.wrapper
-        content = escape_line_separators(encode_json(text))
-        return b'data: {%b-%d",%b,"content":%b,%b\n\n' % (b'"id":' + self._id_head, self._count, before, content, after)
+        content = encode_json(text)
+        if not content.isascii():
+            content = escape_line_separators(content)
+        return b'data: {%b-%d",%b,"content":%b,%b\n\n' % (self._id_head, self._count, before, content, after)
 
     def add_message(
         self, type_: str, id_: str, content: Any, metadata: Mapping[str, str], *extras: Mapping[str, Any]

@@ -5,17 +5,16 @@ chunks of an id add up to the text of that message, which is a TextMessage, or a
 are not streamed. `stream_compat` has the other two kinds of stream.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from typing_extensions import override
 
-from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
-from app.chat.events import Event, Failed, Finish
-from app.errors import UpstreamFailed
+from app.chat.accumulator import ReplyMessage
+from app.chat.events import Event, Finish
 from app.formats.autogen.reply_items import ItemFactory, PartialItem, error_item
-from app.formats.base import ReplyInfo
+from app.formats.base import DeltaEncoder, ReplyInfo
 from app.formats.sse import encode_json, write_frame
 
 
@@ -42,34 +41,31 @@ def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return out
 
 
-class AgentEventEncoder(ABC):
+class AgentEventEncoder(DeltaEncoder):
     """The common part of the three kinds of stream. A failure is the last frame."""
 
     def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
-        self._accumulator = MessageAccumulator()
+        super().__init__(info)
         self._factory = ItemFactory(info)
 
     def open(self) -> bytes:
         return b""
 
-    def feed(self, events: list[Event]) -> bytes:
-        return b"".join([self._step(step) for step in self._accumulator.feed(events)])
-
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         return write_frame(error_item(error))
 
-    def _step(self, step: Step) -> bytes:
-        if type(step) is MessageDelta:
-            return self._on_delta(step.message, step.text) if step.message.kind != "function_call" else b""
-        if isinstance(step, MessageStarted):
-            return b"" if step.message.media else self._on_started(step.message)
-        if isinstance(step, MessageCompleted):
-            return b"" if step.message.media else self._on_completed(step.message)
-        if isinstance(step, Finish):
-            return self._on_finish(step)
-        assert isinstance(step, Failed)
-        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+    @override
+    def _write_started(self, message: ReplyMessage) -> bytes:
+        return b"" if message.media else self._on_started(message)
+
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        return b"" if message.kind == "function_call" else self._on_delta(message, text)
+
+    @override
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        return b"" if message.media else self._on_completed(message)
 
     @abstractmethod
     def _on_started(self, message: ReplyMessage) -> bytes: ...
@@ -79,9 +75,6 @@ class AgentEventEncoder(ABC):
 
     @abstractmethod
     def _on_completed(self, message: ReplyMessage) -> bytes: ...
-
-    @abstractmethod
-    def _on_finish(self, finish: Finish) -> bytes: ...
 
     def body(self, finish: Finish) -> dict[str, Any]:
         """Return the finished reply as one object."""
@@ -143,7 +136,7 @@ class InterleavedEncoder(AgentEventEncoder):
         return self._factory.add_message("ThoughtEvent", text.id, text.text, {"kind": "content"}, text.extra)
 
     @override
-    def _on_finish(self, finish: Finish) -> bytes:
+    def _write_finish(self, finish: Finish) -> bytes:
         factory, messages, loose = self._factory, self._accumulator.messages, self._accumulator.loose_extra
         loose = loose | write_media(messages)
         calls = calls_of(messages)

@@ -29,14 +29,14 @@ class _TaggedEncoder(AgentEventEncoder):
     @override
     def _on_delta(self, message: ReplyMessage, text: str) -> bytes:
         tag, self._tag = self._tag, ""
-        return self._write_text(tag + text)
+        return self._write_chunk(tag + text)
 
     @override
     def _on_completed(self, message: ReplyMessage) -> bytes:
-        return self._write_text("</think>") if message.kind == "reasoning_content" else b""
+        return self._write_chunk("</think>") if message.kind == "reasoning_content" else b""
 
     @abstractmethod
-    def _write_text(self, text: str) -> bytes: ...
+    def _write_chunk(self, text: str) -> bytes: ...
 
 
 class CompatEncoder(_TaggedEncoder):
@@ -47,11 +47,11 @@ class CompatEncoder(_TaggedEncoder):
         self._item = self._factory.begin()
 
     @override
-    def _write_text(self, text: str) -> bytes:
+    def _write_chunk(self, text: str) -> bytes:
         return self._factory.write_chunk(self._item, text)
 
     @override
-    def _on_finish(self, finish: Finish) -> bytes:
+    def _write_finish(self, finish: Finish) -> bytes:
         factory, calls, text = self._factory, calls_of(self._accumulator.messages), self._join_text("content")
         thought = text if calls else self._join_text("reasoning_content")
         if thought:
@@ -77,11 +77,11 @@ class ModelViewEncoder(_TaggedEncoder):
     """Streams what a model client's `create_stream` yields: texts, then a `CreateResult`."""
 
     @override
-    def _write_text(self, text: str) -> bytes:
+    def _write_chunk(self, text: str) -> bytes:
         return b"".join([write_frame(piece) for piece in split_text(text)])
 
     @override
-    def _on_finish(self, finish: Finish) -> bytes:
+    def _write_finish(self, finish: Finish) -> bytes:
         return write_frame(self.body(finish))
 
     @override

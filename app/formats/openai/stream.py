@@ -9,15 +9,21 @@ from typing import Any
 
 from typing_extensions import override
 
-from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage
-from app.chat.events import Event, Failed, Finish, MediaOutput
-from app.errors import UpstreamFailed
-from app.formats.base import ReplyInfo, WholeEncoder
+from app.chat.accumulator import ReplyMessage
+from app.chat.events import Finish, MediaOutput
+from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
 from app.formats.sse import encode_json as _json
 from app.formats.sse import escape_line_separators, write_frame
 from app.openai_messages.tool_messages import write_call
 
-_FIELD = {"reasoning_content": b'{"reasoning_content":%b}', "content": b'{"content":%b}'}
+_CHUNK = b'%%b{"index":0,"delta":%b,"finish_reason":null}]}\n\n'
+_TEXTS = {
+    "reasoning_content": _CHUNK % b'{"reasoning_content":%b}',
+    "content": _CHUNK % b'{"content":%b}',
+}
+_REFUSAL = _CHUNK % b'{"refusal":%b}'
+_ARGUMENTS = _CHUNK % b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
+"""The chunk of a new text: the values are the common part of all chunks, and JSON."""
 _TYPES = {
     "rate_limit": "rate_limit_error",
     "insufficient_quota": "insufficient_quota",
@@ -35,10 +41,9 @@ def error_body(error: dict[str, Any]) -> dict[str, Any]:
     return {"error": {**error, "code": _CODES.get(error["code"], error["code"]), "type": kind}}
 
 
-class ChunkEncoder:
+class ChunkEncoder(DeltaEncoder):
     def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
-        self._accumulator = MessageAccumulator()
+        super().__init__(info)
         self._calls: dict[int, int] = {}
         self._calls_with_extra: set[int] = set()
         """Calls whose opaque fields were sent."""
@@ -51,25 +56,10 @@ class ChunkEncoder:
     def open(self) -> bytes:
         return self._delta(b'{"role":"assistant","content":""}')
 
-    def feed(self, events: list[Event]) -> bytes:
-        out: list[bytes] = []
-        for step in self._accumulator.feed(events):
-            if isinstance(step, MessageDelta):
-                out.append(self._write_text(step.message, step.text))
-            elif isinstance(step, MessageStarted):
-                out.append(self._write_started(step.message))
-            elif isinstance(step, Finish):
-                out.append(self._finish(step))
-            elif isinstance(step, Failed):
-                out.append(self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id)))
-            else:
-                assert isinstance(step, MessageCompleted)
-                out.append(self._write_completed(step.message))
-        return b"".join(out)
-
     def _delta(self, delta: bytes, finish: bytes = b"null", suffix: bytes = b"") -> bytes:
         return b'%b{"index":0,"delta":%b,"finish_reason":%b}]%b}\n\n' % (self._head, delta, finish, suffix)
 
+    @override
     def _write_started(self, message: ReplyMessage) -> bytes:
         if message.kind != "function_call":
             return b""
@@ -85,14 +75,16 @@ class ChunkEncoder:
             self._calls_with_extra.add(message.index)
         return self._delta(escape_line_separators(_json({"tool_calls": [call]})))
 
+    @override
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        data = _json(text)
+        if not data.isascii():
+            data = escape_line_separators(data)
         if message.kind == "function_call":
-            call = b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
-            return self._delta(call % (self._calls[message.index], escape_line_separators(_json(text))))
-        if message.refusal:
-            return self._delta(b'{"refusal":%b}' % escape_line_separators(_json(text)))
-        return self._delta(_FIELD[message.kind] % escape_line_separators(_json(text)))
+            return _ARGUMENTS % (self._head, self._calls[message.index], data)
+        return (_REFUSAL if message.refusal else _TEXTS[message.kind]) % (self._head, data)
 
+    @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
         """Write the opaque fields of a message, which are complete only at its end."""
         if message.media is not None:
@@ -113,7 +105,8 @@ class ChunkEncoder:
         fields = _merge_extras([extra])
         return self._delta(escape_line_separators(_json(fields))) if fields else b""
 
-    def _finish(self, finish: Finish) -> bytes:
+    @override
+    def _write_finish(self, finish: Finish) -> bytes:
         warnings = self._info.warnings_with(finish)
         suffix = b',"warnings":%b' % escape_line_separators(_json(warnings)) if warnings else b""
         out = self._details(self._accumulator.loose_extra) + self._delta(b"{}", _json(finish.reason), suffix)
@@ -121,6 +114,7 @@ class ChunkEncoder:
             out += b'%b],"usage":%b}\n\n' % (self._head, _json(finish.usage))
         return out + b"data: [DONE]\n\n"
 
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         return write_frame(error_body(error))
 

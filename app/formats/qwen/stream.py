@@ -4,22 +4,28 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 `event` and one line of `data`, which repeats both. Text that was sent is never taken back.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import override
 
-from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
-from app.chat.events import End, Event, Finish
+from app.chat.accumulator import MessageAccumulator, ReplyMessage
+from app.chat.events import Event, Finish
 from app.errors import UpstreamFailed
-from app.formats.base import ReplyInfo, WholeEncoder
+from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
+from app.formats.snapshots import JsonText, SnapshotEncoder
 from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
 from app.formats.sse import encode_json as _json
 
-_FIELD = {
-    "reasoning_content": b'{"reasoning_content":%b}',
-    "content": b'{"content":%b}',
-    "function_call": b'{"function_call":{"arguments":%b}}',
+_FRAME = b'id: %%d\nevent: message.delta\ndata: {"type":"message.delta","seq":%%d,"index":%%d,"delta":%b}\n\n'
+_DELTAS = {
+    "reasoning_content": _FRAME % b'{"reasoning_content":%b}',
+    "content": _FRAME % b'{"content":%b}',
+    "function_call": _FRAME % b'{"function_call":{"arguments":%b}}',
 }
+"""The frame of a new text, by the kind of its message: the values are its number, again that, the message and JSON."""
+_TEXT_KEYS = {"reasoning_content": b'"reasoning_content":', "content": b'"content":', "function_call": b'"arguments":'}
+"""The key of a message's text; before it there is no other key that is equal."""
 
 
 def write_message(message: ReplyMessage, *, text: bool = True) -> dict[str, Any]:
@@ -73,57 +79,42 @@ def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInf
     return body
 
 
-class _StreamEncoder:
+class QwenDeltaEncoder(DeltaEncoder):
+    """`stream_mode: delta`: every frame has only new text."""
+
     def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
+        super().__init__(info)
         self._frames = _FrameWriter()
-        self._accumulator = MessageAccumulator()
 
     def open(self) -> bytes:
         return self._frames.write_started(self._info)
 
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         return self._frames.write_failed(error)
 
-    def _write_end(self, end: End) -> bytes:
-        if isinstance(end, Finish):
-            return self._frames.write_completed(end, self._accumulator, self._info)
-        return self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
+    @override
+    def _write_finish(self, finish: Finish) -> bytes:
+        return self._frames.write_completed(finish, self._accumulator, self._info)
 
-
-class QwenDeltaEncoder(_StreamEncoder):
-    """`stream_mode: delta`: every frame has only new text."""
-
-    def feed(self, events: list[Event]) -> bytes:
-        return b"".join([self._write_step(step) for step in self._accumulator.feed(events)])
-
-    def _write_step(self, step: Step) -> bytes:
-        if type(step) is MessageDelta:
-            if len(step.text) > MAX_TEXT_CHARS:
-                return self._long_delta(step)
-            return self._delta(step.message, step.text)
-        if isinstance(step, MessageStarted):
-            return self._write_message_started(step.message)
-        if isinstance(step, MessageCompleted):
-            body = write_message(step.message, text=self._info.completed_bodies)
-            return self._frames.render("message.completed", {"index": step.message.index, "message": body})
-        assert isinstance(step, End)
-        return self._write_end(step)
-
-    def _delta(self, message: ReplyMessage, text: str) -> bytes:
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        if len(text) > MAX_TEXT_CHARS:
+            return b"".join([self._write_text(message, piece) for piece in split_text(text)])
         frames = self._frames
         seq = frames.seq = frames.seq + 1
-        return b'id: %d\nevent: message.delta\ndata: {"type":"message.delta","seq":%d,"index":%d,"delta":%b}\n\n' % (
-            seq,
-            seq,
-            message.index,
-            _FIELD[message.kind] % escape_line_separators(_json(text)),
-        )
+        data = _json(text)
+        if not data.isascii():
+            data = escape_line_separators(data)
+        return _DELTAS[message.kind] % (seq, seq, message.index, data)
 
-    def _long_delta(self, step: MessageDelta) -> bytes:
-        return b"".join(self._delta(step.message, piece) for piece in split_text(step.text))
+    @override
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        body = write_message(message, text=self._info.completed_bodies)
+        return self._frames.render("message.completed", {"index": message.index, "message": body})
 
-    def _write_message_started(self, message: ReplyMessage) -> bytes:
+    @override
+    def _write_started(self, message: ReplyMessage) -> bytes:
         head: dict[str, Any] = {"role": "assistant"}
         if message.kind == "function_call":
             head["function_call"] = {"name": message.name, "arguments": ""}
@@ -133,18 +124,50 @@ class QwenDeltaEncoder(_StreamEncoder):
         return self._frames.render("message.started", fields)
 
 
-class QwenSnapshotEncoder(_StreamEncoder):
+class QwenSnapshotEncoder(SnapshotEncoder):
     """`stream_mode: snapshot`: one frame for each read, with all messages so far, as Qwen-Agent yields them."""
 
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._frames = _FrameWriter()
+        self._unchanging: list[bytes] = []
+        """The JSON of the messages at the start of the reply that are complete."""
+
+    def open(self) -> bytes:
+        return self._frames.write_started(self._info)
+
     def feed(self, events: list[Event]) -> bytes:
-        steps = self._accumulator.feed(events)
-        ends = [step for step in steps if isinstance(step, End)]
-        out = b""
-        if len(steps) > len(ends):
-            out = self._frames.render(
-                "messages", {"messages": [write_message(one) for one in self._accumulator.messages]}
-            )
-        return out + b"".join(map(self._write_end, ends))
+        changed, end = self._accumulate(events)
+        out = self._write_snapshot() if changed else b""
+        if isinstance(end, Finish):
+            out += self._frames.write_completed(end, self._accumulator, self._info)
+        elif end is not None:
+            out += self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
+        return out
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._frames.write_failed(error)
+
+    @override
+    def _make_text(self, message: ReplyMessage) -> JsonText:
+        return JsonText()
+
+    def _write_snapshot(self) -> bytes:
+        messages, unchanging = self._accumulator.messages, self._unchanging
+        while len(unchanging) < len(messages) - 1 and messages[len(unchanging)].kind != "function_call":
+            unchanging.append(b"".join(self._write(messages[len(unchanging)])))
+        parts = [part for one in messages[len(unchanging) :] for part in (*self._write(one), b",")]
+        seq = self._frames.seq = self._frames.seq + 1
+        head = b'id: %d\nevent: messages\ndata: {"type":"messages","seq":%d,"messages":[' % (seq, seq)
+        return b"".join((head, *(part for one in unchanging for part in (one, b",")), *parts[:-1], b"]}\n\n"))
+
+    def _write(self, message: ReplyMessage) -> Sequence[bytes | bytearray]:
+        """Write a message in three parts, of which the second is its text."""
+        body = escape_line_separators(_json(write_message(message, text=False)))
+        if message.media is not None:
+            return (body,)
+        text_at = body.index(_TEXT_KEYS[message.kind]) + len(_TEXT_KEYS[message.kind])
+        return body[:text_at], self._texts[message.index].json, body[text_at + len(b'""') :]
 
 
 class QwenWholeEncoder(WholeEncoder):

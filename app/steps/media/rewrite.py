@@ -80,7 +80,7 @@ class _MediaRewriter:
             converted = self._convert_part(item)
             if isinstance(item, Media) and not self._is_supported(item):
                 content += self._describe_in_result(item, has_text=bool(converted))
-            content += (new for new in converted if isinstance(new, Text | Media))
+            content += (new for new in converted if isinstance(new, (Text, Media)))
         return replace(part, content=tuple(content))
 
     def _convert_part(self, part: Part) -> list[Part]:

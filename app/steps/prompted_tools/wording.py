@@ -21,7 +21,7 @@ def dumps(value: Any) -> str:
 
 def join_content(parts: Iterable[Part], joiner: str) -> ContentParts:
     """Return the text and media parts. If there are only texts, they become one text with `joiner` between them."""
-    content = tuple(part for part in parts if isinstance(part, Text | Media))
+    content = tuple(part for part in parts if isinstance(part, (Text, Media)))
     if len(content) > 1 and all(isinstance(part, Text) for part in content):
         return (Text(joiner.join(part.text for part in content if isinstance(part, Text))),)
     return content
@@ -81,7 +81,7 @@ _RESULT_TEXT: dict[Language, str] = {
 
 
 def has_calls(messages: Sequence[Message]) -> bool:
-    return any(isinstance(part, ToolCall | ToolResult) for message in messages for part in message.parts)
+    return any(isinstance(part, (ToolCall, ToolResult)) for message in messages for part in message.parts)
 
 
 def convert_calls_to_text(request: ChatRequest) -> tuple[Message, ...]:
@@ -90,7 +90,7 @@ def convert_calls_to_text(request: ChatRequest) -> tuple[Message, ...]:
     out: list[Message] = []
     for message in request.messages:
         texts = [text for part in message.parts for text in _call_as_text(part, lang, joiner)]
-        rest = tuple(part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
+        rest = tuple(part for part in message.parts if not isinstance(part, (ToolCall, ToolResult)))
         if not texts:
             if request.policy.separates_users and message.role == "user" and out and out[-1].role == "user":
                 out.append(Message("assistant", (Text("..."),)))

@@ -6,18 +6,8 @@ All methods but `take_rest` are generators that yield when they need more text.
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeAlias
 
+from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.calls import NotACall, TruncatedCall
-
-
-def partial_tag_length(text: str, tags: Iterable[str]) -> int:
-    """Return the length of the longest suffix of `text` that is a proper prefix of one of the tags."""
-    longest = 0
-    for tag in tags:
-        for length in range(min(len(tag) - 1, len(text)), longest, -1):
-            if text.endswith(tag[:length]):
-                longest = length
-                break
-    return longest
 
 
 def find_first(text: str, start: int, tags: Iterable[str]) -> tuple[int, str]:

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers import literals
 from app.steps.tool_parsers.calls import NotACall, TruncatedCall
-from app.steps.tool_parsers.cursor import Steps, find_first, partial_tag_length
+from app.steps.tool_parsers.cursor import Steps, find_first
 from app.steps.tool_parsers.parser import ParseState
 
 _RUNS = {'"': re.compile(r'[^"\\\x00-\x1f]+'), "'": re.compile(r"""[^"'\\\x00-\x1f]+""")}

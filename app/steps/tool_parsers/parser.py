@@ -11,8 +11,9 @@ from collections.abc import Generator, Mapping, Sequence
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta
 from app.chat.ids import make_call_id
 from app.chat.messages import Tool
+from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.calls import CallEmitter, NotACall, TruncatedCall
-from app.steps.tool_parsers.cursor import Cursor, Steps, find_first, partial_tag_length
+from app.steps.tool_parsers.cursor import Cursor, Steps, find_first
 
 _BLANKS = " \t\r\n"
 
@@ -26,6 +27,8 @@ class ParseState(Cursor):
         """Whether the grammar is in prose and nothing is buffered."""
         self.marker_starts: frozenset[str] = frozenset()
         """The first characters of the markers that end this prose."""
+        self.holds_blanks = False
+        """Whether white space before a marker is part of it, so that it is held at the end of a text."""
         self.doubtful_closer: tuple[int, int] | None = None
         """The start and end of a closing marker inside a string: the call may have ended there."""
         self.pending_closers: tuple[str, ...] = ()
@@ -56,6 +59,12 @@ class ParseState(Cursor):
         self.doubtful_closer = self.call = None
         call.flush()
         self._restore_point, self._marker = self.pos, ""
+
+    def is_prose(self, text: str) -> bool:
+        """Whether the whole of this text, if it comes next, is prose that can be emitted at once."""
+        if not self.idle or not self.marker_starts.isdisjoint(text):
+            return False
+        return not self.holds_blanks or not text or text[-1] not in _BLANKS
 
     def emit_text(self, text: str) -> None:
         if text:
@@ -88,6 +97,7 @@ class ParseState(Cursor):
         The end of the text raises no error here. `blanks`: white space before a marker is part of it.
         """
         self._restore_point = self.call = self.doubtful_closer = None
+        self.marker_starts, self.holds_blanks = frozenset(marker[0] for marker in markers), blanks
         while True:
             place, marker = find_first(self.text, self.pos, markers)
             if not marker:
@@ -103,7 +113,6 @@ class ParseState(Cursor):
             self.pos += len(ready)
             self._trim()
             self.idle = not self.text
-            self.marker_starts = frozenset(marker[0] for marker in markers) | frozenset(_BLANKS if blanks else "")
             yield
             self.idle = False
 

@@ -32,7 +32,7 @@ class CallStage:
         out = state.out = []
         for event in events:
             if type(event) is TextDelta and not event.refusal and not self._passing:
-                if state.idle and state.marker_starts.isdisjoint(event.text):
+                if state.is_prose(event.text):
                     out.append(event)
                 else:
                     state.text += event.text

@@ -2,6 +2,9 @@
 
 `docs/reference/assembly.md` lists the rules (1-11) and the servers that made each of them necessary. Later stages
 handle thinking in tags and white space between messages.
+
+There is a chunk for every token, and nearly every chunk only adds to one kind of content. `_feed_usual_chunk` takes
+those, with the same result as `_feed_chunk`, which takes all others.
 """
 
 from typing import Any
@@ -11,7 +14,7 @@ import msgspec
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
 from app.upstream import faults
 from app.upstream.outputs import AudioParts, parse_picture
-from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment
+from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment, get_simple_delta
 from app.upstream.reply.finish import FAILURES, REASONS, get_details_text, get_opaque_details, normalize_usage
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
@@ -58,6 +61,8 @@ class Assembler:
             if self.ended:
                 break
             if type(item) is Chunk:
+                if self._feed_usual_chunk(item, out):
+                    continue
                 self._feed_chunk(item, out)
             elif type(item) is StreamDone and self._foreign is not None and not self.started:
                 self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
@@ -75,6 +80,33 @@ class Assembler:
                     out,
                 )
         return out
+
+    def _feed_usual_chunk(self, chunk: Chunk, out: list[Event]) -> bool:
+        """Take a chunk that adds to one kind of content and does nothing else. Any other is left alone: False."""
+        delta = get_simple_delta(chunk)
+        if delta is None or self._surrogates.held:
+            return False
+        content, reasoning, fragments = delta.content, delta.reasoning_content, delta.tool_calls
+        if content:
+            if reasoning or fragments:
+                return False
+            if self._calls.opened:
+                self._calls.seal_last_call(content, out)
+            out.append(TextDelta(content))
+            self._seen_fields.add("content")
+        elif reasoning:
+            if fragments:
+                return False
+            if self._calls.opened:
+                self._calls.seal_last_call(reasoning, out)
+            out.append(ReasoningDelta(reasoning))
+            self._seen_fields.add("reasoning")
+        elif not fragments or len(fragments) > 1 or not self._calls.add_arguments(fragments[0], out):
+            return False
+        self.started = True
+        if chunk.usage:
+            self._usage = chunk.usage
+        return True
 
     def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:
         if chunk.usage:

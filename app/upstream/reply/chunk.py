@@ -80,3 +80,24 @@ class Chunk(Struct, gc=False):
     search_results: Any = None
     ragged: bool = False
     """Some text may begin or end with half a surrogate pair, whose other half is in a neighbouring chunk."""
+
+
+def get_simple_delta(chunk: Chunk) -> ChunkDelta | None:
+    """Return the delta of the usual chunk: of one choice, and perhaps with `usage`.
+
+    The delta has no fields but `content`, `reasoning_content` and `tool_calls`. None for every other chunk.
+    """
+    choices = chunk.choices
+    if not choices or len(choices) > 1 or chunk.ragged or chunk.error or chunk.object == "error" or chunk.base_resp:
+        return None
+    choice = choices[0]
+    delta = choice.delta
+    if delta is None or choice.index or choice.message is not None or choice.finish_reason:
+        return None
+    if choice.usage or choice.error or chunk.x_groq or chunk.citations or chunk.search_results:
+        return None
+    if delta.reasoning or delta.reasoning_text or delta.reasoning_details or delta.refusal or delta.unread:
+        return None
+    if delta.audio or delta.annotations or delta.images or delta.extra_content is not None:
+        return None
+    return delta if delta.function_call is None else None

@@ -85,6 +85,7 @@ _PARTS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
 }
 """The fields in which servers send each number: OpenAI, DeepSeek, Moonshot, Anthropic, Ollama, Gemini."""
+_PART_KEYS = frozenset(path.partition(".")[0] for paths in _PARTS.values() for path in paths)
 
 
 def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -92,8 +93,10 @@ def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
 
     Cached and reasoning tokens are added both where OpenAI nests them and at the top level.
     """
-    if usage is None:
-        return None
+    return usage if usage is None or _is_normal(usage) else _add_openai_names(usage)
+
+
+def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
     added: dict[str, Any] = {}
     for name, paths in _TOTALS.items():
         value = _find_first(usage, paths)
@@ -101,9 +104,9 @@ def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
             added[name] = value
     if "prompt_tokens" in added:
         added["prompt_tokens"] += _count_cached_input_tokens(usage)
-    both = [(usage | added).get(name) for name in ("prompt_tokens", "completion_tokens")]
+    both = [_find_number(usage | added, name) for name in ("prompt_tokens", "completion_tokens")]
     if usage.get("total_tokens") is None and "total_tokens" not in added and None not in both and added:
-        added["total_tokens"] = sum(both)
+        added["total_tokens"] = sum(filter(None, both))
     for (details, name), paths in _PARTS.items():
         value = _find_first(usage, paths)
         if value is None:
@@ -115,6 +118,15 @@ def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
         if nested.get(name) is None and (value or details not in usage):
             added[details] = {**nested, name: value}
     return usage | added
+
+
+def _is_normal(usage: dict[str, Any]) -> bool:
+    """Whether nothing can be added: the usual usage, with OpenAI's totals and neither cached nor reasoning tokens."""
+    for name in _TOTALS:
+        if type(usage.get(name)) is not int:
+            return False
+    parts = usage.keys() & _PART_KEYS
+    return not parts or all(usage[key] is None for key in parts)
 
 
 def _find_first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:

@@ -9,11 +9,12 @@ _BOM = b"\xef\xbb\xbf"
 class LineSplitter:
     """Splits bytes into lines without their ends, and buffers a line that has not ended."""
 
-    __slots__ = ("_after_cr", "_buffer", "_buffered_bytes", "_start")
+    __slots__ = ("_after_cr", "_buffer", "buffered_bytes", "_start")
 
     def __init__(self) -> None:
         self._buffer: list[bytes] = []
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
+        """The size of the line that has not ended."""
         self._after_cr = False
         self._start = True
 
@@ -25,10 +26,10 @@ class LineSplitter:
         if lines and self._buffer:
             lines[0] = b"".join((*self._buffer, lines[0]))
             self._buffer.clear()
-            self._buffered_bytes = 0
+            self.buffered_bytes = 0
         if rest:
             self._buffer.append(rest)
-            self._buffered_bytes += len(rest)
+            self.buffered_bytes += len(rest)
         if lines and self._start:
             self._start = False
             lines[0] = lines[0].removeprefix(_BOM)
@@ -41,10 +42,6 @@ class LineSplitter:
         if data:
             self._after_cr = data.endswith(b"\r")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._buffered_bytes
 
     def close(self) -> list[bytes]:
         rest = b"".join(self._buffer)

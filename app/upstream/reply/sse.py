@@ -6,6 +6,9 @@ them in place of the others. It looks at the bytes, never at the Content-Type.
 It departs from the standard (WHATWG HTML, 9.2) in three ways. A data line that is a whole JSON value is an event at
 once, and so is an unfinished event at the end of a cleanly closed body, because servers omit the blank line. An
 `error:` field is an error (llama.cpp).
+
+`EventReader.feed` decodes the usual line, a JSON object after `data: `, without a call of its own for the line, because
+there is one for every token.
 """
 
 from collections.abc import Callable
@@ -67,15 +70,23 @@ class EventReader(Generic[T]):
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         out: list[T | StreamDone | ErrorEvent | MalformedData] = []
-        for line in self._lines.feed(data):
-            if line.startswith(b"data:"):
-                self._feed_data(line[6:] if line[5:6] == b" " else line[5:], out)
-            elif not line:
+        lines = self._lines.feed(data)
+        if lines:
+            self.saw_line = True
+        decode = self._decode
+        for line in lines:
+            if not line:
                 if self._parts or self._error_event:
                     self._dispatch(out)
+            elif line.startswith(b"data: {") and not self._parts and not self._error_event:
+                try:
+                    out.append(decode(line[6:]))
+                except ValueError:
+                    self._add_part(line[6:])
+            elif line.startswith(b"data:"):
+                self._feed_data(line[6:] if line[5:6] == b" " else line[5:], out)
             else:
                 self._feed_other_line(line, out)
-            self.saw_line = True
         if self._lines.buffered_bytes + self._size > MAX_EVENT_BYTES:
             out.append(MalformedData(b"an event of more than %d bytes" % MAX_EVENT_BYTES))
         return out
@@ -91,6 +102,10 @@ class EventReader(Generic[T]):
             except ValueError:
                 if not value.strip():
                     return
+        self._add_part(value)
+
+    def _add_part(self, value: bytes) -> None:
+        """Keep a data line that is no JSON value: others of its event may complete it."""
         self._parts.append(value)
         self._size += len(value) + _LINE_BYTES
 

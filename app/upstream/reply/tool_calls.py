@@ -33,6 +33,8 @@ class ToolCallAssembler:
         self._by_position: dict[int, PartialToolCall] = {}
         self._last: PartialToolCall | None = None
         """The call opened last, the only one that may be unsealed."""
+        self.opened = False
+        """Whether any call was opened."""
         self._used_ids: set[str] = set()
         self._announced = 0
         self._handled = 0
@@ -59,6 +61,26 @@ class ToolCallAssembler:
             self._add_fragment(call, fragment, out)
         self._announce(out)
 
+    def add_arguments(self, fragment: ToolCallFragment, out: list[Event]) -> bool:
+        """Add the only fragment of a delta if it does nothing but continue the arguments of an announced call.
+
+        The result is that of `feed`. Any other fragment is left alone: False.
+        """
+        function = fragment.function
+        if function is None or function.name or fragment.id or fragment.extra_content is not None:
+            return False
+        index, text = fragment.index, function.arguments
+        call = self._last if index is None or index < 0 else self._indices.get(index)
+        if not text or call is None or call.number < 0:
+            return False
+        if self._handled < len(self._order) or self._handled > MAX_CALLS:
+            return False
+        call.fragments += 1
+        call.add(text)
+        self.received += len(text)
+        out.append(ToolCallDelta(call.number, text))
+        return True
+
     def _find(self, fragment: ToolCallFragment, position: int, count: int, whole: bool) -> PartialToolCall:
         current = None if whole else self._find_current(fragment, position, count)
         if current is None or current.is_ended_by(fragment, fragment.id in self._ids):
@@ -80,6 +102,7 @@ class ToolCallAssembler:
         if self._last is not None:
             self._last.sealed = True
         self._last = call
+        self.opened = True
         self._order.insert(self._find_position(call), call)
         self._by_position[position] = call
         if index is not None:

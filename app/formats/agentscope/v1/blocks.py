@@ -12,13 +12,16 @@ from app.formats.agentscope.cache_marks import marked, marked_last, with_mark
 from app.formats.agentscope.media import guess_type, kind_of, parse_inline, placeholder, source_url, to_url
 from app.formats.agentscope.notes import BlockSyntax, Json
 
+INPUT_ENDS = ("}", " ", "\n", "\r", "\t")
+"""How the text of an object can end."""
+
 
 def input_of(raw: str) -> Json:
     """Return the arguments as an object, which is empty while, or if, they are not valid JSON.
 
     Invalid arguments are not repaired, because a call that was cut off would look complete.
     """
-    if not raw.endswith(("}", " ", "\n", "\r", "\t")):
+    if not raw.endswith(INPUT_ENDS):
         return {}
     try:
         value = msgspec.json.decode(raw)

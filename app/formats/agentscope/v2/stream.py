@@ -4,9 +4,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
-from app.chat.events import Event, Failed, Finish, MediaOutput
-from app.errors import UpstreamFailed
+from app.chat.accumulator import ReplyMessage
+from app.chat.events import Finish, MediaOutput
 from app.formats.agentscope.common_stream import (
     collect_metadata,
     iso_time,
@@ -19,9 +18,9 @@ from app.formats.agentscope.media import choose_media_type, parse_inline
 from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v2.blocks import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
-from app.formats.base import ReplyInfo, WholeEncoder
+from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
 from app.formats.sidecar import with_notes
-from app.formats.sse import encode_json, write_frame
+from app.formats.sse import encode_json, escape_line_separators, write_frame
 
 _BLOCK = {
     "reasoning_content": "THINKING_BLOCK",
@@ -62,23 +61,23 @@ def _usage(finish: Finish) -> Json:
     }
 
 
-class AgentScope2EventEncoder:
+class AgentScope2EventEncoder(DeltaEncoder):
     """Writes events. Their ids number the events and blocks of the reply, so that equal replies have equal ids."""
 
     def __init__(self, info: ReplyInfo) -> None:
-        self._info = info
+        super().__init__(info)
         self._created = iso_time(info.created)
-        self._accumulator = MessageAccumulator()
         self._open: list[ReplyMessage] = []
         self._count = 0
+        self._id_head = escape_line_separators(encode_json(f"{info.response_id}-e"))[:-1]
+        self._deltas: dict[int, bytes] = {}
+        """The fields between `id` and `delta` of each message's deltas."""
 
     def open(self) -> bytes:
         session = {"session_id": self._info.request_id, "name": self._info.options.agent_name, "role": "assistant"}
         return self._event("REPLY_START", session) + self._event("MODEL_CALL_START", {"model_name": self._info.model})
 
-    def feed(self, events: list[Event]) -> bytes:
-        return b"".join([self._step(step) for step in self._accumulator.feed(events)])
-
+    @override
     def fail(self, error: dict[str, Any]) -> bytes:
         """End the open blocks and the reply. There is no MODEL_CALL_END."""
         ended = b"".join([self._end(message) for message in self._open])
@@ -91,25 +90,36 @@ class AgentScope2EventEncoder:
         notes = collect_notes(pieces, pieces, top, SYNTAX) if pieces else None
         return {} if notes is None else with_notes(None, notes)
 
-    def _step(self, step: Step) -> bytes:
-        if type(step) is MessageDelta:
-            name = _BLOCK[step.message.kind] + "_DELTA"
-            return self._event(name, {**self._block(step.message), "delta": step.text})
-        if isinstance(step, MessageStarted):
-            self._open.append(step.message)
-            return self._start(step.message)
-        if isinstance(step, MessageCompleted):
-            self._open.remove(step.message)
-            return self._end(step.message)
-        if isinstance(step, Finish):
-            usage = self._event("MODEL_CALL_END", {**_usage(step), "finished_reason": "completed"})
-            return usage + self._last(
-                "completed", None, {**collect_metadata(self._info, self._accumulator, step), **self._write_sidecar()}
-            )
-        assert isinstance(step, Failed)
-        return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        self._count += 1
+        data = encode_json(text)
+        if not data.isascii():
+            data = escape_line_separators(data)
+        return b'data: {"id":%b%d",%b,"delta":%b}\n\n' % (
+            self._id_head,
+            self._count,
+            self._deltas[message.index],
+            data,
+        )
 
-    def _start(self, message: ReplyMessage) -> bytes:
+    @override
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        self._open.remove(message)
+        return self._end(message)
+
+    @override
+    def _write_finish(self, finish: Finish) -> bytes:
+        usage = self._event("MODEL_CALL_END", {**_usage(finish), "finished_reason": "completed"})
+        return usage + self._last(
+            "completed", None, {**collect_metadata(self._info, self._accumulator, finish), **self._write_sidecar()}
+        )
+
+    @override
+    def _write_started(self, message: ReplyMessage) -> bytes:
+        self._open.append(message)
+        fields = self._fields(_BLOCK[message.kind] + "_DELTA", self._block(message))
+        self._deltas[message.index] = escape_line_separators(encode_json(fields))[1:-1]
         if message.media is not None:
             return self._data(message, message.media)
         name = {"tool_call_name": message.name} if message.kind == "function_call" else {}
@@ -139,9 +149,13 @@ class AgentScope2EventEncoder:
 
     def _event(self, type_: str, fields: Json, metadata: Json | None = None) -> bytes:
         self._count += 1
-        common = {"id": f"{self._info.response_id}-e{self._count}", "created_at": self._created}
+        id_ = f"{self._info.response_id}-e{self._count}"
+        return write_frame({"id": id_} | self._fields(type_, fields, metadata))
+
+    def _fields(self, type_: str, fields: Json, metadata: Json | None = None) -> Json:
+        """Return all fields of an event but its id."""
         reply = {"metadata": metadata or {}, "type": type_, "reply_id": self._info.response_id}
-        return write_frame(common | reply | fields)
+        return {"created_at": self._created} | reply | fields
 
 
 class AgentScope2WholeEncoder(WholeEncoder):

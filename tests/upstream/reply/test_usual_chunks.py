@@ -1,0 +1,123 @@
+"""The usual chunk, data line and usage are read in a straight way, with the result of the general one."""
+
+import json
+from typing import Any
+
+from app.chat.events import Event
+from app.upstream.reply import chunk_decoder, finish
+from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.chunk import Chunk
+from app.upstream.reply.finish import normalize_usage
+from app.upstream.reply.sse import EventReader
+from hypothesis import given
+from hypothesis import strategies as st
+
+texts = st.sampled_from(["", " ", "a", '"', "{", '{"a":', "1}", "{}", "\n", "é", "\ud83d", "\ude00"])
+
+
+def rarely(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), st.none(), st.none(), values)
+
+
+functions = st.fixed_dictionaries({}, optional={"arguments": texts, "name": rarely(st.sampled_from(["", "f", "g"]))})
+calls = st.fixed_dictionaries(
+    {"function": st.one_of(functions, functions, st.none())},
+    optional={
+        "index": st.sampled_from([0, 0, 0, 1, 2, -1, None]),
+        "id": rarely(st.sampled_from(["", "c1", "c2"])),
+        "extra_content": rarely(st.just({"a": 1})),
+        "type": rarely(st.sampled_from(["function", "custom"])),
+    },
+)
+deltas = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": texts | st.none(),
+        "reasoning_content": rarely(texts),
+        "tool_calls": st.lists(calls, min_size=1, max_size=2) | rarely(st.just([])),
+        "reasoning": rarely(texts),
+        "refusal": rarely(texts),
+        "annotations": rarely(st.just([{"a": 1}])),
+        "extra_content": rarely(st.sampled_from([{}, {"a": 1}])),
+        "function_call": rarely(functions),
+        "images": rarely(st.just([{"image_url": {"url": "data:image/png;base64,AAAA"}}])),
+    },
+)
+usages = st.sampled_from([{}, {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}])
+choices = st.fixed_dictionaries(
+    {"delta": deltas},
+    optional={
+        "index": st.sampled_from([0, 0, 0, 1]),
+        "finish_reason": rarely(st.sampled_from(["", "stop", "tool_calls", "abort"])),
+        "message": rarely(deltas),
+        "usage": rarely(usages),
+        "error": rarely(st.just({"message": "bad"})),
+    },
+)
+chunks = st.fixed_dictionaries(
+    {"choices": st.one_of(*[st.lists(choices, min_size=1, max_size=1)] * 4, st.lists(choices, max_size=2))},
+    optional={
+        "usage": rarely(usages),
+        "error": rarely(st.just({"message": "bad"})),
+        "object": st.sampled_from(["chat.completion.chunk", "chat.completion.chunk", "error"]),
+        "base_resp": rarely(st.sampled_from([{"status_code": 0}, {"status_code": 1000}])),
+        "x_groq": rarely(usages.map(lambda usage: {"usage": usage})),
+        "citations": rarely(st.just(["https://example.com"])),
+    },
+)
+
+
+class _GeneralAssembler(Assembler):
+    def _feed_usual_chunk(self, chunk: Chunk, out: list[Event]) -> bool:
+        return False
+
+
+def decode(chunk: dict[str, Any]) -> Chunk | None:
+    return chunk_decoder.decode(json.dumps(chunk).encode())
+
+
+@given(st.lists(st.lists(chunks, max_size=3), max_size=8))
+def test_the_usual_chunk_gives_the_events_of_any_chunk(reads: list[list[dict[str, Any]]]) -> None:
+    quick, general = Assembler("chat-1"), _GeneralAssembler("chat-1")
+    for read in reads:
+        assert quick.feed([decode(chunk) for chunk in read]) == general.feed([decode(chunk) for chunk in read])
+        assert (quick.started, quick.ended, quick.finishing) == (general.started, general.ended, general.finishing)
+        assert quick.check_progress() == general.check_progress()
+    assert quick.close() == general.close()
+
+
+lines = st.one_of(
+    st.sampled_from([b"", b"", b'data: {"a": 1}', b'data: {"a": 1}', b'data: {"a":', b"data: 1}", b"data: [DONE]"]),
+    st.sampled_from([b"data: {not JSON", b"event: error", b"event: x", b"error: {}", b": ping", b"{}"]),
+)
+
+
+@given(st.lists(lines, max_size=10), st.booleans())
+def test_a_data_line_is_read_alike_with_and_without_a_space(given_lines: list[bytes], clean: bool) -> None:
+    usual, other = EventReader(json.loads), EventReader(json.loads)
+    items = usual.feed(b"".join(line + b"\n" for line in given_lines)) + usual.close(clean)
+    general = [line.replace(b"data: ", b"data:") for line in given_lines]
+    others = other.feed(b"".join(line + b"\n" for line in general)) + other.close(clean)
+    assert list(map(_show, items)) == list(map(_show, others))
+    assert (usual.junk, usual.saw_line) == (other.junk, other.saw_line)
+
+
+def _show(item: object) -> object:
+    return item if isinstance(item, dict | int) else (type(item), getattr(item, "data", b""))
+
+
+_KEYS = sorted(
+    {path.partition(".")[0] for table in (finish._TOTALS, finish._PARTS) for paths in table.values() for path in paths}
+)
+_NUMBERS = st.sampled_from([None, 0, 5, -1, True, "a", 1.5, {}, {"cached_tokens": 3}, {"reasoning_tokens": 0}])
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(finish._TOTALS, st.sampled_from([7, 7, 0, -2, None]))),
+    st.dictionaries(st.sampled_from([*_KEYS, "other"]), _NUMBERS, max_size=3),
+)
+def test_a_usage_that_lacks_no_name_is_left_as_it_is(totals: dict[str, Any], others: dict[str, Any]) -> None:
+    usage = totals | others
+    general = finish._add_openai_names(usage)
+    assert normalize_usage(usage) == general
+    assert list(normalize_usage(usage) or ()) == list(general)
