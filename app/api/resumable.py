@@ -64,6 +64,7 @@ class ResumableReplies:
         if id_ not in self._replies:
             heapq.heappush(self._due, (loop.time() + self.sweep_seconds, id_))
         self._replies[id_] = reply
+        reply.source.keep_for_resume()
         if self._timer is None:
             self._timer = loop.call_later(self.sweep_seconds, self._sweep)
 

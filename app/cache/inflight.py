@@ -70,6 +70,8 @@ class InFlightCall:
         self.aborted = False
         self.entry: bytes | None = None
         """The reply as it was stored."""
+        self.resumable = False
+        """A client may resume the reply, at this gateway or another one."""
         self._publisher: CallPublisher | None = None
         self._splice: Stage | None = None
         self._ahead_bytes = 0
@@ -138,6 +140,11 @@ class InFlightCall:
         if self.entry is not None:
             return PackedReply(self.entry, self.location)
         return pack_log(self.log, self.size, self.location)
+
+    def keep_for_resume(self) -> None:
+        self.resumable = True
+        if self._publisher is not None:
+            self._publisher.advance()
 
     def retain(self) -> None:
         """Let the call go on without readers, until `release`."""

@@ -38,6 +38,8 @@ class PackedReply(Struct, frozen=True, gc=False):
 
     def release(self) -> None: ...
 
+    def keep_for_resume(self) -> None: ...
+
     def pack(self) -> "PackedReply":
         return self
 
@@ -62,6 +64,8 @@ class StoredReply:
         return self.add_reader("fast")
 
     def release(self) -> None: ...
+
+    def keep_for_resume(self) -> None: ...
 
     def pack(self) -> PackedReply | None:
         return pack_log(self._log, self.size, self.location)

@@ -37,6 +37,9 @@ class ReplaySource(Protocol):
     async def open(self) -> Reply:
         """Return a reader from the first event. Raises ParleyError if the reply failed before it began."""
 
+    def keep_for_resume(self) -> None:
+        """Let other processes find the reply by its location at once."""
+
     def pack(self) -> "PackedReply | None":
         """Return the reply in little memory, to be kept; None if it has not ended, or cannot be packed."""
 

@@ -76,9 +76,9 @@ class KnownStore(MemoryStore):
         self._last: tuple[str, bytes, float, str] | None = None
 
     @override
-    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         self._last = (key, value, ttl_seconds, model)
-        await super().put(key, value, ttl_seconds=ttl_seconds, model=model)
+        return super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
 
     async def change_last(self, change: Callable[[bytes], bytes]) -> None:
         assert self._last is not None

@@ -1,4 +1,5 @@
-"""Writes the records of all calls that this process leads to Redis, in one batch every few milliseconds.
+"""Writes the records of all calls that this process leads to Redis, in one batch every few milliseconds while other
+gateways follow them; `lease` says when.
 
 One task makes one request to Redis at a time, however many calls there are. No reply waits for it.
 """
@@ -7,10 +8,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
+from weakref import WeakValueDictionary
 
 from app.cache.redis.breaker import RedisUnavailable
 from app.cache.shared.call_store import CallKeys, CallStore
-from app.cache.shared.lease import CallLease
+from app.cache.shared.lease import UNFOLLOWED_SECONDS, CallLease
 
 log = logging.getLogger("parley.cache")
 
@@ -19,6 +21,9 @@ RETRY_SECONDS = 0.1
 MAX_CALL_BYTES = 512 * 1024
 MAX_CALLS_PER_WRITE = 64
 CLOSE_ATTEMPTS = 20
+JOIN_SECONDS = 0.5
+"""How long the notice of a gateway may take that joined a call just before the end of its lease."""
+MAX_UNNEEDED = 5000
 
 
 class BatchWriter:
@@ -26,6 +31,9 @@ class BatchWriter:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         self.leases: set[CallLease] = set()
+        self._unneeded: dict[CallLease, float] = {}
+        """Calls that have ended unwritten, and until when another gateway may join them; the oldest first."""
+        self._by_id: WeakValueDictionary[str, CallLease] = WeakValueDictionary()
         self._wake_event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -33,6 +41,7 @@ class BatchWriter:
         """Start to write the records of a call. `last_record` is the number of the last record that is written."""
         lease = CallLease(keys, fence, last_record, self._wake_event.set, self._loop.time())
         self.leases.add(lease)
+        self._by_id[keys.id] = lease
         if self._task is None:
             self._task = self._loop.create_task(self._run())
         self._wake_event.set()
@@ -47,6 +56,7 @@ class BatchWriter:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        self._set_unneeded_aside(float("inf"))
         for lease in self.leases:
             lease.resign()
         for _ in range(CLOSE_ATTEMPTS):
@@ -63,20 +73,44 @@ class BatchWriter:
             await asyncio.sleep(FLUSH_SECONDS)
             self._wake_event.clear()
             now = self._loop.time()
-            due = [lease for lease in self.leases if lease.urgent or now >= self._renewal_time(lease)]
+            self._set_unneeded_aside(now)
+            due = [lease for lease in self.leases if now >= self._due_at(lease)]
             if due and not await self._flush(due):
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait(self) -> None:
-        if any(lease.urgent for lease in self.leases):
+        """Wait for a lease that is due. Leases wake this task only if they must be written at once."""
+        now = self._loop.time()
+        first = min((self._due_at(lease) for lease in self.leases), default=None)
+        if first is not None and first <= now:
             return
-        first = min((self._renewal_time(lease) for lease in self.leases), default=None)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(first):
+            async with asyncio.timeout_at(None if first is None else min(first, now + UNFOLLOWED_SECONDS)):
                 await self._wake_event.wait()
 
-    def _renewal_time(self, lease: CallLease) -> float:
-        return lease.written_at + self._calls.lease_seconds / 3
+    def _due_at(self, lease: CallLease) -> float:
+        return lease.due_at(self._calls.lease_seconds)
+
+    def _set_unneeded_aside(self, now: float) -> None:
+        """Keep calls that need not be written as long as another gateway may join them."""
+        unneeded = [lease for lease in self.leases if lease.unneeded]
+        self.leases.difference_update(unneeded)
+        for lease in unneeded:
+            self._unneeded[lease] = lease.written_at + self._calls.lease_seconds + JOIN_SECONDS
+        while self._unneeded:
+            lease, until = next(iter(self._unneeded.items()))
+            if until > now and len(self._unneeded) <= MAX_UNNEEDED:
+                break
+            del self._unneeded[lease]
+
+    def on_joined(self, call_id: str) -> None:
+        """Write a call at once that another gateway has begun to follow."""
+        lease = self._by_id.get(call_id)
+        if lease is None or lease.over:
+            return
+        if self._unneeded.pop(lease, None) is not None:
+            self.leases.add(lease)
+        lease.set_followed()
 
     async def _flush(self, due: list[CallLease]) -> bool:
         """Write the next records of these leases. Returns whether Redis answered."""

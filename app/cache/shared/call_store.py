@@ -21,6 +21,8 @@ lease so that another gateway can take the call over."""
 
 PREFIX = f"parley:{{commons-{VERSION}}}"
 """The prefix of all keys. It has the version of the events: gateways with different versions share no calls."""
+JOINED = f"{PREFIX}:joined"
+"""The ids of calls that another gateway has begun to follow."""
 LEASE_SECONDS = 3.0
 KEEP_SECONDS = 300.0
 MAX_CONCURRENT = 8
@@ -99,12 +101,18 @@ class CallStore:
         self._lease_ms = int(lease_seconds * 1000)
         self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
 
-    async def claim(self, keys: CallKeys) -> str | None:
+    async def claim(self, keys: CallKeys, *, resumable: bool = True) -> str | None:
         """Claim the lead of a call. Returns None when this process leads it now, under this number with fencing token
-        1; else the number of the call to follow."""
-        redis_keys = [keys.pointer, keys.listen, keys.state, keys.lease]
-        arguments: Arguments = [keys.number, self._lease_ms, self._keep_ms, self._lease_ms]
-        number = await self.call(lambda redis: scripts.CLAIM.run(redis, redis_keys, arguments))
+        1; else the number of the call to follow. With `resumable`, other gateways can follow the call by its id from
+        now on; else when one has joined it or it was written."""
+        lease_ms = self._lease_ms
+        is_new = not resumable and await self.call(
+            lambda redis: redis.set(keys.pointer, keys.number, px=lease_ms, nx=True)
+        )
+        if is_new:
+            return None
+        arguments: Arguments = [keys.number, lease_ms, self._keep_ms, lease_ms, keys.cache_key, int(resumable)]
+        number = await self.call(lambda redis: scripts.CLAIM.run(redis, [keys.pointer, JOINED], arguments))
         return None if number is None else to_text(number)
 
     async def write(self, requests: Sequence[WriteRequest]) -> list[WriteResult]:
@@ -126,8 +134,9 @@ class CallStore:
 
     async def watch(self, calls: Sequence[CallKeys]) -> list[State]:
         """Return the states of these calls, and mark those in progress as followed."""
-        redis_keys = [key for keys in calls for key in (keys.listen, keys.state, keys.lease)]
-        states: list[Any] = await self._run(scripts.WATCH, redis_keys, [self._lease_ms])
+        redis_keys = [JOINED, *(key for keys in calls for key in (keys.listen, keys.state, keys.lease))]
+        arguments: Arguments = [self._lease_ms, self._keep_ms, *(keys.id for keys in calls)]
+        states: list[Any] = await self._run(scripts.WATCH, redis_keys, arguments)
         return [_STATES[to_text(state)] for state in states]
 
     async def is_running(self, keys: CallKeys) -> bool:

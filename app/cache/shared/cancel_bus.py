@@ -1,4 +1,4 @@
-"""Tells every gateway of the same Redis the ids of cancelled replies."""
+"""Tells every gateway of the same Redis the ids of cancelled replies, and the leader of a call that it is followed."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.cache.redis.breaker import RedisUnavailable
-from app.cache.shared.call_store import PREFIX, CallStore, to_text
+from app.cache.shared.call_store import JOINED, PREFIX, CallStore, to_text
 
 log = logging.getLogger("parley.cache")
 
@@ -22,39 +22,45 @@ async def publish(calls: CallStore, id_: str) -> None:
     await calls.call(lambda redis: redis.xadd(NOTICES, {"id": id_}, maxlen=MAX_NOTICES))
 
 
-class CancelBus:
-    """Calls `on_cancelled` with each id that a gateway publishes, including this one, and with recent earlier ones."""
+class NoticeReader:
+    """Calls `on_cancelled` with the id of each reply that a gateway cancels, including this one, and `on_joined` with
+    the id of each call that a gateway begins to follow; also with recent earlier ones."""
 
     def __init__(
-        self, calls: CallStore, on_cancelled: Callable[[str], None], retry_seconds: float = RETRY_SECONDS
+        self,
+        calls: CallStore,
+        on_cancelled: Callable[[str], None],
+        on_joined: Callable[[str], None],
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._calls = calls
         self._retry_seconds = retry_seconds
-        self._on_cancelled = on_cancelled
-        self._last_notice = "0-0"
-        """The id of the last notice that was read. Earlier notices are about replies that this process never had."""
+        self._handlers = {NOTICES: on_cancelled, JOINED: on_joined}
+        self._last = dict.fromkeys(self._handlers, "0-0")
+        """The id of the last notice that was read of each stream. Earlier ones are about replies that this process
+        never had."""
         self._task = asyncio.get_running_loop().create_task(self._read_on())
 
     async def _read_on(self) -> None:
         while True:
             try:
-                for id_ in await self._read():
-                    self._on_cancelled(id_)
+                await self._read()
             except RedisUnavailable:
                 await asyncio.sleep(self._retry_seconds)
             except Exception:
-                log.exception("defect while cancelling replies")
+                log.exception("defect while reading notices of other gateways")
                 await asyncio.sleep(self._retry_seconds)
 
-    async def _read(self) -> list[str]:
-        """Return the new ids. If there are none, wait at most BLOCK_MS for the first."""
-        found: Any = await self._calls.call_blocking(
-            lambda redis: redis.xread({NOTICES: self._last_notice}, block=BLOCK_MS), BLOCK_MS
-        )
-        rows = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
-        entries = [entry for row in rows for entry in row]
-        self._last_notice = to_text(entries[-1][0]) if entries else self._last_notice
-        return [to_text(fields[b"id"]) for _, fields in entries]
+    async def _read(self) -> None:
+        """Handle the new notices. If there are none, wait at most BLOCK_MS for the first."""
+        last: dict[Any, Any] = dict(self._last)
+        found: Any = await self._calls.call_blocking(lambda redis: redis.xread(last, block=BLOCK_MS), BLOCK_MS)
+        for stream, entries in found.items() if isinstance(found, dict) else found or []:
+            name = to_text(stream)
+            # A cluster client returns the entries of a stream in one more list.
+            for id_, fields in entries[0] if entries and isinstance(entries[0], list) else entries:
+                self._last[name] = to_text(id_)
+                self._handlers[name](to_text(fields[b"id"]))
 
     async def aclose(self) -> None:
         self._task.cancel()

@@ -1,6 +1,7 @@
 """`Coordinator`: decides with the other gateways of the same Redis which one makes a call, and shares what they need to
 know about replies."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +10,7 @@ from app.cache.inflight import InFlightCall
 from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared.batch_writer import BatchWriter
 from app.cache.shared.call_store import KEEP_SECONDS, LEASE_SECONDS, CallKeys, CallStore
-from app.cache.shared.cancel_bus import RETRY_SECONDS, CancelBus, publish
+from app.cache.shared.cancel_bus import RETRY_SECONDS, NoticeReader, publish
 from app.cache.shared.follower import ORPHANED, Follower
 from app.cache.shared.lease import CallLease
 from app.cache.shared.publisher import JOINABLE_AFTER_END_MS, Publisher
@@ -18,6 +19,9 @@ from app.cache.shared.tailer import StreamTailer
 from app.cache.types import OpenUpstream
 from app.chat.stream import Reply
 from app.errors import UpstreamFailed
+
+PUBLISH_SECONDS = 0.05
+"""How long it may take until a call is in Redis that its first callers did not want to resume, and a later one does."""
 
 
 class Coordinator:
@@ -33,13 +37,14 @@ class Coordinator:
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """A leader that does not renew its lease within `lease_seconds` has lost it. A call can be followed until
-        `keep_seconds` after its end, and joined until `joinable_ms` after it. While Redis is down, the cancel bus
-        tries to read again every `retry_seconds`."""
+        `keep_seconds` after its end, and joined until `joinable_ms` after it. Notices are read again
+        `retry_seconds` after Redis failed."""
         self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
         self._calls = CallStore(breaker, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
         self.writer = BatchWriter(self._calls)
         self.tailer = StreamTailer(self._calls)
-        self._cancel_bus: CancelBus | None = None
+        self._notices: NoticeReader | None = None
+        self._cancel: Callable[[str], None] | None = None
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
         """Return the source of the call once the reply has begun: the equal call of another gateway, or a new call of
@@ -48,10 +53,11 @@ class Coordinator:
         Raises UpstreamFailed, also when the call of the other gateway fails."""
         keys = CallKeys.new(key)
         try:
-            number = await self._calls.claim(keys)
+            number = await self._calls.claim(keys, resumable=call.resumable)
         except RedisUnavailable:
             return await open_upstream()
         if number is None:
+            self._read_notices()
             return await self._lead(call, self.writer.begin(keys, 1), open_upstream)
         follower = self._new_follower(call, CallKeys(key, number), open_upstream)
         try:
@@ -68,11 +74,15 @@ class Coordinator:
 
     async def is_known(self, call_id: str) -> bool:
         """Whether the call can be followed."""
-        try:
-            (state,) = await self._calls.watch([CallKeys.from_id(call_id)])
-        except RedisUnavailable:
-            return False
-        return state != "missing"
+        for delay in (0.0, PUBLISH_SECONDS):
+            await asyncio.sleep(delay)
+            try:
+                (state,) = await self._calls.watch([CallKeys.from_id(call_id)])
+            except RedisUnavailable:
+                return False
+            if state != "missing":
+                return True
+        return False
 
     async def follow(self, call: InFlightCall, call_id: str) -> Reply:
         """Return a source that follows the call of another gateway from its first event."""
@@ -109,12 +119,21 @@ class Coordinator:
 
     def on_cancel(self, cancel: Callable[[str], None]) -> None:
         """Call `cancel` with the id of each reply that any gateway cancels."""
-        self._cancel_bus = CancelBus(self._calls, cancel, self._retry_seconds)
+        self._cancel = cancel
+        self._read_notices()
+
+    def _read_notices(self) -> None:
+        if self._notices is None:
+            self._notices = NoticeReader(self._calls, self._on_cancelled, self.writer.on_joined, self._retry_seconds)
+
+    def _on_cancelled(self, reply_id: str) -> None:
+        if self._cancel is not None:
+            self._cancel(reply_id)
 
     async def aclose(self) -> None:
         """Release the leases, so that other gateways can take the calls over at once. It aborts no call."""
-        if self._cancel_bus is not None:
-            await self._cancel_bus.aclose()
+        if self._notices is not None:
+            await self._notices.aclose()
         await self.tailer.aclose()
         await self.writer.aclose()
 

@@ -1,4 +1,9 @@
-"""The lease of a call that this process leads, with the records that are still to be written, in order."""
+"""The lease of a call that this process leads, with the records that are still to be written, in order.
+
+While another gateway follows the call, or when the call ends, its records are written at once. While no other follows,
+they are written every UNFOLLOWED_SECONDS if a client may resume the reply at another gateway, and else not at all: the
+first follower makes Redis tell the leader.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,6 +16,9 @@ from app.chat.events import Fault
 
 MAX_RECORD_BYTES = 128 * 1024
 """Batches are joined to one record up to this size."""
+UNFOLLOWED_SECONDS = 0.25
+MAX_UNFOLLOWED_BYTES = 512 * 1024
+"""More than this is written at once, also if no other gateway follows."""
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 """If more than this waits to be written, because Redis is slower than the model, the call is no longer shared."""
 MAX_CALL_BYTES = 32 * 1024 * 1024
@@ -35,12 +43,16 @@ class CallLease:
         self.keys = keys
         self._holder: LeaseHolder | None = None
         self.has_followers = False
+        self.resumable = False
+        """A client may resume the reply, at any gateway."""
         self.over = False
         self.urgent = False
         self.written_at = now
         self._fence = fence
         self._last_record = last_record
         """The number of the last record that is known to be written."""
+        self._written = False
+        """Redis has answered a write of this lease."""
         self._wake = wake
         self._complete_records: deque[bytes] = deque()
         self._batches: deque[bytes] = deque()
@@ -62,6 +74,18 @@ class CallLease:
     def write_started(self) -> None:
         self._complete_records.append(records.write(records.CallStarted()))
         self._wake_writer()
+
+    def set_resumable(self) -> None:
+        if not self.resumable:
+            self.resumable = True
+            if self.urgent:
+                self._wake_writer()
+
+    def set_followed(self) -> None:
+        """Another gateway has begun to follow the call."""
+        self.has_followers = True
+        if self.urgent:
+            self._wake_writer()
 
     def write_failure(self, fault: Fault) -> None:
         self._complete_records.append(records.write(records.CallFailed(fault)))
@@ -113,9 +137,32 @@ class CallLease:
 
     def _wake_writer(self) -> None:
         self.urgent = True
-        self._wake()
+        if self.quick:
+            self._wake()
 
     # Called by the batch writer.
+
+    @property
+    def unneeded(self) -> bool:
+        """Whether the call has ended, nothing of it is in Redis, and nobody needs it there: equal requests find its
+        reply in the store. If one of them joins it nevertheless, it is written."""
+        ended = self._after == "end" and self._joinable_ms > 0 and self._fence == 1
+        return ended and not (self.has_followers or self.resumable or self._written or self._sent)
+
+    @property
+    def quick(self) -> bool:
+        """Whether what waits must be written at once."""
+        if self.has_followers or self._waiting > MAX_UNFOLLOWED_BYTES:
+            return True
+        if self._after:
+            return not self.unneeded
+        return not self._written and (self.resumable or self._fence > 1)
+
+    def due_at(self, lease_seconds: float) -> float:
+        """Return the time of the next write: of records, or to renew the lease."""
+        if not self.urgent or not (self.quick or self.resumable):
+            return self.written_at + lease_seconds / 3
+        return self.written_at + (0.0 if self.quick else UNFOLLOWED_SECONDS)
 
     def next_write(self) -> WriteRequest:
         """Return the next write. It stays the same until Redis answers it, because it may have arrived."""
@@ -141,7 +188,7 @@ class CallLease:
     def on_written(self, result: WriteResult, now: float) -> None:
         sent, self._sent = self._sent, None
         assert sent is not None
-        self.written_at, self._unavailable_since = now, None
+        self.written_at, self._unavailable_since, self._written = now, None, True
         self.has_followers = result.has_followers
         if sent.record:
             self._last_record = sent.record_number

@@ -20,6 +20,8 @@ class Publisher:
         self._lease = lease
         self._joinable_ms = joinable_ms
         self.position = call.log.end_position
+        if call.resumable:
+            lease.set_resumable()
         lease.attach(self)
         call.publish(self, lease.keys.id)
         if call.ended:
@@ -37,6 +39,8 @@ class Publisher:
 
     def advance(self) -> None:
         call = self._call
+        if call.resumable:
+            self._lease.set_resumable()
         if not call.aborted:
             self._write_new_batches()
         if call.ended:

@@ -9,6 +9,9 @@ The number in the tag is the version of the events.
     parley:{commons-1}:<cache key>:<number>:lease   exists while a gateway leads the call
     parley:{commons-1}:<cache key>:<number>:stream  records, numbered from 1 without gaps
     parley:{commons-1}:notices                      cancelled replies
+    parley:{commons-1}:joined                       calls that another gateway has begun to follow
+
+A call that no other gateway follows may have no key but the first: its leader writes the others when one follows.
 """
 
 import hashlib
@@ -33,18 +36,31 @@ class Script:
 
 
 CLAIM = Script("""
--- keys: pointer, listen, state, lease; arguments: number of the new call, lease, keep, listen (milliseconds)
+-- keys: pointer, joined
+-- arguments: number of the new call, lease, keep, listen (milliseconds), cache key, whether the call can be resumed
 -- Returns the number of the call to follow; false when the new call was claimed.
-local held = redis.call('GET', KEYS[1])
-if held then
-    redis.call('SET', KEYS[2], 1, 'PX', ARGV[4])
-    return held
+local function begin(number, lease_ms)
+    local state = KEYS[1] .. ':' .. number
+    if redis.call('EXISTS', state) == 1 then return end
+    redis.call('HSET', state, 'fence', 1, 'state', 'live')
+    redis.call('PEXPIRE', state, ARGV[3])
+    redis.call('SET', state .. ':lease', 1, 'PX', lease_ms)
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('HSET', KEYS[3], 'fence', 1, 'state', 'live')
-redis.call('PEXPIRE', KEYS[3], ARGV[3])
-redis.call('SET', KEYS[4], 1, 'PX', ARGV[2])
-return false
+
+local held = redis.call('GET', KEYS[1])
+if not held then
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    if ARGV[6] == '1' then begin(ARGV[1], ARGV[2]) end
+    return false
+end
+begin(held, math.max(1, redis.call('PTTL', KEYS[1])))
+local listen = KEYS[1] .. ':listen'
+if redis.call('EXISTS', listen) == 0 then
+    redis.call('XADD', KEYS[2], 'MAXLEN', '~', 1000, '*', 'id', ARGV[5] .. '.' .. held)
+    redis.call('PEXPIRE', KEYS[2], ARGV[3])
+end
+redis.call('SET', listen, 1, 'PX', ARGV[4])
+return held
 """)
 
 WRITE = Script("""
@@ -77,6 +93,10 @@ end
 
 local function write(pointer, listen, state, lease, stream, number, fence, record_number, record, after, joinable_ms)
     local known = redis.call('HMGET', state, 'fence', 'state')
+    if not known[1] and fence == '1' and record_number == '1' then
+        redis.call('HSET', state, 'fence', 1, 'state', 'live')
+        known = {'1', 'live'}
+    end
     if known[1] ~= fence or known[2] ~= 'live' then return {0, 0} end
     local others = redis.call('EXISTS', listen)
     if record ~= '' then
@@ -127,14 +147,20 @@ return fence
 """)
 
 WATCH = Script("""
--- For each call, keys: listen, state, lease; argument: listen (milliseconds)
+-- For each call, keys: listen, state, lease; before them: joined.
+-- Arguments: listen, keep (milliseconds), ids of the calls.
 -- Returns for each call: missing, led, leaderless, ended, given up.
 local answers = {}
-for i = 0, #KEYS / 3 - 1 do
-    local state = redis.call('HGET', KEYS[i * 3 + 2], 'state')
+for i = 0, (#KEYS - 1) / 3 - 1 do
+    local listen, lease = KEYS[i * 3 + 2], KEYS[i * 3 + 4]
+    local state = redis.call('HGET', KEYS[i * 3 + 3], 'state')
     if state == 'live' then
-        redis.call('SET', KEYS[i * 3 + 1], 1, 'PX', ARGV[1])
-        state = redis.call('EXISTS', KEYS[i * 3 + 3]) == 1 and 'led' or 'leaderless'
+        if redis.call('EXISTS', listen) == 0 then
+            redis.call('XADD', KEYS[1], 'MAXLEN', '~', 1000, '*', 'id', ARGV[i + 3])
+            redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        end
+        redis.call('SET', listen, 1, 'PX', ARGV[1])
+        state = redis.call('EXISTS', lease) == 1 and 'led' or 'leaderless'
     end
     answers[i + 1] = state or 'missing'
 end

@@ -221,7 +221,9 @@ class SharingGateway:
         return await self._opened(self._add(lambda call: self.coordinator.open_call(call, key, lead)))
 
     async def claim_private(self, lead: OpenUpstream) -> tuple[LogReader, bool, str]:
-        return await self._opened(self._add(lambda call: self.coordinator.open_private_call(call, lead)))
+        call = self._add(lambda call: self.coordinator.open_private_call(call, lead))
+        call.keep_for_resume()
+        return await self._opened(call)
 
     async def follow(self, call_id: str) -> LogReader | None:
         if not await self.coordinator.is_known(call_id):
