@@ -42,12 +42,46 @@ def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> Iterator[Vio
 
 def _count_items(message: Any) -> int:
     """Count the entries of a message's lists, and of the lists in them (tool results, the frames of a video)."""
-    lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
-    return sum(len(entries) + sum(map(_count_items, entries)) for entries in lists)
+    count = 0
+    if isinstance(message, dict):
+        for value in message.values():
+            if isinstance(value, list):
+                count += len(value) + sum(map(_count_items, value))
+    return count
 
 
 def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
-    """Yield a violation for each number that JSON cannot express, and for values nested deeper than `max_nesting`."""
+    """Return a violation for each number that JSON cannot express, and for values nested deeper than `max_nesting`.
+
+    Nearly every value is valid, so this is found out first, without the paths of its parts.
+    """
+    return iter(()) if _is_valid(value, max_nesting) else _find_invalid_values(value, path, max_nesting)
+
+
+def _is_valid(value: Any, max_nesting: int) -> bool:
+    level = [[value]]
+    for _ in range(max_nesting + 1):
+        deeper = []
+        for values in level:
+            for item in values:
+                kind = type(item)
+                if kind is str or item is None or kind is bool:
+                    continue
+                if kind is dict and item:
+                    deeper.append(item.values())
+                elif kind is list and item:
+                    deeper.append(item)
+                elif (kind is int and not _MIN_INTEGER <= item <= _MAX_INTEGER) or (
+                    kind is float and not math.isfinite(item)
+                ):
+                    return False
+        if not deeper:
+            return True
+        level = deeper
+    return False
+
+
+def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
     if isinstance(value, float):
         if not math.isfinite(value):
             yield Violation(path, "must be a finite number")
@@ -56,14 +90,14 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
         if not _MIN_INTEGER <= value <= _MAX_INTEGER:
             yield Violation(path, f"must be a number from {_MIN_INTEGER} to {_MAX_INTEGER}")
         return
-    if not isinstance(value, dict | list) or not value:
+    if not isinstance(value, (dict, list)) or not value:
         return
     if max_nesting == 0:
         yield Violation(path, "is nested too deeply")
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if isinstance(item, dict | list | float) or (
+        if isinstance(item, (dict, list, float)) or (
             isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER
         ):
-            yield from find_invalid_values(item, json_path([key], path), max_nesting - 1)
+            yield from _find_invalid_values(item, json_path([key], path), max_nesting - 1)

@@ -13,7 +13,7 @@ from app.chat.messages import ChatRequest, Tool
 from app.chat.stage import Stage
 from app.chat.token_counter import TokenCounter
 from app.errors import InvalidInput
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks
@@ -50,7 +50,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile)
-    _, violations = group_messages(request.messages)
+    violations = find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
