@@ -20,7 +20,7 @@ from app.formats import FORMATS
 from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.nearest import find_correct_spelling
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation import MAX_SUGGESTED, json_path, to_violations
 
@@ -31,6 +31,7 @@ _FUNCTION = (
     *("name_for_model", "name_for_human", "description_for_model", "args_format"),
 )
 """The keys of a function: OpenAI's, and those that Qwen-Agent knows in addition."""
+_FUNCTION_KEYS = frozenset(_FUNCTION)
 
 
 def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
@@ -58,10 +59,12 @@ def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
     for index, item in enumerate(items):
         path = f"{field}[{index}]"
         wrapped = _is_wrapped(item)
+        if not wrapped and item.keys() <= _FUNCTION_KEYS:
+            continue
         ignored = [key for key in item if key not in _WRAPPER] if wrapped else []
         warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
         schema, path = (item["function"], f"{path}.function") if wrapped else (item, path)
-        unknown = (key for key in schema if key not in _FUNCTION)
+        unknown = (key for key in schema if key not in _FUNCTION_KEYS)
         warnings += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
     return warnings
 
@@ -357,7 +360,7 @@ def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violatio
     """
     if not functions or parsed.violations:
         return []
-    return group_messages(parsed.messages)[1]
+    return find_call_violations(parsed.messages)
 
 
 def _check_values(body: ChatRequestBody, limits: RequestLimits) -> Iterator[Violation]:
