@@ -32,6 +32,8 @@ _FUNCTION = (
 )
 """The keys of a function: OpenAI's, and those that Qwen-Agent knows in addition."""
 _FUNCTION_KEYS = frozenset(_FUNCTION)
+_TEXT, _OBJECT, _SCHEMA = (str, type(None)), (dict, type(None)), (dict, list, type(None))
+"""The types of fields of functions: a union written in place is built again for every function."""
 
 
 def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
@@ -71,6 +73,8 @@ def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
 
 def _parse_tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) -> Tool:
     """Build a tool. A `cache_control` in the function or beside it is sent beside it."""
+    if _MARK not in schema and _MARK not in item:
+        return Tool(schema["name"], schema)
     marks = [
         (holder[_MARK], path)
         for holder, path in ((schema, inner), (item, outer))
@@ -110,11 +114,11 @@ def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
         return ".name", "must be a string that is not blank"
     if name in names:
         return ".name", f"must be unique: there are two functions named {name!r}"
-    if not isinstance(schema.get("description", ""), str | None):
+    if not isinstance(schema.get("description"), _TEXT):
         return ".description", "must be a string"
-    if not isinstance(schema.get(_MARK), dict | None):
+    if not isinstance(schema.get(_MARK), _OBJECT):
         return f".{_MARK}", "must be an object"
-    if not isinstance(schema.get("parameters", {}), dict | list | None):
+    if not isinstance(schema.get("parameters"), _SCHEMA):
         return ".parameters", "must be a JSON schema"
     return None
 
