@@ -318,7 +318,8 @@ def whole_cases() -> Iterator[Case]:
     for count in (1, 21):
         body = question() | {"functions": functions(count)}
         yield Case(f"{count} functions", _always(post(body, headers=NO_STORE)), short)
-    yield Case("whole miss", lambda number: post(question(f"{QUESTION} {number:012}")), short, 9)
+    posts = [post(question(f"{QUESTION} {number:012}")) for number in range(100)]  # to write them is not counted
+    yield Case("whole miss", posts.__getitem__, short, 9)
     yield Case("whole hit", _always(post(question())), short, 9)
     long = question("Tell me more.", stream=True)
     yield Case("stream hit", _always(post(long)), chunks(300), 3, 1)

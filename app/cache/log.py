@@ -135,7 +135,8 @@ class ReplyLog:
         self.batches.extend([Batch(at, events) for events in batches])
         if self._keep:
             self.size += sum(map(events_size, batches))
-            self.truncated = self.truncated or self.too_large
+            if self.size > self.limits.max_bytes:
+                self.truncated = True
 
     def pass_on(self, events: list[Event]) -> bool:
         """Give events to the one reader of a log without `keep`, past the log. False if that reader is not waiting for
@@ -149,10 +150,6 @@ class ReplyLog:
         """End the log. Changes of its readers are not reported any more."""
         self.ended = True
         self._on_readers_changed = None
-
-    @property
-    def too_large(self) -> bool:
-        return self.size > self.limits.max_bytes
 
     def trim(self) -> None:
         """Drop the batches that all subscribers have read."""

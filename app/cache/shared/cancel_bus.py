@@ -57,8 +57,7 @@ class NoticeReader:
         found: Any = await self._calls.call_blocking(lambda redis: redis.xread(last, block=BLOCK_MS), BLOCK_MS)
         for stream, entries in found.items() if isinstance(found, dict) else found or []:
             name = to_text(stream)
-            # A cluster client returns the entries of a stream in one more list.
-            for id_, fields in entries[0] if entries and isinstance(entries[0], list) else entries:
+            for id_, fields in entries:
                 self._last[name] = to_text(id_)
                 self._handlers[name](to_text(fields[b"id"]))
 
