@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MARGIN = 1.03
-"""A bound is the figure that was counted when it was set, and 3 %."""
+MARGIN = 1.05
+"""A bound is the figure that was counted when it was set, and 5 %: machines differ a little in what libc does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from app.formats import FORMATS
 from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.nearest import find_correct_spelling
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation import MAX_SUGGESTED, json_path, to_violations
 
@@ -31,6 +31,9 @@ _FUNCTION = (
     *("name_for_model", "name_for_human", "description_for_model", "args_format"),
 )
 """The keys of a function: OpenAI's, and those that Qwen-Agent knows in addition."""
+_FUNCTION_KEYS = frozenset(_FUNCTION)
+_TEXT, _OBJECT, _SCHEMA = (str, type(None)), (dict, type(None)), (dict, list, type(None))
+"""The types of fields of functions: a union written in place is built again for every function."""
 
 
 def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
@@ -58,16 +61,20 @@ def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
     for index, item in enumerate(items):
         path = f"{field}[{index}]"
         wrapped = _is_wrapped(item)
+        if not wrapped and item.keys() <= _FUNCTION_KEYS:
+            continue
         ignored = [key for key in item if key not in _WRAPPER] if wrapped else []
         warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
         schema, path = (item["function"], f"{path}.function") if wrapped else (item, path)
-        unknown = (key for key in schema if key not in _FUNCTION)
+        unknown = (key for key in schema if key not in _FUNCTION_KEYS)
         warnings += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
     return warnings
 
 
 def _parse_tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) -> Tool:
     """Build a tool. A `cache_control` in the function or beside it is sent beside it."""
+    if _MARK not in schema and _MARK not in item:
+        return Tool(schema["name"], schema)
     marks = [
         (holder[_MARK], path)
         for holder, path in ((schema, inner), (item, outer))
@@ -107,11 +114,11 @@ def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
         return ".name", "must be a string that is not blank"
     if name in names:
         return ".name", f"must be unique: there are two functions named {name!r}"
-    if not isinstance(schema.get("description", ""), str | None):
+    if not isinstance(schema.get("description"), _TEXT):
         return ".description", "must be a string"
-    if not isinstance(schema.get(_MARK), dict | None):
+    if not isinstance(schema.get(_MARK), _OBJECT):
         return f".{_MARK}", "must be an object"
-    if not isinstance(schema.get("parameters", {}), dict | list | None):
+    if not isinstance(schema.get("parameters"), _SCHEMA):
         return ".parameters", "must be a JSON schema"
     return None
 
@@ -357,7 +364,7 @@ def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violatio
     """
     if not functions or parsed.violations:
         return []
-    return group_messages(parsed.messages)[1]
+    return find_call_violations(parsed.messages)
 
 
 def _check_values(body: ChatRequestBody, limits: RequestLimits) -> Iterator[Violation]:

@@ -42,34 +42,46 @@ def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> Iterator[Vio
 
 def _count_items(message: Any) -> int:
     """Count the entries of a message's lists, and of the lists in them (tool results, the frames of a video)."""
-    lists = [value for value in message.values() if isinstance(value, list)] if isinstance(message, dict) else []
-    return sum(len(entries) + sum(map(_count_items, entries)) for entries in lists)
+    count = 0
+    if isinstance(message, dict):
+        for value in message.values():
+            if isinstance(value, list):
+                count += len(value) + sum(map(_count_items, value))
+    return count
 
 
 def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
-    """Yield a violation for each number that JSON cannot express, and for values nested deeper than `max_nesting`."""
-    if not _is_valid(value, max_nesting):
-        yield from _find_invalid(value, path, max_nesting)
+    """Return a violation for each number that JSON cannot express, and for values nested deeper than `max_nesting`.
+
+    Nearly every value is valid, so this is found out first, without the paths of its parts.
+    """
+    return iter(()) if _is_valid(value, max_nesting) else _find_invalid_values(value, path, max_nesting)
 
 
 def _is_valid(value: Any, max_nesting: int) -> bool:
-    """The same without paths, which cost more than the rest."""
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return True
-    if kind is dict or kind is list:
-        if max_nesting == 0:
-            return not value
-        for item in value.values() if kind is dict else value:
-            if type(item) is not str and not _is_valid(item, max_nesting - 1):
-                return False
-        return True
-    if kind is float:
-        return math.isfinite(value)
-    return kind is int and _MIN_INTEGER <= value <= _MAX_INTEGER
+    level = [[value]]
+    for _ in range(max_nesting + 1):
+        deeper = []
+        for values in level:
+            for item in values:
+                kind = type(item)
+                if kind is str or item is None or kind is bool:
+                    continue
+                if kind is dict and item:
+                    deeper.append(item.values())
+                elif kind is list and item:
+                    deeper.append(item)
+                elif (kind is int and not _MIN_INTEGER <= item <= _MAX_INTEGER) or (
+                    kind is float and not math.isfinite(item)
+                ):
+                    return False
+        if not deeper:
+            return True
+        level = deeper
+    return False
 
 
-def _find_invalid(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
+def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
     if isinstance(value, float):
         if not math.isfinite(value):
             yield Violation(path, "must be a finite number")
@@ -88,4 +100,4 @@ def _find_invalid(value: Any, path: str, max_nesting: int) -> Iterator[Violation
         if isinstance(item, (dict, list, float)) or (
             isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER
         ):
-            yield from _find_invalid(item, json_path([key], path), max_nesting - 1)
+            yield from _find_invalid_values(item, json_path([key], path), max_nesting - 1)

@@ -92,8 +92,9 @@ class DeltaEncoder(ABC):
         for position, event in enumerate(events):
             delta = extend(event)
             if delta is not None:
-                out.append(write_text(*delta))
-            elif any(type(later) is Extra for later in events):
+                message, text = delta
+                out.append(write_text(message, text))
+            elif Extra in map(type, events):
                 out += map(self._write_step, self._accumulator.feed(events[position:]))
                 break
             else:

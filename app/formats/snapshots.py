@@ -16,8 +16,8 @@ class JsonText:
 
     __slots__ = ("json",)
 
-    def __init__(self) -> None:
-        self.json = bytearray(b'""')
+    def __init__(self, json: bytes = b'""') -> None:
+        self.json = bytearray(json)
 
     def add(self, text: str) -> None:
         self.json[-1:] = escape_line_separators(encode_json(text))[1:]
@@ -29,6 +29,8 @@ class SnapshotEncoder(ABC):
         self._accumulator = MessageAccumulator()
         self._texts: list[JsonText] = []
         """The text of each message."""
+        self._has_new_fields = False
+        """Whether anything but text came since the stream last set this to False."""
 
     def _accumulate(self, events: list[Event]) -> tuple[bool, End | None]:
         """Add the events of a read. Return whether the reply changed, and its end if it ended."""
@@ -37,9 +39,11 @@ class SnapshotEncoder(ABC):
         for event in events:
             delta = self._accumulator.extend(event)
             if delta is not None:
-                self._add_text(*delta)
+                message, text = delta
+                self._add_text(message, text)
                 changed = True
                 continue
+            self._has_new_fields = True
             for step in self._accumulator.feed([event]):
                 if isinstance(step, End):
                     end = step

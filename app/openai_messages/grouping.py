@@ -63,6 +63,20 @@ def group_messages(messages: Sequence[Message]) -> tuple[list[MessageGroup], lis
     return builder.finish()
 
 
+def find_call_violations(messages: Sequence[Message]) -> list[Violation]:
+    """Return the violations of `group_messages`. Without calls and results there are none, and nothing is grouped."""
+    for message in messages:
+        for part in message.parts:
+            if type(part) in _PAIRED:
+                return group_messages(messages)[1]
+    return []
+
+
+_PAIRED = (ToolCall, ToolResult)
+_UNPAIRED = (Text, Media)
+_TEXTUAL = (Text, Reasoning)
+
+
 class _GroupBuilder:
     def __init__(self) -> None:
         self._groups: list[MessageGroup] = []
@@ -95,9 +109,7 @@ class _GroupBuilder:
                 group.reasonings.append(part.text)
             elif isinstance(part, ToolCall):
                 self._add_call(group, GroupedCall(part, self._make_id(part), message.path))
-            else:
-                # Results are in messages of their own, and documents were made text.
-                assert isinstance(part, Text | Media)
+            elif isinstance(part, _UNPAIRED):
                 content.append(part)
             self._position += 1
         if content:
@@ -197,4 +209,4 @@ def _without_id(pair: tuple[Message, ToolResult]) -> bool:
 
 def _drop_empty_parts(message: Message) -> list[Part]:
     """Drop empty text and reasoning: some formats write an empty text where others write none."""
-    return [part for part in message.parts if not isinstance(part, Text | Reasoning) or part.text]
+    return [part for part in message.parts if not isinstance(part, _TEXTUAL) or part.text]

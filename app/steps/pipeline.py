@@ -13,7 +13,7 @@ from app.chat.messages import ChatRequest, Tool
 from app.chat.stage import Stage
 from app.chat.token_counter import TokenCounter
 from app.errors import InvalidInput
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks
@@ -58,21 +58,12 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile) if "stop" in request.params else []
-    violations = group_messages(request.messages)[1] if _has_calls(request) else []
+    violations = find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
         raise InvalidInput(invalid)
     return [f"{violation.path}: {violation.message}" for violation in violations]
-
-
-def _has_calls(request: ChatRequest) -> bool:
-    """Whether there are calls or results in the conversation."""
-    for message in request.messages:
-        for part in message.parts:
-            if part.kind in _CALL_KINDS:
-                return True
-    return False
 
 
 def has_media(request: ChatRequest) -> bool:
@@ -84,7 +75,6 @@ def has_media(request: ChatRequest) -> bool:
     return False
 
 
-_CALL_KINDS = ("tool_call", "tool_result")
 _MEDIA_KINDS = ("media", "tool_result")
 
 

@@ -62,9 +62,9 @@ def test_bounds_of_another_python_do_not_count() -> None:
     assert "ABOVE" not in table(verdicts)
 
 
-def test_new_bounds_leave_room_of_three_percent_and_those_of_other_pythons() -> None:
+def test_new_bounds_leave_room_of_five_percent_and_those_of_other_pythons() -> None:
     bounds = with_bounds({"another": {"chunk": 7}, "this": {"old": 1}}, {"chunk": 1000}, "this")
-    assert bounds == {"another": {"chunk": 7}, "this": {"chunk": 1030}}
+    assert bounds == {"another": {"chunk": 7}, "this": {"chunk": 1050}}
 
 
 def test_the_committed_bounds_are_of_all_figures() -> None:

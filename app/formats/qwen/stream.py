@@ -4,7 +4,6 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 `event` and one line of `data`, which repeats both. Text that was sent is never taken back.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -130,8 +129,8 @@ class QwenSnapshotEncoder(SnapshotEncoder):
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
         self._frames = _FrameWriter()
-        self._unchanging: list[bytes] = []
-        """The JSON of the messages at the start of the reply that are complete."""
+        self._bodies: list[tuple[bytes, bytes]] = []
+        """The JSON of each message before and after its text."""
 
     def open(self) -> bytes:
         return self._frames.write_started(self._info)
@@ -150,24 +149,27 @@ class QwenSnapshotEncoder(SnapshotEncoder):
 
     @override
     def _make_text(self, message: ReplyMessage) -> JsonText:
-        return JsonText()
+        return JsonText(b"" if message.media is not None else b'""')
 
     def _write_snapshot(self) -> bytes:
-        messages, unchanging = self._accumulator.messages, self._unchanging
-        while len(unchanging) < len(messages) - 1 and messages[len(unchanging)].kind != "function_call":
-            unchanging.append(b"".join(self._write(messages[len(unchanging)])))
-        parts = [part for one in messages[len(unchanging) :] for part in (*self._write(one), b",")]
+        if self._has_new_fields:
+            self._has_new_fields = False
+            self._bodies = [self._write_around_text(message) for message in self._accumulator.messages]
+        parts: list[bytes | bytearray] = []
+        for (before, after), text in zip(self._bodies, self._texts, strict=True):
+            parts += (before, text.json, after)
+        parts[0] = parts[0][1:]
         seq = self._frames.seq = self._frames.seq + 1
         head = b'id: %d\nevent: messages\ndata: {"type":"messages","seq":%d,"messages":[' % (seq, seq)
-        return b"".join((head, *(part for one in unchanging for part in (one, b",")), *parts[:-1], b"]}\n\n"))
+        return b"".join((head, *parts, b"]}\n\n"))
 
-    def _write(self, message: ReplyMessage) -> Sequence[bytes | bytearray]:
-        """Write a message in three parts, of which the second is its text."""
-        body = escape_line_separators(_json(write_message(message, text=False)))
+    def _write_around_text(self, message: ReplyMessage) -> tuple[bytes, bytes]:
+        """Write a comma and a message; return what is before and after its text. Media have none."""
+        body = b"," + escape_line_separators(_json(write_message(message, text=False)))
         if message.media is not None:
-            return (body,)
+            return body, b""
         text_at = body.index(_TEXT_KEYS[message.kind]) + len(_TEXT_KEYS[message.kind])
-        return body[:text_at], self._texts[message.index].json, body[text_at + len(b'""') :]
+        return body[:text_at], body[text_at + len(b'""') :]
 
 
 class QwenWholeEncoder(WholeEncoder):

@@ -1,0 +1,173 @@
+"""A request's own connection writes its response: `app/connection.py` as a `ResponseWriter`."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from app.api.response_writer import OfferedWriter, find_offered_writer
+from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
+from typing_extensions import override
+from uvicorn.server import ServerState
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = ConnectionLimits(
+    max_connections=8, max_head_bytes=65536, head_seconds=20, keep_alive_seconds=75, stall_seconds=120
+)
+REQUEST = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"
+LENGTH = ((b"content-length", b"2"),)
+
+
+class Transport(asyncio.Transport):
+    """Keeps each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    @override
+    def is_closing(self) -> bool:
+        return self.closed
+
+    @override
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    @override
+    def pause_reading(self) -> None: ...
+
+    @override
+    def resume_reading(self) -> None: ...
+
+
+class Sender:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def on_blocked(self) -> None:
+        self.notes.append("blocked")
+
+    def on_clear(self) -> None:
+        self.notes.append("clear")
+
+    def disconnect(self) -> None:
+        self.notes.append("disconnected")
+
+
+class Client:
+    """A connection whose application gives each request's writer to the test, and waits for `done`."""
+
+    def __init__(self) -> None:
+        self.writers: list[OfferedWriter] = []
+        self.done = asyncio.Event()
+        self.transport = Transport()
+        config = uvicorn.Config(self._serve, log_config=None, interface="asgi3", proxy_headers=False)
+        config.load()
+        self.connection = ClientConnection(
+            LIMITS, ConnectionWarnings(), config=config, server_state=ServerState(), app_state={}
+        )
+        self.connection.connection_made(self.transport)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        writer = find_offered_writer(scope)
+        assert writer is not None
+        self.writers.append(writer)
+        await self.done.wait()
+
+    async def ask(self, request: bytes = REQUEST) -> OfferedWriter:
+        self.connection.data_received(request)
+        await asyncio.sleep(0)
+        return self.writers[-1]
+
+    @property
+    def written(self) -> bytes:
+        return b"".join(self.transport.writes)
+
+
+async def test_the_head_and_the_body_of_a_whole_reply_are_one_write() -> None:
+    client = Client()
+    writer = await client.ask()
+    writer.extra_headers = [(b"x-request-id", b"r1")]
+    writer.start(200, LENGTH)
+    assert client.transport.writes == []
+    writer.write(b"{}", last=True)
+    (write,) = client.transport.writes
+    head, _, body = write.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n") and head.endswith(b"content-length: 2\r\nx-request-id: r1")
+    assert body == b"{}" and not client.transport.closed
+
+
+async def test_a_body_without_a_length_is_sent_in_chunks() -> None:
+    client = Client()
+    writer = await client.ask()
+    writer.start(200, ())
+    for data, last in ((b"one", False), (b"", False), (b"two", True)):
+        writer.write(data, last=last)
+    assert client.written.endswith(b"transfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+
+
+async def test_the_connection_is_closed_after_the_last_request_that_it_may_carry() -> None:
+    client = Client()
+    writer = await client.ask(REQUEST.replace(b"host", b"connection: close\r\nhost"))
+    writer.start(200, LENGTH)
+    writer.write(b"{}", last=True)
+    assert b"\r\nconnection: close\r\n" in client.written and client.transport.closed
+
+
+async def test_a_pipelined_request_is_answered_after_the_one_before_it() -> None:
+    client = Client()
+    first = await client.ask(REQUEST + REQUEST)
+    assert len(client.writers) == 1
+    first.start(200, LENGTH)
+    first.write(b"{}", last=True)
+    await asyncio.sleep(0)
+    assert len(client.writers) == 2 and client.writers[1] is not first
+
+
+@pytest.mark.parametrize("end", [lambda client: client.connection.connection_lost(None), lambda client: client.drop()])
+async def test_a_sender_learns_that_its_client_has_disconnected(end: Callable[[Any], None]) -> None:
+    client = Client()
+    writer, sender, late = await client.ask(), Sender(), Sender()
+    client.drop = writer.abort  # type: ignore[attr-defined]
+    writer.attach(sender)
+    writer.start(200, ())
+    end(client)
+    writer.write(b"lost", last=False)
+    assert sender.notes == ["disconnected"] and client.transport.writes == []
+    writer.attach(late)
+    assert late.notes == ["disconnected"], "nothing is missed between two senders"
+
+
+async def test_a_sender_that_has_ended_is_told_nothing() -> None:
+    client = Client()
+    writer, sender = await client.ask(), Sender()
+    writer.attach(sender)
+    writer.detach()
+    client.connection.connection_lost(None)
+    assert sender.notes == []
+
+
+async def test_a_sender_is_told_when_its_client_reads_too_slowly_and_when_it_has_read() -> None:
+    client = Client()
+    writer, sender = await client.ask(), Sender()
+    writer.attach(sender)
+    writer.start(200, ())
+    client.connection.pause_writing()
+    for _ in range(2):
+        writer.write(b"x", last=False)
+    assert sender.notes == ["blocked"] and writer.blocked and len(client.transport.writes) == 2
+    client.connection.resume_writing()
+    assert sender.notes == ["blocked", "clear"] and not writer.blocked
