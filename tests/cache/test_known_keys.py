@@ -264,3 +264,32 @@ def test_a_filter_holds_every_key_and_few_others() -> None:
     for key in keys:
         larger.add(key)
     assert not larger.full
+
+
+def test_a_look_up_that_a_commit_overtakes_is_repeated(path: Path) -> None:
+    """The reader has looked, then the row is committed and forgotten here, and only then is the answer heard."""
+
+    async def story(store: SqliteStore) -> None:
+        await learned(store)
+        submit, first = store._reader.submit, True
+
+        def late(look_up: Callable[[sqlite3.Connection], object]) -> asyncio.Future[object]:
+            nonlocal first
+            answer: asyncio.Future[object] = submit(look_up)
+            if not first:
+                return answer
+            first = False
+
+            async def hold() -> object:
+                found = await answer
+                await store.put("key", b"value", **TTL)
+                return found
+
+            return asyncio.ensure_future(hold())
+
+        store._reader.submit = late  # type: ignore[method-assign, assignment]
+        found = await store.get("key")
+        assert found is not None and found.value == b"value"
+        assert not first
+
+    told(path, story)

@@ -33,6 +33,7 @@ _CLOSE_SECONDS = 5.0
 _TOUCH_SECONDS = 5.0
 _MAX_TOUCHED = 10_000
 _MAX_WAITING = 4096
+_LOOK_UPS = 5
 _MAX_WAITING_BYTES = 64 * 1024 * 1024
 _FULL_ROWS = 500
 _FULL_BYTES = 4 * 1024 * 1024
@@ -53,6 +54,7 @@ class SqliteStore:
         """Those of them that the writer does not have yet."""
         self._unwritten_bytes = self._lingering_bytes = 0
         self._linger_timer: asyncio.TimerHandle | None = None
+        self._commits = 0
         self._last_write: asyncio.Future[Any] | None = None
         self._touched: dict[int, float] = {}
         self._touching: asyncio.TimerHandle | None = None
@@ -60,17 +62,21 @@ class SqliteStore:
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
-        unwritten = self._find_unwritten(key)
-        if unwritten is not None or self._closed or self._reader.waiting > _MAX_WAITING:
-            return unwritten
-        now = self._limits.clock()
-        look_up = functools.partial(sqlite_schema.read, key=_key(key), now=now)
-        found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
-        if found is None:
-            return None
-        self._note_use(found.id, now)
-        stored: StoredValue = found.stored
-        return stored
+        for _ in range(_LOOK_UPS):
+            unwritten = self._find_unwritten(key)
+            if unwritten is not None or self._closed or self._reader.waiting > _MAX_WAITING:
+                return unwritten
+            commits, now = self._commits, self._limits.clock()
+            look_up = functools.partial(sqlite_schema.read, key=_key(key), now=now)
+            found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
+            if found is not None:
+                self._note_use(found.id, now)
+                stored: StoredValue = found.stored
+                return stored
+            if commits == self._commits:
+                break
+            # What this process wrote meanwhile may have been committed just after the look-up.
+        return self._find_unwritten(key)
 
     def get_nowait(self, key: str) -> KnownValue:
         unwritten = self._find_unwritten(key)
@@ -137,6 +143,7 @@ class SqliteStore:
             self._unwritten_bytes -= len(row.value)
             if self._unwritten.get(key) is row:
                 del self._unwritten[key]
+        self._commits += 1
         if written is self._last_write:
             self._last_write = None
         error = None if written.cancelled() else written.exception()
