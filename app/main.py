@@ -72,7 +72,7 @@ ConnectRedis: TypeAlias = Callable[[RedisUrl, StoreLimits, float], tuple[Store, 
 
 
 def connect_redis(address: RedisUrl, limits: StoreLimits, keep_seconds: float) -> tuple[Store, CallCoordinator]:
-    """The store, and what gateways share, of one Redis. Only who uses Redis waits for its packages."""
+    """Return the store and the coordinator for one Redis. Its packages are imported here, because that takes time."""
     from app.cache.redis.breaker import RedisCircuitBreaker
     from app.cache.shared import Coordinator
     from app.cache.stores.redis import RedisStore
@@ -84,7 +84,7 @@ def connect_redis(address: RedisUrl, limits: StoreLimits, keep_seconds: float) -
 def make_cache(
     settings: CacheSettings, ticker: Ticker, rules: CacheRules | None = None, connect: ConnectRedis = connect_redis
 ) -> Cache:
-    """The cache that the settings name. `rules` and `connect` are for tests."""
+    """Return the cache that the settings name. `rules` and `connect` are for tests."""
     limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
     rules = rules or CacheRules(settings.replay, settings.store_length)
     address = parse_cache_url(settings.url or "memory:")
@@ -114,18 +114,18 @@ def create_app(
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
     context, resources = _create_context(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
-    app = ParleyApp(context, lambda _: _run(context, resources))
-    app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
-    ]
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
     rules = OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins)
-    app.direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    app = ParleyApp(context, direct, lambda _: _run(context, resources))
+    app.router.routes += [
+        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
+        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+    ]
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
     admin.add_routes(app)

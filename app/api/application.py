@@ -12,18 +12,24 @@ from app.api.middleware import DirectRoutes
 
 
 class ParleyApp(FastAPI):
-    def __init__(self, context: AppContext, lifespan: Callable[[Any], AbstractAsyncContextManager[None]]) -> None:
+    """The endpoints in `direct` are served without FastAPI, whose work around an endpoint costs more than theirs."""
+
+    def __init__(
+        self,
+        context: AppContext,
+        direct: DirectRoutes,
+        lifespan: Callable[[Any], AbstractAsyncContextManager[None]],
+    ) -> None:
         super().__init__(title="Parley", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
         self.context = context
-        self.direct: DirectRoutes | None = None
-        """The endpoints that are served without the framework, whose work around an endpoint costs more than theirs."""
+        self._direct = direct
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        endpoint = None if self.direct is None else self.direct.find(scope)
-        if self.direct is None or endpoint is None:
+        endpoint = self._direct.find(scope)
+        if endpoint is None:
             await super().__call__(scope, receive, send)
         else:
-            await self.direct.serve(endpoint, scope, receive, send)
+            await self._direct.serve(endpoint, scope, receive, send)
 
 
 def find_context(application: Any) -> AppContext | None:

@@ -1,5 +1,7 @@
-"""The outermost ASGI layer: request ids, checks of host, origin and content type, direct routing to the endpoints
-for replies, and errors of everything else."""
+"""The outermost ASGI layers: request ids, checks of host, origin and content type, and the errors of defects.
+
+`DirectRoutes` serves the endpoints for replies, `RequestIdMiddleware` stands before all others.
+"""
 
 import logging
 import os
@@ -49,8 +51,8 @@ class DirectEndpoint(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
 
 
-class _Front:
-    """What is done with every request first: its id, and the checks of host, origin and content type."""
+class _RequestChecks:
+    """The first steps of every request: its id, and the checks of host, origin and content type."""
 
     def __init__(self, rules: OriginRules) -> None:
         self._rules = rules
@@ -83,8 +85,24 @@ class _Front:
         return method == "OPTIONS" and b"origin" in read and self._rules.is_configured(read[b"origin"])
 
 
-class DirectRoutes(_Front):
-    """Serves the endpoints for replies, in front of the framework and without it."""
+class _HeaderSender:
+    """An ASGI `send` that adds headers to the response, and keeps its status."""
+
+    def __init__(self, send: Any, headers: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self.status = 0
+        """0 before the response starts."""
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *self._headers]
+        return self._send(message)
+
+
+class DirectRoutes(_RequestChecks):
+    """Serves the endpoints for replies without FastAPI."""
 
     def __init__(self, rules: OriginRules, endpoints: Mapping[str, DirectEndpoint]) -> None:
         super().__init__(rules)
@@ -98,42 +116,33 @@ class DirectRoutes(_Front):
         writer = find_offered_writer(scope)
         if writer is not None:
             writer.extra_headers = lines
-        started = False
-
-        def tagged(message: dict[str, Any]) -> Any:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                message["headers"] = [*message["headers"], *lines]
-            return send(message)
-
-        method, error_code, status = scope["method"], None, 0
+        sender = _HeaderSender(send, lines)
+        method, error_code = scope["method"], None
         began = time.perf_counter()
         try:
             self._check(method, read)
             if method == "POST":
-                await endpoint(scope, receive, tagged)
+                await endpoint(scope, receive, sender)
                 return
             if self._is_preflight(method, read):
                 del lines[1:]
-                status = 204
-                await _send_empty(tagged, status, preflight_headers(read[b"origin"], scope["headers"]))
+                await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
             else:
                 raise MethodNotAllowed(f"{scope['path']} accepts POST, not {method}", "POST")
         except _REFUSALS as error:
-            error_code, status = error.code, error.status
-            await send_error(tagged, error, id_, endpoint.write_error)
+            error_code = error.code
+            await send_error(sender, error, id_, endpoint.write_error)
         except Exception:
             log.exception("request %s: defect", id_)
-            if started or (writer is not None and writer.response_started):
+            if sender.status or (writer is not None and writer.response_started):
                 raise
-            await send_error(tagged, Internal("the gateway failed"), id_, endpoint.write_error)
+            await send_error(sender, Internal("the gateway failed"), id_, endpoint.write_error)
             return
-        log_plain_request(id_, method, scope["path"], status, error_code, time.perf_counter() - began)
+        log_plain_request(id_, method, scope["path"], sender.status, error_code, time.perf_counter() - began)
 
 
-class RequestIdMiddleware(_Front):
-    """For the requests that the framework handles: it also writes their log lines."""
+class RequestIdMiddleware(_RequestChecks):
+    """Takes these steps for the requests that FastAPI serves, and writes their log lines."""
 
     def __init__(self, app: App, rules: OriginRules) -> None:
         super().__init__(rules)
@@ -146,34 +155,26 @@ class RequestIdMiddleware(_Front):
         id_, read, lines = self._begin(scope)
         state = scope["state"]
         began = time.perf_counter()
-        status = 0
-
-        def tagged(message: dict[str, Any]) -> Any:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *lines]
-            return send(message)
-
+        sender = _HeaderSender(send, lines)
         try:
             self._check(scope["method"], read)
             if self._is_preflight(scope["method"], read):
                 del lines[1:]
-                await _send_empty(tagged, 204, preflight_headers(read[b"origin"], scope["headers"]))
+                await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
             else:
-                await self._app(scope, receive, tagged)
+                await self._app(scope, receive, sender)
         except _REFUSALS as error:
             state["error_code"] = error.code
-            await send_error(tagged, error, id_)
+            await send_error(sender, error, id_)
         except Exception:
             log.exception("request %s: defect", id_)
             state["error_code"] = Internal.code
-            if status:
+            if sender.status:
                 raise
-            await send_error(tagged, Internal("the gateway failed"), id_)
+            await send_error(sender, Internal("the gateway failed"), id_)
         finally:
             seconds = time.perf_counter() - began
-            log_plain_request(id_, scope["method"], scope["path"], status, state.get("error_code"), seconds)
+            log_plain_request(id_, scope["method"], scope["path"], sender.status, state.get("error_code"), seconds)
 
 
 _REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType)
