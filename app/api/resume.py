@@ -12,7 +12,7 @@ from app.api.chat import caller_scope
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import Event, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
@@ -160,7 +160,7 @@ class _FrameCounter:
         if not events:
             return
         self.frames += self._encoder.feed(events).count(b"\n\n")
-        if type(events[-1]) in (Finish, Failed) and not self.ended.done():
+        if is_end(events) and not self.ended.done():
             self.ended.set_result(None)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:

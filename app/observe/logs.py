@@ -121,8 +121,6 @@ _MAX_DEPTH = 3
 
 def shorten(value: Any, depth: int = 0) -> Any:
     """Shorten a value for a log line and count what is left out. Shortening it again changes nothing."""
-    if type(value) in _SHORT_TYPES:
-        return value
     if isinstance(value, str):
         return shorten_text(value, MAX_TEXT)
     if isinstance(value, Mapping):
@@ -141,9 +139,6 @@ def shorten(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 2**63):
         return value
     return "… (a large number)" if isinstance(value, (int, float)) else shorten_text(repr(value), MAX_TEXT)
-
-
-_SHORT_TYPES = frozenset((bool, type(None)))
 
 
 def _shown_count(items: Sized) -> int:

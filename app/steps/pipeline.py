@@ -57,7 +57,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
     Raises:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
-    invalid = stop_violations(request.params, profile) if "stop" in request.params else []
+    invalid = stop_violations(request.params, profile)
     violations = find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations

@@ -8,7 +8,7 @@ response has arrived, the request is sent once more on a new connection.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
 import httpx
@@ -39,9 +39,8 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 
 
 def make_request_head(method: bytes, url: httpx.URL, headers: httpx.Headers, pool_key: PoolKey) -> RequestHead:
-    lines = [b"%b %b HTTP/1.1" % (method, url.raw_path)]
-    lines += [b"%b: %b" % line for line in headers.raw if line[0].lower() not in _FRAMING]
-    return RequestHead(_address_of(url, pool_key), b"\r\n".join((*lines, b"content-length: ")))
+    raw = [line for line in headers.raw if line[0].lower() not in _FRAMING]
+    return RequestHead(_address_of(url, pool_key), _join_lines(method, url, raw) + b"content-length: ")
 
 
 def _address_of(url: httpx.URL, pool_key: PoolKey) -> ServerAddress:
@@ -146,9 +145,11 @@ async def _exchange(connection: Connection, head: bytes, body: bytes, timeout_se
 
 
 def _head(request: httpx.Request, length: int) -> bytes:
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path)]
     raw = [line for line in request.headers.raw if line[0].lower() != b"transfer-encoding"]
-    lines += [b"%b: %b" % line for line in raw]
     if length and not any(name.lower() == b"content-length" for name, _ in raw):
-        lines.append(b"content-length: %d" % length)
-    return b"\r\n".join((*lines, b"", b""))
+        raw.append((b"content-length", b"%d" % length))
+    return _join_lines(request.method.encode(), request.url, raw) + b"\r\n"
+
+
+def _join_lines(method: bytes, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join((b"%b %b HTTP/1.1\r\n" % (method, url.raw_path), *(b"%b: %b\r\n" % line for line in headers)))

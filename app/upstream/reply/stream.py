@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.events import Event, Failed, Fault, is_end
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
 from app.upstream import faults
@@ -93,7 +93,7 @@ class UpstreamStream:
         if self._assembler.ended:
             self._end()
             self._body.release()
-        elif events and type(events[-1]) in (Finish, Failed):  # a stage ended the reply: a stop word
+        elif is_end(events):  # a stage ended the reply: a stop word
             self._end()
             self._body.abort()
         if events or (not self._alive and self._reader.saw_line):
