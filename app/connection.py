@@ -116,7 +116,7 @@ class ClientCycle(RequestResponseCycle):
         self._loop = loop
         self._sender: Sender | None = None
         self._head: list[bytes] = []
-        """What was not sent yet of the head."""
+        """The part of the head that has not been sent."""
 
     def attach(self, sender: Sender) -> None:
         self._sender = sender
@@ -168,14 +168,14 @@ class ClientCycle(RequestResponseCycle):
         self.on_response()
 
     def on_writable(self) -> None:
-        """The client has read enough for more to be sent."""
+        """Called when the client has read enough, so that more can be sent."""
         if self.blocked:
             self.blocked = False
             if self._sender is not None:
                 self._sender.on_clear()
 
     def on_disconnect(self) -> None:
-        """The client has disconnected, or is disconnected."""
+        """Called when the client has disconnected, or when the gateway closes the connection."""
         self.disconnected = self.disconnected or not self.response_complete
         self.message_event.set()
         if self._sender is not None:
@@ -489,8 +489,8 @@ class ClientConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def drop(self) -> None:
-        """Close the connection now. Its requests are told first: otherwise uvicorn logs an error for a request that
-        returns without a response."""
+        """Close the connection now. First mark its requests as disconnected: for others that return without a response,
+        uvicorn would log an error."""
         self._end_cycles()
         self.transport.abort()
 

@@ -32,11 +32,11 @@ class Sender(Protocol):
 
 
 class ResponseWriter(Protocol):
-    """Call `attach` first and `detach` in the end, then neither holds the other."""
+    """Call `attach` first, and `detach` at the end: it removes the reference cycle between writer and sender."""
 
     @property
     def blocked(self) -> bool:
-        """The client must read before more is sent."""
+        """Whether the client must read before more is sent."""
 
     @property
     def blocked_since(self) -> float:
@@ -44,14 +44,14 @@ class ResponseWriter(Protocol):
 
     @property
     def notices_disconnect(self) -> bool:
-        """It calls `disconnect` of its sender when the client disconnects."""
+        """Whether it calls `disconnect` of its sender when the client disconnects."""
 
     def attach(self, sender: Sender) -> None: ...
 
     def detach(self) -> None: ...
 
     def start(self, status: int, headers: Headers) -> None:
-        """The head may be sent with the first bytes of the body: write some at once."""
+        """Set the head. It may be sent only with the first bytes of the body."""
 
     def write(self, data: bytes, *, last: bool) -> None: ...
 

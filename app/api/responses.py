@@ -105,12 +105,12 @@ class ReplyResponse(ABC):
 
     @property
     def notices_disconnect(self) -> bool:
-        """It need not be told that the client has disconnected."""
+        """Whether the writer reports by itself that the client has disconnected."""
         return self._writer.notices_disconnect
 
     @property
     def blocked(self) -> bool:
-        """The client reads more slowly than the response is written."""
+        """Whether the client reads more slowly than the response is written."""
         return self._writer.blocked
 
     # The reply calls these methods.
@@ -178,12 +178,12 @@ class ReplyResponse(ABC):
         self._resolve()
 
     def close(self) -> None:
-        """Stop if it has not ended, and let the client's connection go."""
+        """Disconnect the client unless the response has ended, and detach from the connection."""
         self.disconnect()
         self._writer.detach()
 
     def _finish(self) -> None:
-        """End the response after its last bytes. It is done when the send queue is empty."""
+        """End the response after its last bytes. It is done when the client can take them."""
         self.finished = True
         if self._reply is not None:
             self._reply.close()

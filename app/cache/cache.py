@@ -50,17 +50,17 @@ class Cache:
 
     @property
     def storing(self) -> int:
-        """Replies that are being stored."""
+        """The number of replies that are being stored."""
         return len(self._storing)
 
     @property
     def in_memory(self) -> int:
-        """Replies that equal requests are given from memory: those under way, and those that ended a moment ago."""
+        """The number of calls that equal requests find in memory: in progress, or ended and not yet in the store."""
         return len(self._calls)
 
     @property
     def readers(self) -> int:
-        """Callers who read replies that are under way. Takes a look at each call."""
+        """The number of readers of all calls in progress. Checks every call."""
         return sum(len(call.log.readers) for call in self._running)
 
     @property
@@ -123,7 +123,7 @@ class Cache:
         batches: Sequence[Batch],
         finished_at: float | None,
     ) -> FoundReply | None:
-        """The stored reply, unless the caller wants a newer one."""
+        """Return the stored reply; None if it is older than the request allows."""
         assert finished_at is not None
         age, max_age = max(0.0, self._rules.clock() - finished_at), request.policy.max_age
         if max_age is not None and age > max_age:
@@ -217,7 +217,7 @@ class Cache:
         if cacheable and request.policy.write:
             self._keep_newest(request.key, call)
             if call.size < LARGE_ENTRY and not call.followed:
-                # Not now: the last events are on their way to the readers.
+                # Later, because the readers get the last events first.
                 asyncio.get_running_loop().call_soon(self._store_nowait, request, call)
             else:
                 self._start_storing(request, call, None)

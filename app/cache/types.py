@@ -80,11 +80,10 @@ class CacheRules(Struct, frozen=True):
     store_length: bool = False
     """Whether replies that ended at max_tokens are stored too."""
     linger_seconds: float = 1.0
-    """How long a reply that is stored can still be had from memory: for whoever looked it up just before it was
-    stored."""
+    """How long a stored reply stays in memory, too: a request may have searched the store just before."""
     log_limits: LogLimits = LOG_LIMITS
     clock: Callable[[], float] = time.time
-    """Tells the Unix time."""
+    """Returns the Unix time in seconds."""
 
 
 class CacheRequest(Struct, frozen=True):

@@ -14,7 +14,9 @@ from app.cache.shared.records import Record
 
 Arguments: TypeAlias = Sequence[str | bytes | int]
 State: TypeAlias = Literal["missing", "led", "leaderless", "ended", "given up"]
-"""`missing`: Redis has no such call; `given up`: no gateway followed it, so its leader ended it early."""
+"""The state of a call. `missing`: Redis has no such call; `led`: a gateway holds its lease and writes it; `leaderless`:
+the lease is free, and another gateway may take the call over; `ended`: the reply is complete; `given up`: no gateway
+followed the call, so its leader ended it early."""
 After: TypeAlias = Literal["", "end", "end_unless_followed", "release"]
 """What a write does to the call: renew the lease, end the call, end it unless another gateway follows, or release the
 lease so that another gateway can take the call over."""

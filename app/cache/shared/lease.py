@@ -144,14 +144,14 @@ class CallLease:
 
     @property
     def unneeded(self) -> bool:
-        """Whether the call has ended, nothing of it is in Redis, and nobody needs it there: equal requests find its
-        reply in the store. If one of them joins it nevertheless, it is written."""
+        """Whether the call has ended and its records need not be written to Redis: equal requests find the reply in the
+        store. If another gateway has joined the call before that, the records are written."""
         ended = self._after == "end" and self._joinable_ms > 0 and self._fence == 1
         return ended and not (self.has_followers or self.resumable or self._written or self._sent)
 
     @property
     def quick(self) -> bool:
-        """Whether what waits must be written at once."""
+        """Whether the waiting records must be written at once."""
         if self.has_followers or self._waiting > MAX_UNFOLLOWED_BYTES:
             return True
         if self._after:
@@ -205,7 +205,7 @@ class CallLease:
             self._holder.on_renewed(self.has_followers)
 
     def on_unavailable(self, now: float, timeout_seconds: float) -> None:
-        """Redis does not result. After `timeout_seconds`, stop trying to write the end of the call."""
+        """Redis does not answer. After `timeout_seconds`, stop trying to write the end of the call."""
         if self._unavailable_since is None:
             self._unavailable_since = now
         timed_out = now - self._unavailable_since > timeout_seconds

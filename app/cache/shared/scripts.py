@@ -149,7 +149,7 @@ return fence
 WATCH = Script("""
 -- For each call, keys: listen, state, lease; before them: joined.
 -- Arguments: listen, keep (milliseconds), ids of the calls.
--- Returns for each call: missing, led, leaderless, ended, given up.
+-- Returns the state of each call, as the type `State` in call_store describes it.
 local answers = {}
 for i = 0, (#KEYS - 1) / 3 - 1 do
     local listen, lease = KEYS[i * 3 + 2], KEYS[i * 3 + 4]

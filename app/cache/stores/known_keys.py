@@ -17,7 +17,7 @@ CHECK_SECONDS = 0.1
 MAX_AGE_SECONDS = 0.4
 _LEAST_BITS = 1 << 20
 _BITS_A_KEY = 8
-"""With less than this for each key, a larger filter is made: too many keys would be looked up in vain."""
+"""With fewer bits for each key, a larger filter is made: otherwise too many missing keys would be looked up."""
 
 
 class KeyFilter:
