@@ -28,6 +28,7 @@ from app.params import merge_params
 from app.profiles import Profile, select_reply_fields
 from app.steps import pipeline
 from app.steps.media import MediaRequest
+from app.steps.truncation.measure import TokenMeasure
 from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, Catalog
@@ -203,6 +204,14 @@ class Gateway:
         if not requests:
             return NO_MEDIA
         return await self._loader.load(requests, take_memory)
+
+    def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
+        """Return how many input tokens the request has for the first deployment, without its chat template. Raises
+        InvalidInput if calls and results do not match."""
+        profile = route.deployments[0].profile
+        pipeline.check_request(request, profile)
+        measure = TokenMeasure(self._counter(profile.tokenizer), profile.media_tokens)
+        return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA

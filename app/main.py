@@ -23,6 +23,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.middleware import DirectRoutes, RequestIdMiddleware
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
@@ -31,6 +32,7 @@ from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.token_counts import TokenCountEndpoint
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -40,7 +42,7 @@ from app.cache.types import CallCoordinator
 from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import RETRY_SECONDS, Gateway
 from app.memory_budget import MemoryBudget
@@ -53,7 +55,7 @@ from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
 
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
@@ -119,8 +121,18 @@ def create_app(
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
+    messages = ChatEndpoint(
+        context,
+        parse_messages_body,
+        "messages",
+        MESSAGES.error,
+        completions_apply,
+        keeps_alias=True,
+        sends_request_id=True,
+    )
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
     rules = OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins)
-    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions, messages, count_tokens), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
@@ -267,7 +279,7 @@ def _paths(app: FastAPI) -> list[str]:
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
     request.state.error_code = error.code
     body = write_error(error.to_dict(request.state.request_id))
-    return JSONResponse(body, error.status, headers=error.headers)
+    return JSONResponse(body, choose_status(write_error, error), headers=list_error_headers(write_error, error))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

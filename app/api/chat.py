@@ -28,7 +28,7 @@ from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_po
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo, WriteError
+from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
@@ -50,10 +50,18 @@ class ChatEndpoint:
         name: str,
         write_error: WriteError,
         apply: Apply,
+        *,
+        keeps_alias: bool = False,
+        sends_request_id: bool = False,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
-        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
+        that occur before the request's own format is known. `apply` says for which requests the cache is used.
+
+        `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
+        response has the header `request-id` as well."""
         self.write_error = write_error
+        self.sends_request_id = sends_request_id
+        self._keeps_alias = keeps_alias
         self._context = context
         self._parse = parse
         self._name = name
@@ -72,7 +80,9 @@ class ChatEndpoint:
             if rejected is not None:
                 record.record_error(rejected.error)
                 self._record_attempts(record, (), rejected.error)
-                await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
+                write_error = rejected.write_error or self.write_error
+                record.status = choose_status(write_error, rejected.error)
+                await send_error(send, rejected.error, request_id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
@@ -147,7 +157,7 @@ class ChatEndpoint:
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
-            model=route.model,
+            model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
