@@ -10,6 +10,8 @@ from app.settings import CacheSettings, Documents, Fetch, Model, Server, Setting
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tests.each_case import each_case
+
 DOCUMENT = (Path(__file__).parent.parent / "docs/reference/settings.md").read_text()
 LOCAL = '[upstreams.local]\nbase_url = "http://127.0.0.1:1/v1"\n'
 ONE_MODEL = LOCAL + '[models.m]\nupstreams = ["local"]\n'
@@ -227,7 +229,7 @@ def test_settings_cannot_be_changed() -> None:
 # -- mistakes ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "start"),
     [
         ("[server]\nport = 70000", "server.port: "),

@@ -13,6 +13,8 @@ from app.terminal.frames import frames, lines
 from app.terminal.screen import replace_control_characters
 from typing_extensions import Unpack
 
+from tests.each_case import each_case
+
 Json = dict[str, Any]
 Answer = bytes | httpx.Response | BaseException
 
@@ -257,7 +259,7 @@ def test_an_address_that_leads_nowhere_cannot_be_connected_to(told: Told, url: s
 BYTES = "data: a\u2028\u0085\x0b\x0cb\r\ndata: ü\rx\n\n: c\r\n\r\nlast".encode()
 
 
-@pytest.mark.parametrize("size", range(1, 12))
+@each_case("size", range(1, 12))
 def test_lines_are_the_same_however_the_bytes_are_cut(size: int) -> None:
     chunks = [BYTES[at : at + size] for at in range(0, len(BYTES), size)]
     assert list(lines([b"", *chunks])) == ["data: a\u2028\u0085\x0b\x0cb", "data: ü", "x", "", ": c", ""]

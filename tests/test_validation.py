@@ -17,6 +17,8 @@ from app.settings import Settings
 from app.validation import MAX_LISTED, known_keys, to_violations
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from tests.each_case import each_case
+
 LIMITS = RequestLimits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
 JARGON = re.compile(
     r"Input |input (should|is)|\bNone\b|"
@@ -49,7 +51,7 @@ def violations(raw: bytes) -> Sequence[Violation]:
     return error.violations
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("more", "path", "message"),
     [
         ({"generate_cfg": {"temprature": 1}}, "generate_cfg.temprature", meant("temperature")),
@@ -118,8 +120,8 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("value", ["9" * 400, "-" + "9" * 400, "1e400", "NaN", "Infinity", "-Infinity"])
-@pytest.mark.parametrize(
+@each_case("value", ["9" * 400, "-" + "9" * 400, "1e400", "NaN", "Infinity", "-Infinity"])
+@each_case(
     "place",
     [
         '"cache":{"ttl_seconds":%s}',
@@ -171,7 +173,7 @@ def schemas() -> list[type[BaseModel]]:
     return list(seen.values())
 
 
-@pytest.mark.parametrize("model", schemas(), ids=lambda model: f"{model.__module__}.{model.__qualname__}")
+@each_case("model", schemas(), ids=lambda model: f"{model.__module__}.{model.__qualname__}")
 def test_no_message_speaks_of_python_or_of_the_library_that_found_it(model: type[BaseModel]) -> None:
     values = [*ODD, *({field.alias or name: odd} for name, field in model.model_fields.items() for odd in ODD)]
     for value in values:

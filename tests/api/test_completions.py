@@ -8,6 +8,7 @@ from app.api.asgi import LARGE_BYTES
 from app.gateway import Gateway
 
 from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
+from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
 NAMED = {"type": "function", "function": {"name": "f"}}
@@ -30,7 +31,7 @@ def refused(**body: Any) -> Json:
 # -- what is sent ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "told"),
     [
         ({"max_completion_tokens": 5}, {"max_tokens": 5}),
@@ -125,7 +126,7 @@ def test_a_strict_tool_stays_strict() -> None:
 # -- what is refused ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "param"),
     [
         ({"n": 2}, "n"),
@@ -234,8 +235,8 @@ def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
 # -- what the model server refuses ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
+@each_case("stream", [True, False])
+@each_case(
     ("status", "error", "told", "kind"),
     [
         (400, {"message": "bad", "type": "invalid_request_error"}, 400, "invalid_request_error"),

@@ -17,6 +17,7 @@ from app.steps.media import ImageLimits, MediaRequest
 
 from tests.attachments.documents import sample_documents
 from tests.default_limits import attachment_limits, document_limits, fetch_limits
+from tests.each_case import each_case
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +190,7 @@ async def test_nothing_wanted_is_nothing_done(workshop: DocumentWorkers) -> None
     assert await Desk(workshop).gather([]) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head", "declared", "expected"),
     [
         (b"ID3\x04", "", "audio/mpeg"),

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
 from tests.cache.fake_model import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
+from tests.each_case import each_case
 
 REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), make_cache_policy("only")
 
@@ -126,8 +127,8 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize("again", [True, False], ids=["at once", "later"])
-@pytest.mark.parametrize("batches", BAD.values(), ids=BAD)
+@each_case("again", [True, False], ids=["at once", "later"])
+@each_case("batches", BAD.values(), ids=BAD)
 def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(3):

@@ -10,6 +10,7 @@ from app.formats import FORMATS
 
 from tests.conversations.clients import CALLERS, call, frames, more, sse
 from tests.conversations.sample_conversations import Json, said
+from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 
 SPOKEN = sse(
@@ -52,8 +53,8 @@ def _scope2_total(msg: Json) -> int:
     return int(msg["usage"]["input_tokens"] + msg["usage"]["output_tokens"])
 
 
-each_form = pytest.mark.parametrize("form", FORMATS)
-each_reply = pytest.mark.parametrize("reply", FORMATS)
+each_form = each_case("form", FORMATS)
+each_reply = each_case("reply", FORMATS)
 
 
 @pytest.fixture(scope="module")

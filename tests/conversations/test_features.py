@@ -4,9 +4,10 @@ import pytest
 from app.formats import FORMATS
 
 from tests.conversations.features import FEATURES, Feature, verdict
+from tests.each_case import each_case
 
-each = pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-each_form = pytest.mark.parametrize("form", FORMATS)
+each = each_case("feature", FEATURES, ids=lambda feature: feature.name)
+each_form = each_case("form", FORMATS)
 
 
 @each

@@ -10,6 +10,7 @@ from app.demo.model import ANSWER, split_tokens
 from app.demo.request import MalformedRequest, read_request
 
 from tests.demo.demo_replies import Ask, Converse
+from tests.each_case import each_case
 
 Tool = dict[str, Any]
 
@@ -282,7 +283,7 @@ def test_tokens_joined_are_the_text(text: str) -> None:
 USER = [{"role": "user", "content": "hi"}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "field"),
     [
         (b"", "body"),

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.completion_requests import ENDED, USAGE, event, profiled, saying
+from tests.each_case import each_case
 from tests.formats.qwen_documents import EXAMPLES, Example
 from tests.in_process_gateway import Running
 
-each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.document}: {example.name}")
+each = each_case("example", EXAMPLES, ids=lambda example: f"{example.document}: {example.name}")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from app.chat.messages import ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.base import Options, ParsedMessages
 
+from tests.each_case import each_case
 from tests.formats.recorded_qwen_schema import CASES, STRICTER
 
 REFUSED_AT = {
@@ -52,7 +53,7 @@ def call(name: str = "f", arguments: str = "{}", id_: str = "1") -> dict[str, An
     return {"role": "assistant", "content": "", "function_call": called, "extra": {"function_id": id_}}
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+@each_case("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_message_is_taken_or_refused_as_qwen_agent_does_but_for_the_differences(case: dict[str, Any]) -> None:
     where = REFUSED_AT.get(case["name"])
     if case["name"] in STRICTER:
@@ -65,7 +66,7 @@ def test_the_tables_say_what_qwen_agent_does() -> None:
     assert {case["name"] for case in CASES if not case["ok"]} == set(REFUSED_AT)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("item", "place"),
     [
         ({"text": "", "image": ""}, "image"),

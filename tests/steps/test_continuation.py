@@ -12,6 +12,7 @@ from app.profiles import KINDS, Profile
 from app.steps.continuation import fold_continuation
 from app.upstream import request as upstream_request
 
+from tests.each_case import each_case
 from tests.steps.conversations import conversation, texts
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "qwen_agent"
@@ -98,8 +99,8 @@ def test_a_model_that_cannot_refuses() -> None:
 WAYS = ["fold", "prefix", "partial", "continue_final_message", "send", "refuse"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("wire", [(), ASKED[:1], (ASKED[0], CALL, RESULT), (*ASKED, ASKED[0])])
+@each_case("way", WAYS)
+@each_case("wire", [(), ASKED[:1], (ASKED[0], CALL, RESULT), (*ASKED, ASKED[0])])
 def test_a_conversation_that_ends_otherwise_is_left_alone(way: str, wire: tuple[dict[str, Any], ...]) -> None:
     request = conversation(*wire)
     assert fold_continuation(request, profile(way)) == (request, ())

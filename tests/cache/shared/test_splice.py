@@ -1,6 +1,5 @@
 """A reply that goes on where another one broke off: never a character twice, never one lost."""
 
-import pytest
 from app.cache.shared.splice import DIVERGED, Splice
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import (
@@ -18,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cache.shared.reply_strategies import DONE, cuts, flat, letters, replies
+from tests.each_case import each_case
 
 
 def spliced(told: list[list[Event]], new: list[list[Event]]) -> list[Event]:
@@ -82,7 +82,7 @@ DIVERGING: list[tuple[str, list[Event], list[Event]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
+@each_case(("told", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
 def test_a_reply_that_differs_is_a_fault_that_may_pass(told: list[Event], new: list[Event]) -> None:
     rest = spliced([told], [[event] for event in [*new, TextDelta("more"), DONE]])
     assert rest == [Failed(DIVERGED)]

@@ -12,6 +12,7 @@ from app.formats.base import Format
 from app.profiles import Profile
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, decoded, load, sent
 from tests.formats.agentscope.replies import FRIDAY, batches_of, body_of, frames, stream, whole
 
@@ -19,7 +20,7 @@ USAGE = {"prompt_tokens": 30, "completion_tokens": 25, "total_tokens": 55}
 DETAILED = {**USAGE, "prompt_tokens_details": {"cached_tokens": 7}}
 CALL = ToolCallDelta(0, '{"a":1}', "c1", "f")
 REPLY: list[Event] = [ReasoningDelta("r"), TextDelta("t"), CALL, Finish("tool_calls", USAGE)]
-either = pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
+either = each_case("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 
 
 def last(form: Format, *events: Event, **info: Any) -> Json:
@@ -139,7 +140,7 @@ GOLDENS = [golden for golden in load("emit/agentscope1").values() if not golden[
 
 
 @either
-@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden["note"].partition(";")[0][:40])
+@each_case("golden", GOLDENS, ids=lambda golden: golden["note"].partition(";")[0][:40])
 def test_a_reply_is_history_that_a_model_can_be_sent(form: Format, golden: Json) -> None:
     reply = whole(form, batches_of(body_of(golden)))["msg"]
     calls = [block for block in reply["content"] if block["type"] in ("tool_use", "tool_call")]
@@ -192,7 +193,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("code", FAULT_STATUS)
+@each_case("code", FAULT_STATUS)
 def test_an_http_error_has_the_shape_of_the_format_and_all_that_we_say(code: str) -> None:
     ours = error(code)
     assert AGENTSCOPE.error(ours) == {"error": {**ours, "type": code}, "last": True}

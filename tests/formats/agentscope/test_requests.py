@@ -7,6 +7,7 @@ from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.profiles import Profile
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, load, sent
 from tests.formats.agentscope.recorded_requests import CASES, DEEPSEEK, OPENAI
 
@@ -89,7 +90,7 @@ def holds(found: Any, wanted: Any) -> bool:
     return any(holds(one, wanted) for one in inner)
 
 
-@pytest.mark.parametrize(("form", "messages", "formatter", "name", "expected"), CASES)
+@each_case(("form", "messages", "formatter", "name", "expected"), CASES)
 def test_a_model_is_sent_what_agentscope_sends(
     form: Format, messages: list[Json], formatter: str, name: str, expected: Json, request: pytest.FixtureRequest
 ) -> None:

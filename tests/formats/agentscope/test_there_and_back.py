@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.formats.agentscope.cases import Json, decoded, encoded, load, msg, sent
 from tests.formats.agentscope.recorded_requests import OPENAI
@@ -24,7 +25,7 @@ LISTS = [
     for folder, form in (("requests_v1", AGENTSCOPE), ("requests_v1_1_0_0", AGENTSCOPE), ("requests_v2", AGENTSCOPE2))
     for name, golden in load(f"agentscope/{folder}").items()
 ]
-each = pytest.mark.parametrize(("form", "messages"), LISTS)
+each = each_case(("form", "messages"), LISTS)
 either = st.sampled_from([AGENTSCOPE, AGENTSCOPE2])
 often = examples(70)
 

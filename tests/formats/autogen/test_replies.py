@@ -12,6 +12,7 @@ from app.errors import UpstreamFailed
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Options, ReplyInfo, ReplyMode
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import cases, read, text
 from tests.reply_pipeline import Recorded, replay
 
@@ -69,8 +70,8 @@ def without_result(items: list[Any]) -> list[Any]:
     return items[:-1]
 
 
-@pytest.mark.parametrize("size", [10**9, 7])
-@pytest.mark.parametrize("name", EMITTED)
+@each_case("size", [10**9, 7])
+@each_case("name", EMITTED)
 def test_a_recorded_reply_is_told_in_the_frames_agreed(name: str, size: int) -> None:
     ours = without_result(told(upstream(name, size)))
     assert renamed(ours) == renamed(EMITTED[name]["frames"])
@@ -86,13 +87,13 @@ NOT_AS_AUTOGEN = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
+@each_case("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_model_view_is_what_autogens_client_yields(name: str) -> None:
     *chunks, last = STREAMS[name]["create_stream"]
     assert (told(upstream(name), "model") == [*chunks, last["CreateResult"]]) is (name not in NOT_AS_AUTOGEN)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each_case("name", STREAMS)
 def test_the_compatible_form_is_what_autogens_agent_tells(name: str) -> None:
     ours = without_result(told(upstream(name), "compat"))
     of_tools = ("ToolCallExecutionEvent", "ToolCallSummaryMessage")
@@ -103,8 +104,8 @@ def test_the_compatible_form_is_what_autogens_agent_tells(name: str) -> None:
     assert (renamed(ours) == renamed(theirs)) is (name not in differs)
 
 
-@pytest.mark.parametrize("form", ["interleaved", "compat", "model"])
-@pytest.mark.parametrize("name", STREAMS)
+@each_case("form", ["interleaved", "compat", "model"])
+@each_case("name", STREAMS)
 def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> None:
     batches = upstream(name)
     events = [event for batch in batches for event in batch]
@@ -117,7 +118,7 @@ def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> 
     assert whole(events, form) == streamed
 
 
-@pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
+@each_case("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_messages_told_can_be_posted_back_as_history(name: str) -> None:
     messages = told(upstream(name))[-1]["messages"]
     assert AUTOGEN.write(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]

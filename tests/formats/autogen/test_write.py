@@ -11,6 +11,7 @@ from app.formats.autogen.sidecar import normalize_message
 from app.formats.base import Options
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import calls, read, results, text, thought, written
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAAD0lEQVR4nGP8z8DAwMAAAAYIAQHLR3Z1AAAAAElFTkSuQmCC"
@@ -216,7 +217,7 @@ UNTRUSTED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("bag", "why"), UNTRUSTED, ids=[why for _, why in UNTRUSTED])
+@each_case(("bag", "why"), UNTRUSTED, ids=[why for _, why in UNTRUSTED])
 def test_what_was_kept_counts_only_where_it_says_the_same(bag: Any, why: str) -> None:
     trusted = {"raw": QUERY, "k": 0, "as": "user"}
     assert written((says("user", Text("q"), name="user", extra={"autogen": trusted}),)) == [QUERY]
