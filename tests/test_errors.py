@@ -39,7 +39,7 @@ def known() -> dict[tuple[str, int], bool]:
     }
 
 
-def test_the_document_tells_every_code_with_its_status_and_nothing_else() -> None:
+def test_the_document_lists_every_code_with_its_status_and_nothing_else() -> None:
     assert told() == known()
 
 

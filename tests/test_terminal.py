@@ -122,7 +122,7 @@ def test_reasoning_content_and_calls_are_shown_one_below_the_other(told: Told) -
     assert told.err.getvalue() == ""
 
 
-def test_colours_tell_the_parts_apart_and_nothing_is_left_coloured(told: Told) -> None:
+def test_each_part_has_its_colour_and_nothing_is_left_coloured(told: Told) -> None:
     run(told, stream(*REPLY), color=True)
     text = told.out.getvalue()
     assert f"{DIM}Hm.{END}\nHello you\n{CALL}get_weather({END}" in text

@@ -59,7 +59,7 @@ def message(*pieces: bytes, settings: Json | None = None, **body: Any) -> Json:
 # -- a stream ----------------------------------------------------------
 
 
-def test_a_stream_tells_thought_text_and_calls_in_their_order() -> None:
+def test_a_stream_has_reasoning_text_and_calls_in_their_order() -> None:
     assert deltas(*THOUGHT_SAID_CALLED, tools=[TOOL]) == [
         {"role": "assistant", "content": ""},
         {"reasoning_content": "Where "},

@@ -207,6 +207,6 @@ def test_a_program_may_leave_the_content_type_out_and_a_page_may_not(local: Runn
     assert local.post("/v1/chat", ASK, {"origin": "http://localhost:3000"}).status == 415
 
 
-def test_the_openai_face_refuses_in_its_own_shape(local: Running) -> None:
+def test_the_openai_endpoint_refuses_in_its_own_shape(local: Running) -> None:
     error = ask(local, "/v1/chat/completions", host="evil.example").json["error"]
     assert (error["type"], error["code"]) == ("invalid_request_error", "host_not_allowed")

@@ -378,7 +378,7 @@ async def test_a_compressed_body_is_inflated_as_far_as_the_limit() -> None:
 @pytest.mark.parametrize(
     "sent", [(), (b"HTTP/1.1 200",), (b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n", b"x")]
 )
-async def test_a_slow_server_costs_the_time_limit_and_holds_up_nobody_else(sent: tuple[bytes, ...]) -> None:
+async def test_a_slow_server_costs_the_time_limit_and_delays_no_other_request(sent: tuple[bytes, ...]) -> None:
     async with Site({"/slow": waiting(*sent), "/quick": reply()}) as site, reading(max_seconds=0.3) as fetcher:
         slow = asyncio.create_task(refused(fetcher, site.url("/slow")))
         for _ in range(5):
@@ -397,7 +397,7 @@ async def test_what_drips_for_ever_is_left_at_the_time_limit() -> None:
         await asyncio.wait_for(site.gone.wait(), 5)
 
 
-async def test_a_caller_who_leaves_takes_the_connection_along() -> None:
+async def test_a_caller_who_disconnects_closes_the_connection() -> None:
     asked = asyncio.Event()
 
     async def answer(writer: asyncio.StreamWriter) -> None:
@@ -435,12 +435,12 @@ async def test_no_more_are_read_at_once_than_the_limit_allows() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"garbage\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx"])
-async def test_a_server_that_breaks_off_or_speaks_no_http_is_unavailable(answer: bytes) -> None:
+async def test_a_server_that_breaks_off_or_is_not_http_is_unavailable(answer: bytes) -> None:
     async with Site({"/": answer}) as site, reading() as fetcher:
         assert isinstance(await refused(fetcher, site.url("/")), MediaUnavailable)
 
 
-async def test_a_name_that_nobody_knows_is_unavailable() -> None:
+async def test_an_unknown_host_name_is_unavailable() -> None:
     async with reading() as fetcher:
         assert (
             await refused(fetcher, "http://unknown.test/")

@@ -144,7 +144,7 @@ async def test_a_request_fetches_only_a_few_at_once(workshop: DocumentWorkers) -
     assert len(desk.web.paths) == 9 and desk.web.most <= 2
 
 
-async def test_everything_that_is_refused_is_told_at_once(workshop: DocumentWorkers) -> None:
+async def test_everything_that_is_refused_is_reported_at_once(workshop: DocumentWorkers) -> None:
     needs = [
         picture("http://evil.test/a.png", "messages[0].content[0].image"),
         picture("http://h.test/a.png", "messages[0].content[1].image"),

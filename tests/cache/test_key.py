@@ -80,7 +80,7 @@ def test_a_conversation_has_one_key_in_every_format(profile: Profile) -> None:
     assert key({**body, "format": "auto", "messages": CONVERSATION["qwen"]}, profile) in found.values()
 
 
-def test_the_face_that_was_asked_does_not_count() -> None:
+def test_the_endpoint_is_not_part_of_the_key() -> None:
     tools = [{"type": "function", "function": schema("weather")}]
     asked = {"model": "m", "messages": CONVERSATION["openai"], "tools": tools, "temperature": 0.5, "top_x": {"a": 1}}
     cfg = {"temperature": 0.5, "extra_body": {"top_x": {"a": 1}}}

@@ -8,5 +8,5 @@ from tests.each_case import each_case
 
 
 @each_case("case", CASES, ids=lambda case: case["id"])
-def test_any_cut_of_a_body_and_any_way_of_telling_give_what_the_case_expects(case: Json) -> None:
+def test_any_cut_of_a_body_in_any_reply_mode_gives_what_the_case_expects(case: Json) -> None:
     assert asyncio.run(differences(case)) == []

@@ -135,7 +135,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
 
 @each_form
 @each_reply
-def test_a_refusal_is_told_in_the_replys_shape(running: Running, form: str, reply: str) -> None:
+def test_a_refusal_has_the_shape_of_the_reply_format(running: Running, form: str, reply: str) -> None:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("x"), {"type": 5}]}
     answer = running.post("/v1/chat", body)
     assert answer.status == 422

@@ -114,7 +114,7 @@ def test_a_reply_goes_back_as_it_does_in_openais_form(talk: Talk, name: str, for
 
 @each_form
 @either
-def test_a_reply_goes_back_as_the_model_said_it(talk: Talk, form: str, stream: bool) -> None:
+def test_a_reply_goes_back_as_the_model_wrote_it(talk: Talk, form: str, stream: bool) -> None:
     Talk.says = sse(*REPLIES["thought, text, two calls"])
     _, said, first, second, thanks = talk.echoed(form, stream=stream)
     arguments = [one["function"]["arguments"] for one in said.pop("tool_calls")]

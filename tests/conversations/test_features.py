@@ -18,7 +18,7 @@ def test_nothing_is_lost_without_a_warning(feature: Feature, form: str) -> None:
 
 @each
 @each_form
-def test_a_loss_is_told_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
+def test_a_warning_is_given_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
     assert verdict(feature, form) != "field, told"
 
 

@@ -230,7 +230,7 @@ def test_neighbours_stay_apart_but_where_a_profile_merges_them(gateway: Gateway,
 
 
 @pytest.mark.parametrize("form", ["openai", "autogen"])
-def test_nothing_is_said_between_two_users_where_old_calls_are_told_in_words(gateway: Gateway, form: str) -> None:
+def test_nothing_is_inserted_between_two_users_where_old_calls_are_written_as_text(gateway: Gateway, form: str) -> None:
     calls: dict[str, list[Json]] = {
         "openai": [
             {

@@ -113,7 +113,7 @@ def test_a_translation_says_the_same(gateway: Gateway, conversation: str, form: 
 
 
 @each_pair
-def test_a_translation_tells_what_is_lost(conversation: str, form: str, to: str) -> None:
+def test_a_translation_warns_of_what_is_lost(conversation: str, form: str, to: str) -> None:
     messages = golden(conversation, form)
     _, warnings = convert(form, to, messages)
     assert bool(warnings) is loses(conversation, form, to)

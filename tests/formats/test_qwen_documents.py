@@ -20,7 +20,7 @@ def gateway() -> Iterator[Running]:
 
 
 @each
-def test_an_example_is_taken_or_refused_as_it_is_said_here(gateway: Running, example: Example) -> None:
+def test_an_example_is_accepted_or_refused_as_the_table_says(gateway: Running, example: Example) -> None:
     answer = gateway.post("/v1/chat", {"model": "m", "stream": False, **example.request})
     if example.refused_at is None:
         assert answer.status == 200, answer.body

@@ -73,7 +73,7 @@ def test_a_format_reads_what_was_stored_before(form: str, row: dict[str, Any]) -
 
 
 @each_stored
-def test_a_stored_list_that_somebody_edited_is_read_as_before(form: str, row: dict[str, Any]) -> None:
+def test_an_edited_stored_list_is_read_as_before(form: str, row: dict[str, Any]) -> None:
     assert describe(FORMATS[form].parse(edit(row["written"]), Options()).messages) == row["edited"]
 
 

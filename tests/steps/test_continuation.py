@@ -128,7 +128,7 @@ def test_a_thought_alone_is_not_continued(way: str) -> None:
     assert not request.continue_last
 
 
-def test_what_the_assistant_said_in_several_messages_is_one() -> None:
+def test_several_messages_of_the_assistant_become_one() -> None:
     thought = {"role": "assistant", "content": "", "reasoning_content": "r"}
     more = {"role": "assistant", "content": "four"}
     request, _ = fold_continuation(conversation(ASKED[0], thought, ASKED[1], more), profile("prefix"))

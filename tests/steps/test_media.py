@@ -130,7 +130,7 @@ def test_an_image_in_a_result_is_named_to_a_model_that_takes_none() -> None:
     assert isinstance(result, ToolResult) and result.content == (Text("see"), Text("![图片](i.png)"))
 
 
-def test_an_assistants_image_that_is_not_taken_is_told_to_the_caller() -> None:
+def test_an_assistants_image_that_is_not_accepted_gives_a_warning() -> None:
     request = one(
         Text("see"), Media("image", ("https://h/x.png",), path="messages[1].content[1].image"), role="assistant"
     )
@@ -163,7 +163,7 @@ def test_data_uris_of_one_type_have_names_of_their_own_that_do_not_depend_on_wha
     assert prefix == Text(f"(Uploaded {names} [file](notes.txt)) ")
 
 
-def test_where_there_are_tools_a_model_may_be_told_only_what_it_does_not_take() -> None:
+def test_where_there_are_tools_only_files_that_a_model_does_not_accept_are_described() -> None:
     request = one(Media("image", ("https://h/a.png",)), tools=(TOOL,))
     quiet = VISION.model_copy(update={"name_media": "untaken"})
     assert rewrite_media(request, quiet, {}, "en")[0].messages == request.messages
@@ -240,7 +240,7 @@ def test_bytes_are_wanted_only_where_the_model_needs_them(media: Media, profile:
     assert [need.purpose for need in media_requests(one(media), profile)] == purposes
 
 
-def test_what_an_assistant_said_is_not_fetched_to_be_described() -> None:
+def test_files_of_an_assistant_are_not_fetched_to_be_described() -> None:
     assert media_requests(one(Media("file", (WEB,)), role="assistant"), Profile(media=())) == []
 
 

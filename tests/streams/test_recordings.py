@@ -38,7 +38,7 @@ def differences(expected: Expected, reply: Told) -> list[str]:
 
 @needs_recordings
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_recording_is_told_as_the_reader_reads_it(part: int) -> None:
+def test_every_recording_gives_what_the_independent_reader_reads(part: int) -> None:
     async def found() -> dict[str, list[str]]:
         differing: dict[str, list[str]] = {}
         for path in RECORDINGS[part::PARTS]:
@@ -94,7 +94,7 @@ async def scripted() -> AsyncIterator[tuple[ByModel, httpx.AsyncClient]]:
 @needs_recordings
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["delta", "whole"])
-async def test_recordings_are_told_over_sockets_as_the_reader_reads_them(
+async def test_recordings_over_sockets_give_what_the_independent_reader_reads(
     scripted: tuple[ByModel, httpx.AsyncClient], mode: str
 ) -> None:
     upstream, client = scripted

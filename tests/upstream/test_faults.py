@@ -318,6 +318,6 @@ def test_an_error_that_is_nested_too_deeply_is_taken_for_text() -> None:
 
 
 @pytest.mark.parametrize("raw", ["5", 5, '["x", 5]'])
-def test_what_the_provider_behind_a_relay_said_may_be_no_object(raw: Any) -> None:
+def test_the_error_of_the_provider_behind_a_relay_may_be_no_object(raw: Any) -> None:
     body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
     assert fault(body).message

@@ -120,7 +120,7 @@ def test_a_failure_of_the_second_reply_is_passed_on_unchanged() -> None:
 PICTURE = MediaOutput("image", "https://a.test/x.png")
 
 
-def test_media_are_told_once() -> None:
+def test_media_are_emitted_once() -> None:
     reply: list[Event] = [TextDelta("a"), PICTURE, TextDelta("b"), PICTURE, DONE]
     for place in range(len(reply)):
         assert flat([spliced([reply[:place]], [reply])]) == flat([reply[place:]])
@@ -138,7 +138,7 @@ def test_a_reply_that_failed_before_is_repeated_to_its_failure() -> None:
     assert spliced([told], [[TextDelta("ab"), DONE]]) == [TextDelta("b"), DONE]
 
 
-def test_an_extra_more_of_the_run_that_is_open_is_told() -> None:
+def test_a_further_extra_of_the_open_run_is_emitted() -> None:
     told: list[Event] = [TextDelta("ab"), Extra({"x": 1})]
     new: list[Event] = [TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), DONE]
     assert spliced(

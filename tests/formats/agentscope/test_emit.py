@@ -36,7 +36,7 @@ def frames_of(form: Format, golden: Json) -> list[Json]:
 
 
 @each_case(("form", "golden", "id"), [(*case.values, case.id) for case in CASES])
-def test_a_stream_is_told_in_the_frames_of_the_golden(form: Format, golden: Json, id: str) -> None:
+def test_a_stream_has_the_frames_of_the_golden(form: Format, golden: Json, id: str) -> None:
     name = id.partition("-")[2][:3]
     found, wanted = renamed(frames_of(form, golden)), renamed(golden["expected"]["frames"])
     if form is AGENTSCOPE2:

@@ -110,7 +110,7 @@ def test_notes_of_media_that_are_not_there_are_left_out(form: Format) -> None:
     assert found.parts == (Text("hi"),)
 
 
-def test_links_of_01_stand_behind_what_is_said() -> None:
+def test_links_of_01_come_after_the_text() -> None:
     thought: Json = msg([{"type": "thinking", "thinking": "r"}], url="https://h/a.png")
     found = decoded(AGENTSCOPE, thought)
     image = Media("image", ("https://h/a.png",), path="messages[0].url")

@@ -46,7 +46,7 @@ TURN = (
 )
 
 
-def test_a_turn_is_told_as_autogens_agents_tell_it() -> None:
+def test_a_turn_is_written_as_autogens_agents_write_it() -> None:
     items = written(TURN)
     assert kinds(items) == [
         *("SystemMessage", "TextMessage", "ThoughtEvent", "ThoughtEvent"),
@@ -68,7 +68,7 @@ def test_equal_histories_are_written_equally_with_ids_of_their_own() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_what_has_no_name_speaks_as_user_or_agent_and_comes_back_without() -> None:
+def test_a_message_without_a_name_gets_user_or_agent_and_comes_back_without() -> None:
     messages = (says("user", Text("q")), says("assistant", Text("x")))
     items = AUTOGEN.write(messages, Options(agent_name="Friday")).messages
     assert [one["source"] for one in items] == ["user", "Friday"]

@@ -105,12 +105,12 @@ def test_a_result_may_show_media() -> None:
 @pytest.mark.parametrize(
     "fields", [{"annotations": []}, {"audio": None}, {"function_call": None}, {"tool_calls": None}, {"refusal": ""}]
 )
-def test_what_sdks_write_without_meaning_is_not_told_of(fields: Json) -> None:
+def test_fields_that_sdks_write_without_meaning_give_no_warning(fields: Json) -> None:
     assert not decode(USER, {"role": "assistant", "content": "x", **fields}).warnings
 
 
 @pytest.mark.parametrize("fields", [{"mood": "good"}, {"audio": {"id": "a"}}, {"cache_control": {"type": "x"}}])
-def test_what_is_not_known_is_told_by_its_place(fields: Json) -> None:
+def test_an_unknown_field_is_named_by_its_place(fields: Json) -> None:
     (key,) = fields
     (warning,) = decode({**USER, **fields}).warnings
     assert warning.startswith(f"messages[0].{key} ")

@@ -256,7 +256,7 @@ def test_text_is_not_held_longer_than_it_must() -> None:
     assert json.loads(found.messages()[0]["function_call"]["arguments"] + '"}') == {"s": "one two"}
 
 
-def test_a_call_that_breaks_off_in_its_middle_keeps_what_was_told_and_the_rest_is_text() -> None:
+def test_a_call_that_breaks_off_keeps_what_was_emitted_and_the_rest_is_text() -> None:
     said = (
         "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>n</arg_ey>\n<arg_value>2</arg_value>"
     )

@@ -23,7 +23,7 @@ from tests.each_case import each_case
         (" 12 ", "12"),
     ],
 )
-def test_a_value_is_said_in_json(text: str, want: str) -> None:
+def test_a_value_is_written_as_json(text: str, want: str) -> None:
     assert to_standard_json(text) == want
 
 

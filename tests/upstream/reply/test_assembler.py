@@ -13,7 +13,7 @@ CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
 SAID = b'{"choices":[{"delta":{"content":"hi"}}]}'
 
 
-def test_a_closing_message_tells_only_what_the_deltas_did_not() -> None:
+def test_a_closing_message_adds_only_what_the_deltas_lacked() -> None:
     closing = b'{"choices":[{"message":{"content":"hi","tool_calls":[' + CALL + b']},"finish_reason":"stop"}]}'
     told = events(SAID, closing, b"[DONE]")
     assert told == [TextDelta("hi"), ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
