@@ -173,6 +173,7 @@ def _create_context(
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
     context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
+    context.observers.append(logs.log_request)
     return context, _Resources(demo, client, fetcher, document_workers, base_urls)
 
 
