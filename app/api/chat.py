@@ -3,11 +3,11 @@
 It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from app.access import Caller
 from app.api.asgi import (
     LARGE_BYTES,
     ClientDisconnected,
@@ -27,11 +27,12 @@ from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
-from app.errors import CacheMiss, InvalidInput, ParleyError, UpstreamFailed, Violation
+from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
 from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
-from app.observe.logs import RequestLog, log_late_failure
+from app.observe.logs import log_late_failure
+from app.observe.request_record import RequestRecord
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -62,23 +63,26 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        entry = RequestLog(request_id, self._name)
+        record = RequestRecord(request_id, self._name)
         try:
             try:
-                rejected = await self._serve(scope, receive, send, request_id, entry)
+                rejected = await self._serve(scope, receive, send, request_id, record)
             except ParleyError as error:
                 rejected = RejectedRequest(error, None)
             if rejected is not None:
-                entry.record_error(rejected.error)
-                self._log_upstream(entry, (), rejected.error)
+                record.record_error(rejected.error)
+                self._record_attempts(record, (), rejected.error)
                 await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
         except ClientDisconnected:
-            entry.record_disconnect()
+            record.record_disconnect()
+        except Exception:
+            record.record_error(Internal("the gateway failed"))
+            raise
         finally:
-            entry.write()
+            self._context.finish_request(record)
 
     async def _serve(
-        self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, record: RequestRecord
     ) -> RejectedRequest | None:
         """Send the reply, or return the error that rejects the request. Raises ParleyError before the body is parsed.
 
@@ -99,7 +103,7 @@ class ChatEndpoint:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
                     attempts = AttemptLog()
                     response, opening = self._prepare(
-                        parsed, model, large, lease, scope, send, request_id, entry, attempts
+                        parsed, model, large, lease, scope, send, request_id, record, attempts
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -108,21 +112,20 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
-                entry.record_response(response, response.info.origin.label)
-                self._log_upstream(entry, attempts.attempts, response.error)
+                record.record_response(response, response.info.origin.label)
+                self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
-    def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
+    def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
+        record.attempts = attempts
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
             address = self._addresses.get(fault.upstream, "")
-            entry.record_upstream_failure(
-                Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault)), attempts
-            )
+            record.upstream_failure = Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
         elif failed and (error is None or fault is not None):
-            entry.record_upstream_failure(failed[-1], attempts)
+            record.upstream_failure = failed[-1]
 
     def _prepare(
         self,
@@ -133,14 +136,17 @@ class ChatEndpoint:
         scope: Scope,
         send: Send,
         request_id: str,
-        entry: RequestLog,
+        record: RequestRecord,
         attempts: AttemptLog,
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
         gateway = self._context.gateway
         body = parsed.body
+        caller: Caller = scope["state"]["caller"]
         route = gateway.route(model)
+        if caller.models is not None:
+            caller.check_model(model, route.model)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -154,10 +160,11 @@ class ChatEndpoint:
         options = self._make_options(parsed, lease, scope, info, route, attempts)
         media_requests = gateway.find_media_requests(route, parsed.request)
         prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
-        entry.record_request(route.model, body.stream, body.metadata)
+        record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
+        response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
@@ -174,7 +181,7 @@ class ChatEndpoint:
         return ReplyOptions(
             info.response_id,
             _read_cache_policy(parsed, scope, route, self._apply),
-            caller_scope(scope) if self._context.separate_callers else "",
+            self._context.cache_scope(scope),
             not parsed.body.cancel_on_disconnect,
             attempts,
             lease,
@@ -221,9 +228,9 @@ class ChatEndpoint:
 
     def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
-        if isinstance(response, EventStreamResponse) and found.request.policy.keep:
+        if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
-            reply = ResumableReply(info, format_, mode, options.scope, found.source, options.keep_running)
+            reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)
             self._context.resumable.put(reply)
 
 
@@ -247,14 +254,6 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
-
-
-def caller_scope(scope: Scope) -> str:
-    """Return the identity of the caller to whom a reply belongs: a hash of the key in the request."""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
-    return "nobody"
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:
