@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import CacheSettings, Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import (
+    CacheSettings,
+    Documents,
+    Fetch,
+    MetricsSettings,
+    Model,
+    Server,
+    Settings,
+    SettingsError,
+    Upstream,
+    load,
+)
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -379,10 +390,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "cache.": CacheSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "metrics.": MetricsSettings,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "cache"}
+TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "cache"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

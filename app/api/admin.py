@@ -39,7 +39,7 @@ def add_routes(app: ParleyApp) -> None:
 
     @app.get("/v1/cache", summary="Count the cached replies", **row)
     async def stats(request: Request) -> CacheStats:
-        _check_admin_key(request, context)
+        check_admin_key(request, context)
         try:
             totals = await context.cache.stats()
         except StoreError as error:
@@ -50,14 +50,14 @@ def add_routes(app: ParleyApp) -> None:
 
     @app.delete("/v1/cache", summary="Delete all cached replies, or those of one model", **row)
     async def purge(request: Request, model: str | None = None) -> Purged:
-        _check_admin_key(request, context)
+        check_admin_key(request, context)
         try:
             return Purged(purged=await context.cache.purge(model))
         except StoreError as error:
             raise StoreDown(str(error)) from None
 
 
-def _check_admin_key(request: Request, context: AppContext) -> None:
+def check_admin_key(request: Request, context: AppContext) -> None:
     """Check the admin key of the request. Raises Forbidden."""
     key = context.server.admin_key
     if key is None:
