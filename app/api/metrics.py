@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from app.api.admin import check_admin_key
+from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.observe.loop_lag import LoopLagSampler
@@ -189,5 +189,5 @@ def add_routes(app: ParleyApp, service: MetricsService) -> None:
     )
     async def metrics(request: Request) -> Response:
         if context.server.admin_key is not None:
-            check_admin_key(request, context)
+            check_admin(request, context)
         return Response(await render_metrics(service.collect), media_type=CONTENT_TYPE)

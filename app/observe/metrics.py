@@ -5,12 +5,12 @@ configuration gives them.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
 from app import __version__
+from app.chat.token_usage import read_token_usage
 from app.observe.metric_tables import CounterTable, GaugeTable, HistogramTable, LabelValues, ReadGauge
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
@@ -152,24 +152,20 @@ class Metrics:
         model = group[1]
         if record.cost:
             self._cost.add((model, key), record.cost)
-        usage = record.usage
-        output = 0
-        if usage:
-            output = count_tokens(usage, "completion_tokens")
-            self._tokens.add((model, key, "input"), count_tokens(usage, "prompt_tokens"))
-            self._tokens.add((model, key, "output"), output)
-            cached = count_detail(usage, "prompt_tokens_details", "cached_tokens")
-            if cached:
-                self._tokens.add((model, key, "cached_input"), cached)
-            reasoning = count_detail(usage, "completion_tokens_details", "reasoning_tokens")
-            if reasoning:
-                self._tokens.add((model, key, "reasoning"), reasoning)
+        tokens = read_token_usage(record.usage)
+        if tokens is not None:
+            self._tokens.add((model, key, "input"), tokens.input)
+            self._tokens.add((model, key, "output"), tokens.output)
+            if tokens.cached_input:
+                self._tokens.add((model, key, "cached_input"), tokens.cached_input)
+            if tokens.reasoning:
+                self._tokens.add((model, key, "reasoning"), tokens.reasoning)
         first_at = record.first_token_at
         if first_at is not None:
             first = first_at - record.started_at
             self._first_token.observe(group, first)
-            if output > 1 and record.error is None:
-                self._output_token.observe(group, (record.duration - first) / (output - 1))
+            if tokens is not None and tokens.output > 1 and record.error is None:
+                self._output_token.observe(group, (record.duration - first) / (tokens.output - 1))
 
     def observe_lag(self, seconds: float) -> None:
         self._lag.observe((), seconds)
@@ -177,14 +173,3 @@ class Metrics:
     def collect(self) -> list[Metric]:
         """Return all metrics of this process. Call it in the event loop."""
         return [*(table.collect() for table in self.tables), *self._process.collect()]
-
-
-def count_tokens(usage: Any, name: str) -> int:
-    """Return a number of tokens from a usage object; 0 if it has no such number."""
-    value = usage.get(name)
-    return value if type(value) is int and value > 0 else 0
-
-
-def count_detail(usage: Any, group: str, name: str) -> int:
-    details = usage.get(group)
-    return count_tokens(details, name) if isinstance(details, dict) else 0

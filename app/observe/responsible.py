@@ -18,7 +18,7 @@ RESPONSIBLE: dict[str, Responsible] = {
     "cache_miss": "caller",
     "cancelled": "caller",
     "caller_gone": "caller",
-    "authentication": "caller",
+    "invalid_api_key": "caller",
     "permission": "policy",
     "rate_limit": "policy",
     "insufficient_quota": "policy",
