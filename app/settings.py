@@ -319,6 +319,14 @@ class Documents(_Section):
     max_pixels: int = Field(default=64_000_000, ge=1)
 
 
+class MetricsSettings(_Section):
+    enabled: bool = True
+    host: str | None = None
+    """Only with `port`; without it, the metrics have the host of the server."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Without it, /metrics is on the main port."""
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
@@ -332,6 +340,7 @@ class Settings(_Section):
     usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    metrics: MetricsSettings = MetricsSettings()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None

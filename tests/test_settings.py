@@ -10,6 +10,7 @@ from app.settings import (
     CacheSettings,
     Documents,
     Fetch,
+    MetricsSettings,
     Model,
     Server,
     Settings,
@@ -418,10 +419,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "usage.": UsageSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "metrics.": MetricsSettings,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "cache", "usage"}
+TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "cache", "usage"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

@@ -63,7 +63,7 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        record = RequestRecord(request_id, self._name)
+        record = RequestRecord(request_id, self._name, scope["state"]["caller"].name)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -91,6 +91,7 @@ class ChatEndpoint:
         server = self._context.server
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            record.received_at = time.perf_counter()
             with self._context.admit():
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
@@ -112,6 +113,7 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None

@@ -54,10 +54,12 @@ class Attempt(Struct, frozen=True):
 class AttemptLog:
     """The requests to model servers for one reply, in order."""
 
-    __slots__ = ("attempts", "on_late_failure")
+    __slots__ = ("attempts", "on_late_failure", "sent_at")
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
+        self.sent_at: float | None = None
+        """When the first request was sent, by `time.perf_counter`."""
         self.on_late_failure: Callable[[Attempt], None] | None = None
         """Set after the request's log line is written: a call may continue after its caller has left."""
 
