@@ -15,6 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from app import __version__
+from app.access import Caller, KeyRing, ModelGlobs, hash_key
+from app.access.addresses import TrustedProxies
+from app.access.key_ring import StoredKey
 from app.api import admin, pages
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
@@ -23,7 +26,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
-from app.api.middleware import DirectRoutes, RequestIdMiddleware
+from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
@@ -43,16 +46,19 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import RETRY_SECONDS, Gateway
+from app.limits.values import Limits
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
-from app.settings import CacheSettings, Settings, load
+from app.settings import CacheSettings, Key, LimitSettings, Settings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
 
+ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
+"""The names of callers that no key can have."""
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
@@ -94,6 +100,28 @@ def make_cache(
     return Cache(store, ticker, rules, coordinator)
 
 
+def make_key_ring(settings: Settings) -> KeyRing | None:
+    """Return the API keys of the settings; None if there are none. `server.admin_key` is then one of them that may use
+    no model."""
+    if not settings.keys:
+        return None
+    keys = [StoredKey(row.sha256, _make_caller(name, row), row.expires) for name, row in settings.keys.items()]
+    server = settings.server
+    if server.admin_key is not None:
+        admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
+        keys.append(StoredKey(hash_key(server.admin_key.get_secret_value()), admin))
+    return KeyRing(keys, Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None)
+
+
+def _make_caller(name: str, key: Key) -> Caller:
+    models = None if "*" in key.models else ModelGlobs(key.models)
+    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
+
+
+def make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
+
+
 def create_app(
     settings: Settings | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
@@ -119,7 +147,13 @@ def create_app(
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
-    rules = OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins)
+    server = settings.server
+    rules = RequestRules(
+        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
+        make_key_ring(settings),
+        TrustedProxies(server.trusted_proxies),
+        {"/v1/models": OPENAI.error},
+    )
     direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
@@ -209,7 +243,7 @@ def _add_routes(app: ParleyApp) -> None:
     @app.get("/v1/models", tags=["models"], summary="List the models", response_model=dict[str, Any])
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
-            return await list_models(context.registry.names(), context.catalog)
+            return await list_models(context.registry.names(), context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
@@ -222,7 +256,7 @@ def _add_routes(app: ParleyApp) -> None:
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
         try:
-            return await get_model(model, context.registry.names(), context.catalog)
+            return await get_model(model, context.registry.names(), context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 

@@ -1,4 +1,4 @@
-"""`GET` and `DELETE /v1/cache`: figures of the cache, and purging it. Both need the admin key."""
+"""`GET` and `DELETE /v1/cache`: figures of the cache, and purging it. Both need an admin key."""
 
 import hmac
 from typing import Any
@@ -12,7 +12,7 @@ from app.cache.stores import StoreError
 from app.errors import Forbidden, StoreDown
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    403: {"description": "Without the admin key"},
+    403: {"description": "Without an admin key"},
     503: {"description": "The store cannot be reached"},
 }
 
@@ -39,7 +39,7 @@ def add_routes(app: ParleyApp) -> None:
 
     @app.get("/v1/cache", summary="Count the cached replies", **row)
     async def stats(request: Request) -> CacheStats:
-        _check_admin_key(request, context)
+        check_admin(request, context)
         try:
             totals = await context.cache.stats()
         except StoreError as error:
@@ -50,15 +50,20 @@ def add_routes(app: ParleyApp) -> None:
 
     @app.delete("/v1/cache", summary="Delete all cached replies, or those of one model", **row)
     async def purge(request: Request, model: str | None = None) -> Purged:
-        _check_admin_key(request, context)
+        check_admin(request, context)
         try:
             return Purged(purged=await context.cache.purge(model))
         except StoreError as error:
             raise StoreDown(str(error)) from None
 
 
-def _check_admin_key(request: Request, context: AppContext) -> None:
-    """Check the admin key of the request. Raises Forbidden."""
+def check_admin(request: Request, context: AppContext) -> None:
+    """Check that the caller is an administrator: by an API key with `admin = true`, or by `server.admin_key`. Raises
+    Forbidden."""
+    if request.state.caller.admin:
+        return
+    if context.settings.keys:
+        raise Forbidden("this needs an API key with admin = true, or server.admin_key, as Authorization: Bearer …")
     key = context.server.admin_key
     if key is None:
         raise Forbidden("no admin key is configured: set server.admin_key to use this endpoint")

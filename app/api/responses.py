@@ -80,6 +80,8 @@ class ReplyResponse(ABC):
         self.error: ParleyError | None = None
         self.disconnected = False
         """The client disconnected before the end."""
+        self.owner = ""
+        """The caller to whom the reply belongs, as `AppContext.owner` names it."""
 
     def set_origin(self, origin: Origin) -> None:
         """Set where the reply comes from, once it is known."""

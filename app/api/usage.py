@@ -7,8 +7,11 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from pydantic import BaseModel, Field
 
+from app.access.caller import Caller
+from app.api.admin import check_admin
 from app.api.application import ParleyApp
-from app.errors import BadRequest, NotFound, StoreDown
+from app.api.context import AppContext
+from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query, report_usage
@@ -17,6 +20,7 @@ from app.usage.totals import Totals
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The result has too many rows"},
+    403: {"description": "The usage of another key, or a missing admin key"},
     404: {"description": "Usage is not counted (`usage.url` is `null:`)"},
     422: {"description": "A parameter is wrong"},
     503: {"description": "The database cannot be reached"},
@@ -81,7 +85,8 @@ def add_routes(app: ParleyApp) -> None:
         ] = None,
     ) -> dict[str, Any]:
         ledger = context.usage_ledger
-        query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=key, model=model)
+        chosen = _choose_key(request, context, key)
+        query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=chosen, model=model)
         if ledger is None:
             raise NotFound("usage is not counted: usage.url is null:")
         try:
@@ -91,6 +96,24 @@ def add_routes(app: ParleyApp) -> None:
         except UsageStoreError as error:
             raise StoreDown(str(error)) from None
         return report_usage(query, rows)
+
+
+def _choose_key(request: Request, context: AppContext, key: str | None) -> str | None:
+    """Return the key whose requests the caller may see; None for all. Raises Forbidden.
+
+    Administrators see all keys, others their own. A gateway without keys shows its totals to everyone, unless it has an
+    admin key.
+    """
+    caller: Caller = request.state.caller
+    if caller.admin:
+        return key
+    if context.settings.keys:
+        if key not in (None, caller.name):
+            raise Forbidden(f"the API key {caller.name!r} may only see its own usage; leave out `key`", "key")
+        return caller.name
+    if context.server.admin_key is not None:
+        check_admin(request, context)
+    return key
 
 
 def observe_usage(ledger: UsageLedger) -> RequestObserver:

@@ -46,7 +46,7 @@ def parse_query(
     if not violations and first_day > last_day:
         violations.append(Violation(names[0], f"must not be after `{names[1]}` ({last_day})"))
     groups: list[GroupBy] = []
-    for word in dict.fromkeys(part.strip() for part in (group_by or ",".join(GROUPS)).split(",")):
+    for word in dict.fromkeys(part.strip() for part in (",".join(GROUPS) if group_by is None else group_by).split(",")):
         found = next((name for name in GROUPS if name == word), None)
         if found is None:
             text = f"must be {', '.join(GROUPS)}, or several of them with commas, not {word[:40]!r}"
