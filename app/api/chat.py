@@ -63,7 +63,7 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        record = RequestRecord(request_id, self._name)
+        record = RequestRecord(request_id, self._name, scope["state"]["caller"].name)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -112,7 +112,9 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                    attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
                 record.record_response(response, response.info.origin.label)
+                record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 

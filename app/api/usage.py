@@ -11,6 +11,7 @@ from app.access.caller import Caller
 from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
+from app.chat.token_usage import CallUsage
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
@@ -129,15 +130,12 @@ def count_request(record: RequestRecord) -> Totals:
     """Return the numbers of one request. A call to a model that goes on is counted when it ends."""
     tokens = record.tokens
     hit = record.cache in ("hit", "shared")
-    return Totals(
+    request = Totals(
         requests=1,
         errors=int(record.error is not None and not record.disconnected),
         cache_hits=int(hit),
-        estimated_requests=int(record.tokens_estimated),
-        input_tokens=0 if hit or tokens is None else tokens.input,
-        cached_input_tokens=0 if hit or tokens is None else tokens.cached_input,
-        output_tokens=0 if hit or tokens is None else tokens.output,
-        reasoning_tokens=0 if hit or tokens is None else tokens.reasoning,
         saved_tokens=tokens.total if hit and tokens is not None else 0,
-        cost=record.cost or 0.0,
     )
+    if hit or tokens is None:
+        return request
+    return request.add(Totals.from_call(CallUsage(tokens, record.cost, record.tokens_estimated)))
