@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -36,7 +37,7 @@ from app.nearest import suggest_name
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.usage.pricing import Price
-from app.usage.urls import parse_usage_url
+from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation import json_path, to_violations
 
 DEMO = "demo"
@@ -77,7 +78,8 @@ def _cache_url(value: str) -> str:
 
 
 def _usage_url(value: str) -> str:
-    parse_usage_url(value)
+    if isinstance(parse_usage_url(value), PostgresUrl) and find_spec("psycopg") is None:
+        raise ValueError("needs the package psycopg for PostgreSQL: install parley-gateway[postgres]")
     return value
 
 

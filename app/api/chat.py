@@ -113,8 +113,10 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                    attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
                 record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
+                record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
