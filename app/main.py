@@ -46,12 +46,11 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import RETRY_SECONDS, Gateway
-from app.limits.values import Limits
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
-from app.settings import CacheSettings, Key, LimitSettings, Settings, load
+from app.settings import CacheSettings, Key, Settings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
@@ -115,11 +114,7 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
-
-
-def make_limits(settings: LimitSettings) -> Limits:
-    return Limits(**settings.model_dump())
+    return Caller(name, key.cache_scope or name, key.admin, models)
 
 
 def create_app(
@@ -207,6 +202,7 @@ def _create_context(
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
     context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
+    context.observers.append(logs.log_request)
     return context, _Resources(demo, client, fetcher, document_workers, base_urls)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import CacheSettings, Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import CacheSettings, Documents, Fetch, Key, Model, Server, Settings, SettingsError, Upstream, load
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -244,7 +244,7 @@ def test_settings_cannot_be_changed() -> None:
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
         ("[cache]\nurl = 'mysql://h/d'", "cache.url: must begin with sqlite, redis, rediss, memory or null"),
         ("[cache]\nmax_bytes = 1", "cache.max_bytes: "),
-        ("[cache]\nscope = 'all'", "cache.scope: must be one of shared, caller"),
+        ("[cache]\nscope = 'all'", "cache.scope: must be one of auto, shared, caller"),
         ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
@@ -379,10 +379,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "cache.": CacheSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "cache"}
+TABLES = {"server", "fetch", "documents", "upstreams", "models", "keys", "cache"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:
@@ -406,7 +407,9 @@ def shown(info: FieldInfo) -> str:
         return ""
     if isinstance(default, BaseModel):
         return "`{}`"
-    return f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]")
+    return (
+        f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]").replace("('*',)", '["*"]')
+    )
 
 
 def test_the_document_lists_every_setting_with_its_default() -> None:

@@ -27,11 +27,12 @@ from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
-from app.errors import CacheMiss, InvalidInput, ParleyError, UpstreamFailed, Violation
+from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
 from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
 from app.memory_budget import Lease
-from app.observe.logs import RequestLog, log_late_failure
+from app.observe.logs import log_late_failure
+from app.observe.request_record import RequestRecord
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -62,23 +63,27 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        entry = RequestLog(request_id, self._name)
+        caller: Caller = scope["state"]["caller"]
+        record = RequestRecord(request_id, self._name, caller.name)
         try:
             try:
-                rejected = await self._serve(scope, receive, send, request_id, entry)
+                rejected = await self._serve(scope, receive, send, request_id, record)
             except ParleyError as error:
                 rejected = RejectedRequest(error, None)
             if rejected is not None:
-                entry.record_error(rejected.error)
-                self._log_upstream(entry, (), rejected.error)
+                record.record_error(rejected.error)
+                self._record_attempts(record, (), rejected.error)
                 await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
         except ClientDisconnected:
-            entry.record_disconnect()
+            record.record_disconnect()
+        except Exception:
+            record.record_error(Internal("the gateway failed"))
+            raise
         finally:
-            entry.write()
+            self._context.finish_request(record)
 
     async def _serve(
-        self, scope: Scope, receive: Receive, send: Send, request_id: str, entry: RequestLog
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, record: RequestRecord
     ) -> RejectedRequest | None:
         """Send the reply, or return the error that rejects the request. Raises ParleyError before the body is parsed.
 
@@ -99,7 +104,7 @@ class ChatEndpoint:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
                     attempts = AttemptLog()
                     response, opening = self._prepare(
-                        parsed, model, large, lease, scope, send, request_id, entry, attempts
+                        parsed, model, large, lease, scope, send, request_id, record, attempts
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -108,21 +113,20 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
-                entry.record_response(response, response.info.origin.label)
-                self._log_upstream(entry, attempts.attempts, response.error)
+                record.record_response(response, response.info.origin.label)
+                self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
-    def _log_upstream(self, entry: RequestLog, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
+    def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
+        record.attempts = attempts
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
             address = self._addresses.get(fault.upstream, "")
-            entry.record_upstream_failure(
-                Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault)), attempts
-            )
+            record.upstream_failure = Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
         elif failed and (error is None or fault is not None):
-            entry.record_upstream_failure(failed[-1], attempts)
+            record.upstream_failure = failed[-1]
 
     def _prepare(
         self,
@@ -133,7 +137,7 @@ class ChatEndpoint:
         scope: Scope,
         send: Send,
         request_id: str,
-        entry: RequestLog,
+        record: RequestRecord,
         attempts: AttemptLog,
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
@@ -141,9 +145,7 @@ class ChatEndpoint:
         gateway = self._context.gateway
         body = parsed.body
         caller: Caller = scope["state"]["caller"]
-        route = gateway.route(model)
-        if caller.models is not None:
-            caller.check_model(model, route.model)
+        route = gateway.route(model) if caller.models is None else self._find_allowed_route(model, caller)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -157,7 +159,7 @@ class ChatEndpoint:
         options = self._make_options(parsed, lease, scope, info, route, attempts)
         media_requests = gateway.find_media_requests(route, parsed.request)
         prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
-        entry.record_request(route.model, body.stream, body.metadata)
+        record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
@@ -165,6 +167,17 @@ class ChatEndpoint:
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
+
+    def _find_allowed_route(self, model: str, caller: Caller) -> ModelRoute:
+        """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
+        exists, and UnknownModel."""
+        try:
+            route = self._context.gateway.route(model)
+        except UnknownModel:
+            caller.check_model(model)
+            raise
+        caller.check_model(model, route.model)
+        return route
 
     def _make_options(
         self,

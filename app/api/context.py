@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import logging
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,9 +27,12 @@ from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
+from app.observe.request_record import RequestObserver, RequestRecord
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
+
+log = logging.getLogger("parley.observe")
 
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
@@ -54,6 +59,10 @@ class AppContext:
     """The responses that have not ended."""
     in_progress: int = 0
     """The requests that are admitted and have not ended."""
+    observers: list[RequestObserver] = field(default_factory=list)
+    """Called with the record of each request for a reply that has ended."""
+    failed_observers: set[RequestObserver] = field(default_factory=set)
+    """The observers that have raised an exception, which was logged."""
 
     @property
     def server(self) -> Server:
@@ -85,6 +94,17 @@ class AppContext:
             yield
         finally:
             self.in_progress -= 1
+
+    def finish_request(self, record: RequestRecord) -> None:
+        """Report a request that has ended to all observers. The first exception of each of them is logged."""
+        record.duration = time.perf_counter() - record.started_at
+        for observer in self.observers:
+            try:
+                observer(record)
+            except Exception:
+                if observer not in self.failed_observers:
+                    self.failed_observers.add(observer)
+                    log.exception("defect in an observer of requests; it is not logged again")
 
     def create_event_stream(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0

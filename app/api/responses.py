@@ -7,6 +7,7 @@ switch and no `await`. While the client reads more slowly than the model writes,
 import asyncio
 import json
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -74,7 +75,7 @@ class ReplyResponse(ABC):
         self.status = 0
         """The HTTP status; 0 before the head of the response is sent."""
         self.first_at: float | None = None
-        """The loop's time when the model's first event came."""
+        """When the model's first event came, by `time.perf_counter`."""
         self.outcome: Finish | None = None
         self.error: ParleyError | None = None
         self.disconnected = False
@@ -161,7 +162,7 @@ class ReplyResponse(ABC):
 
     def _record_first_event(self) -> None:
         if self.first_at is None:
-            self.first_at = self._loop.time()
+            self.first_at = time.perf_counter()
 
     # The request's handler calls these methods.
 
@@ -325,12 +326,12 @@ class EventStreamResponse(ReplyResponse):
             self.start_stream()
             self._write(earlier)
             return
-        self._record_first_event()
         last = events[-1]
         if type(last) is Failed:
             self._write(earlier)
             self._write_failure(events, last)
             return
+        self._record_first_event()
         self.start_stream()  # the frame that opens the stream must get the first number
         data = earlier + self.encoder.feed(events) if earlier else self.encoder.feed(events)
         if type(last) is Finish:
@@ -405,13 +406,14 @@ class JsonResponse(ReplyResponse):
     def _write_events(self, events: list[Event]) -> None:
         if not events:
             return
-        self._record_first_event()
         last, data = events[-1], self.encoder.feed(events)
+        if type(last) is Failed:
+            self.fail(UpstreamFailed(last.fault))
+            return
+        self._record_first_event()
         if type(last) is Finish:
             self.outcome = last
             self._send_body(200, data, {})
-        elif type(last) is Failed:
-            self.fail(UpstreamFailed(last.fault))
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:

@@ -6,77 +6,75 @@ import logging
 import os
 import re
 import sys
-import time
-from collections.abc import Mapping, Sequence, Sized
-from typing import Any, Literal, Protocol, TextIO
+from collections.abc import Mapping, Sized
+from typing import Any, Literal, TextIO
 
-from app.chat.events import Finish
 from app.chat.stream import Attempt
-from app.errors import ParleyError
 from app.observe.log_queue import QueuedHandler
+from app.observe.request_record import RequestRecord
 
 log = logging.getLogger("parley.request")
 
 
-class Outcome(Protocol):
-    """The result of a response that has ended."""
+def log_request(record: RequestRecord) -> None:
+    """Log a request that has ended: at warning level if a model server failed, else at info level."""
+    failure = record.upstream_failure
+    level = logging.INFO if failure is None else logging.WARNING
+    if not log.isEnabledFor(level):
+        return
+    fields: dict[str, Any] = {"request_id": record.request_id, "endpoint": record.endpoint}
+    _add_request(fields, record)
+    _add_reply(fields, record)
+    if failure is not None:
+        fields |= _failure_fields(failure, record)
+    elif record.attempts:
+        fields["upstream"] = record.attempts[-1].upstream
+    if record.first_token_at is not None:
+        fields["first_token_ms"] = round((record.first_token_at - record.started_at) * 1000, 1)
+    fields["ms"] = round(record.duration * 1000, 1)
+    _log_fields(level, fields)
 
-    status: int
-    outcome: Finish | None
-    error: ParleyError | None
-    disconnected: bool
-    first_at: float | None
+
+def _add_request(fields: dict[str, Any], record: RequestRecord) -> None:
+    if record.caller:
+        fields["key"] = record.caller
+    if record.model:
+        fields["model"] = shorten_text(record.model, MAX_TEXT)
+        fields["stream"] = record.stream
+    if record.metadata:
+        fields["metadata"] = shorten(record.metadata)
 
 
-class RequestLog:
-    """Collects the fields of one log line; call `write` once."""
+def _add_reply(fields: dict[str, Any], record: RequestRecord) -> None:
+    if record.status:
+        fields["status"] = record.status
+    if record.cache:
+        fields["cache"] = record.cache
+    if record.error is not None:
+        fields["error"] = record.error
+    if record.finish_reason is not None:
+        fields["finish_reason"] = record.finish_reason
+    usage = record.usage
+    if usage:
+        for name in ("prompt_tokens", "completion_tokens"):
+            if isinstance(usage.get(name), int):
+                fields[name] = usage[name]
+    if record.cost is not None:
+        fields["cost"] = record.cost
 
-    def __init__(self, request_id: str, face: str) -> None:
-        self._began = time.perf_counter()
-        self._fields: dict[str, Any] = {"request_id": request_id, "face": face}
-        self._level = logging.INFO
 
-    def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
-        self._fields["model"] = shorten_text(model, MAX_TEXT)
-        self._fields["stream"] = stream
-        if metadata:
-            self._fields["metadata"] = shorten(metadata)
-
-    def record_error(self, error: ParleyError) -> None:
-        self._fields |= {"status": error.status, "error": error.code}
-
-    def record_disconnect(self) -> None:
-        self._fields |= {"status": 499, "error": "caller_gone"}
-
-    def record_response(self, delivery: Outcome, cache: str) -> None:
-        self._fields |= {"status": delivery.status, "cache": cache}
-        if delivery.disconnected:
-            self.record_disconnect()
-        elif delivery.error is not None:
-            self._fields["error"] = delivery.error.code
-        if delivery.outcome is not None:
-            self._fields["finish_reason"] = delivery.outcome.reason
-            usage = delivery.outcome.usage or {}
-            self._fields |= {
-                name: usage[name] for name in ("prompt_tokens", "completion_tokens") if isinstance(usage.get(name), int)
-            }
-
-    def record_upstream_failure(self, last: Attempt, attempts: Sequence[Attempt]) -> None:
-        """Record that a model server failed or its reply broke, even if another server answered.
-
-        `last` says what must be repaired. None of the fields quotes the request.
-        """
-        self._level = logging.WARNING
-        shown = [_attempt_fields(attempt) for attempt in attempts]
-        if shown and shown[-1]["upstream"] == last.upstream and "cause" not in shown[-1] and "error" in self._fields:
-            shown[-1] |= {"cause": last.cause, "reason": last.reason}  # it began to answer and failed later
-        about = {"upstream": last.upstream, "address": last.address, "cause": last.cause, "reason": last.reason}
-        self._fields |= {**shorten(about), "attempts": shorten(shown, 1)}
-
-    def write(self) -> None:
-        if log.isEnabledFor(self._level):
-            self._fields["ms"] = round((time.perf_counter() - self._began) * 1000, 1)
-            _log_fields(self._level, self._fields)
+def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
+    """Return the fields about a model server's failure. None of them quotes the request."""
+    shown = [_attempt_fields(attempt) for attempt in record.attempts]
+    if shown and shown[-1]["upstream"] == failure.upstream and "cause" not in shown[-1] and record.error is not None:
+        shown[-1] |= {"cause": failure.cause, "reason": failure.reason}  # it began to answer and failed later
+    about = {
+        "upstream": failure.upstream,
+        "address": failure.address,
+        "cause": failure.cause,
+        "reason": failure.reason,
+    }
+    return {**shorten(about), "attempts": shorten(shown, 1)}
 
 
 def _log_fields(level: int, fields: dict[str, Any]) -> None:
@@ -88,9 +86,9 @@ def _log_fields(level: int, fields: dict[str, Any]) -> None:
     log.handle(record)
 
 
-def log_late_failure(request_id: str, face: str, model: str, attempt: Attempt) -> None:
+def log_late_failure(request_id: str, endpoint: str, model: str, attempt: Attempt) -> None:
     """Log a failure in a call that continued after its request had ended, for other readers or to be resumed."""
-    fields = {"request_id": request_id, "face": face, "model": model, **_attempt_fields(attempt)}
+    fields = {"request_id": request_id, "endpoint": endpoint, "model": model, **_attempt_fields(attempt)}
     log.warning("a call failed after its client had disconnected", extra={"fields": fields})
 
 
@@ -102,7 +100,7 @@ def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
 def log_plain_request(
     request_id: str, method: str, path: str, status: int, error: str | None, seconds: float, client: str = ""
 ) -> None:
-    """Log a request that has no RequestLog. Health checks that succeed are logged at debug level. `client` is the
+    """Log a request that has no RequestRecord. Health checks that succeed are logged at debug level. `client` is the
     address of the client, given for requests that were refused before their endpoint was called."""
     level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
     if log.isEnabledFor(level):

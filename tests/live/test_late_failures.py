@@ -29,7 +29,7 @@ def late(upstream: ScriptedServer, cause: str, reason: str) -> dict[str, Any]:
         "logger": "parley.request",
         "message": "a call failed after its client had disconnected",
     }
-    asked = {"face": "chat", "model": "m", "upstream": "local", "address": f"{upstream.url}/v1"}
+    asked = {"endpoint": "chat", "model": "m", "upstream": "local", "address": f"{upstream.url}/v1"}
     return {**about, **asked, "cause": cause, "reason": reason}
 
 

@@ -111,7 +111,7 @@ async def test_a_log_that_nobody_reads_stops_nobody_and_says_what_is_missing() -
     assert process.returncode == 0
     lines = [json.loads(line) for line in log.splitlines() if line.startswith(b"{")]
     dropped = sum(line.get("dropped", 0) for line in lines)
-    requests = [line for line in lines if line.get("face") == "chat"]
+    requests = [line for line in lines if line.get("endpoint") == "chat"]
     assert dropped > 0
     assert count <= len(requests) + dropped <= count + 5
 

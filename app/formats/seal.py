@@ -1,0 +1,64 @@
+"""Packs what a model server wants back with a thought into one string, which clients return unread.
+
+Clients of Anthropic's Messages send a thought back with its `signature`, clients of OpenAI's Responses with its
+`encrypted_content`. Parley writes a seal into both: `parley1.` and a JSON object in base64url. Equal contents give
+equal strings.
+
+A seal is not encrypted and not signed. It holds what this caller was sent in its own reply; a caller who changes it
+could as well have sent `reasoning_details` in another format.
+"""
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+PREFIX = "parley1."
+MAX_NESTING = 100
+"""The nesting of a seal's JSON. Code that writes it again is recursive, and limits of requests do not see into it."""
+
+
+class Seal(Struct, frozen=True, omit_defaults=True):
+    """The contents of a seal. Keys of newer versions are ignored."""
+
+    text: str | None = None
+    """The thought itself, if the client is not shown it or sends it back in no other field."""
+    details: list[Any] = []
+    """`reasoning_details` of OpenRouter and others: signed and encrypted items, which must return unchanged."""
+    calls: dict[str, Any] = {}
+    """`extra_content` of the calls after this thought, by their ids (Gemini's thought signatures)."""
+
+
+def write_seal(contents: Seal) -> str:
+    """Return the contents as a string that is never empty."""
+    data = msgspec.json.encode(contents)
+    return PREFIX + base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def read_seal(text: str) -> Seal | None:
+    """Return the contents, or None for a signature of another provider and for a damaged seal."""
+    if not text.startswith(PREFIX):
+        return None
+    encoded = text[len(PREFIX) :]
+    try:
+        data = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
+        found = msgspec.json.decode(data, type=Seal)
+    except (ValueError, binascii.Error, RecursionError, msgspec.MsgspecError):
+        return None
+    return None if _is_too_deep([found.details, found.calls]) else found
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_NESTING):
+        level = [
+            item
+            for one in level
+            if isinstance(one, list | dict)
+            for item in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
