@@ -49,13 +49,12 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import RETRY_SECONDS, Gateway
-from app.limits.values import Limits
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
+from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
@@ -129,11 +128,7 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
-
-
-def make_limits(settings: LimitSettings) -> Limits:
-    return Limits(**settings.model_dump())
+    return Caller(name, key.cache_scope or name, key.admin, models)
 
 
 def create_app(
