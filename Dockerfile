@@ -29,6 +29,8 @@ ENV PATH=/srv/parley/.venv/bin:$PATH \
     PARLEY_USAGE__URL=sqlite:////data/usage.db
 USER 10001:10001
 VOLUME ["/data"]
+# All addresses are served, so the container needs keys, such as -e PARLEY_API_KEYS=NAME:KEY (docs/operate/keys.md), or
+# -e PARLEY_SERVER__ALLOW_ANONYMOUS=true to serve everyone who can reach its port.
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=4s --start-period=15s --retries=3 \

@@ -7,6 +7,7 @@ the `UpstreamStream` that it returns pushes events to one receiver until the las
 import asyncio
 import os
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -304,6 +305,8 @@ class Gateway:
             )
             target = target.with_timeout(prepared.wait_seconds)
             started_at = clock()
+            if attempts.sent_at is None:
+                attempts.sent_at = time.perf_counter()
             try:
                 body = await self._client.open(target, prepared.bodies[number])
             except UpstreamFailed as failure:

@@ -28,6 +28,7 @@ from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
+from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.settings import Server, Settings
 from app.ticker import Ticker
@@ -56,6 +57,8 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    metrics: Metrics | None = None
+    """None if they are off."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)

@@ -55,10 +55,12 @@ class Attempt(Struct, frozen=True):
 class AttemptLog:
     """The requests to model servers for one reply, in order."""
 
-    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "usage")
+    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "usage")
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
+        self.sent_at: float | None = None
+        """When the first request was sent, by `time.perf_counter`."""
         self.on_late_failure: Callable[[Attempt], None] | None = None
         """Set after the request's log line is written: a call may continue after its caller has left."""
         self.usage: CallUsage | None = None

@@ -27,6 +27,7 @@ class ResponseOutcome(Protocol):
     error: ParleyError | None
     disconnected: bool
     first_at: float | None
+    send_seconds: float | None
 
 
 class RequestRecord(Struct, eq=False):
@@ -68,10 +69,24 @@ class RequestRecord(Struct, eq=False):
     """The failure of a model server that an operator should know of, even if another server answered."""
     first_token_at: float | None = None
     """When the reply's first event came; None if none came."""
+    received_at: float | None = None
+    """When the whole body of the request had arrived."""
+    sent_at: float | None = None
+    """When the first request to a model server was sent; None for a reply from the cache or from another request's
+    call."""
+    send_seconds: float | None = None
+    """How long the gateway took from the reply's first event to its first bytes; for a whole reply, from its last."""
     duration: float = 0.0
     """Seconds from the start to the end of the request. It is set at its end."""
     disconnected: bool = False
     """The client left before the end."""
+
+    @property
+    def overhead(self) -> float | None:
+        """The gateway's own part of the time to the first byte, in seconds; None if no model server was asked."""
+        if self.received_at is None or self.sent_at is None:
+            return None
+        return self.sent_at - self.received_at + (self.send_seconds or 0.0)
 
     def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self.model, self.stream, self.metadata = model, stream, metadata
@@ -86,7 +101,7 @@ class RequestRecord(Struct, eq=False):
 
     def record_response(self, response: ResponseOutcome, cache: str) -> None:
         """Record how the response ended. An error in a stream that had begun leaves its status at 200."""
-        self.cache, self.first_token_at = cache, response.first_at
+        self.cache, self.first_token_at, self.send_seconds = cache, response.first_at, response.send_seconds
         if response.outcome is not None:
             self.finish_reason, self.usage = response.outcome.reason, response.outcome.usage
         if response.disconnected:
