@@ -15,6 +15,7 @@ from app.settings import (
     Server,
     Settings,
     SettingsError,
+    Tracing,
     Upstream,
     UsageSettings,
     load,
@@ -418,10 +419,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "fetch.": Fetch,
     "documents.": Documents,
     "metrics.": MetricsSettings,
+    "tracing.": Tracing,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "cache", "usage"}
+TABLES = {"server", "fetch", "documents", "metrics", "tracing", "upstreams", "models", "cache", "usage"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

@@ -64,6 +64,7 @@ class ChatEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
         record = RequestRecord(request_id, self._name, scope["state"]["caller"].name)
+        record.trace = self._context.begin_trace(scope)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -102,7 +103,7 @@ class ChatEndpoint:
                     return parsed
                 try:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
-                    attempts = AttemptLog()
+                    attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
                         parsed, model, large, lease, scope, send, request_id, record, attempts
                     )
