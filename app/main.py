@@ -19,7 +19,7 @@ from app import __version__
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, metrics, pages
+from app.api import admin, metrics, pages, usage
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
@@ -36,6 +36,7 @@ from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.usage import observe_usage
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -48,17 +49,19 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import RETRY_SECONDS, Gateway
-from app.limits.values import Limits
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, load
+from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
+from app.usage.ledger import UsageLedger
+from app.usage.stores import open_usage_store
+from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
@@ -108,6 +111,12 @@ def make_cache(
     return Cache(store, ticker, rules, coordinator)
 
 
+def make_usage_ledger(settings: UsageSettings) -> UsageLedger | None:
+    """Return the ledger of usage; None if usage is not counted."""
+    address = parse_usage_url(settings.url or "memory:")
+    return None if isinstance(address, NoUrl) else UsageLedger(open_usage_store(address))
+
+
 def make_key_ring(settings: Settings) -> KeyRing | None:
     """Return the API keys of the settings; None if there are none. `server.admin_key` is then one of them that may use
     no model."""
@@ -123,11 +132,7 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
-
-
-def make_limits(settings: LimitSettings) -> Limits:
-    return Limits(**settings.model_dump())
+    return Caller(name, key.cache_scope or name, key.admin, models)
 
 
 def create_app(
@@ -178,6 +183,7 @@ def create_app(
     admin.add_routes(app)
     if resources.metrics is not None and settings.metrics.port is None:
         metrics.add_routes(app, resources.metrics)
+    usage.add_routes(app)
     pages.add_routes(app)
     _add_error_handlers(app)
     install_openapi(app)
@@ -225,6 +231,9 @@ def _create_context(
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
     context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
     context.observers.append(logs.log_request)
+    context.usage_ledger = make_usage_ledger(settings.usage)
+    if context.usage_ledger is not None:
+        context.observers.append(observe_usage(context.usage_ledger))
     service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
     spans = _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None
     return context, _Resources(demo, client, fetcher, document_workers, base_urls, service, spans)
@@ -287,6 +296,8 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
             await asyncio.to_thread(resources.spans.shutdown)
         if resources.demo is not None:
             await resources.demo.stop()
+        if context.usage_ledger is not None:
+            await asyncio.to_thread(context.usage_ledger.close)
         await asyncio.to_thread(logs.flush)
 
 

@@ -100,7 +100,8 @@ class ReplyResponse(ABC):
             self._encoder.open()  # these bytes were sent when the stream was opened
 
     def _make_encoder(self) -> Encoder:
-        return self.format.reply_encoder(self.info, self.mode)
+        encoder = self.format.reply_encoder(self.info, self.mode)
+        return JoinedReplyEncoder(encoder) if self.info.origin.label == "shared" else encoder
 
     @property
     def encoder(self) -> Encoder:
@@ -251,6 +252,26 @@ class ReplyResponse(ABC):
         if now - self._writer.blocked_since > self._limits.stall_seconds:
             self.disconnect()
             self._writer.abort()
+
+
+class JoinedReplyEncoder:
+    """An encoder of a reply that joined the call of another request. The cost of the call is counted there, and is 0
+    here, so that the sum of all replies is what was spent."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def open(self) -> bytes:
+        return self._encoder.open()
+
+    def feed(self, events: list[Event]) -> bytes:
+        last = events[-1] if events else None
+        if type(last) is Finish and last.usage and "cost" in last.usage:
+            events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
+        return self._encoder.feed(events)
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._encoder.fail(error)
 
 
 class SkipFrames:

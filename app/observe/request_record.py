@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from app.chat.events import Finish
 from app.chat.stream import Attempt
+from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
 from app.observe.trace_context import PassedTrace, RequestTrace
 
@@ -55,7 +56,12 @@ class RequestRecord(Struct, eq=False):
     usage: Mapping[str, Any] | None = None
     """As the reply has it. Its values are the model server's, so they may have any type."""
     cost: float | None = None
-    """None without a price for the model."""
+    """What the reply cost; 0 for a reply from the cache or from another request's call. None if the model has no price
+    and the server reported no cost, and if the call goes on without its client."""
+    tokens: TokenUsage | None = None
+    """The tokens of the reply, as they are billed; None if nothing is known of them."""
+    tokens_estimated: bool = False
+    """`tokens` is an estimate: the server reported none."""
     cache: str = ""
     """The value of `x-parley-cache`; empty if the request was rejected before."""
     attempts: Sequence[Attempt] = ()
@@ -107,6 +113,14 @@ class RequestRecord(Struct, eq=False):
         if response.error is not None:
             self.record_error(response.error)
         self.status = response.status
+
+    def record_usage(self, call: CallUsage | None) -> None:
+        """Record what the reply used, after `record_response`. `call` is the usage of the call that was made for this
+        request; None if there was none, or it has not ended."""
+        if self.cache in ("hit", "shared"):
+            self.tokens, self.cost = read_token_usage(self.usage), 0.0
+        elif call is not None:
+            self.tokens, self.cost, self.tokens_estimated = call.tokens, call.cost, call.estimated
 
 
 RequestObserver: TypeAlias = Callable[[RequestRecord], None]

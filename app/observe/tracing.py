@@ -32,7 +32,6 @@ from opentelemetry.util.types import AttributeValue
 
 from app import __version__
 from app.chat.stream import Attempt
-from app.chat.token_usage import read_token_usage
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
 from app.observe.trace_context import AttemptSpan, RequestTrace, TraceParent
@@ -196,7 +195,7 @@ def _request_attributes(record: RequestRecord, trace: RequestTrace) -> Iterator[
         "parley.model": record.model or None,
         "parley.key": record.caller or None,
         "parley.cache": record.cache or None,
-        "parley.cost": record.cost,
+        "parley.cost": record.cost or None,
     }
     yield from ((name, value) for name, value in optional.items() if value is not None)
 
@@ -206,7 +205,7 @@ def _reply_attributes(record: RequestRecord) -> Iterator[tuple[str, AttributeVal
         yield "gen_ai.response.finish_reasons", (record.finish_reason,)
     if record.first_token_at is not None:
         yield "gen_ai.response.time_to_first_chunk", record.first_token_at - record.started_at
-    tokens = read_token_usage(record.usage)
+    tokens = record.tokens
     if tokens is not None:
         yield "gen_ai.usage.input_tokens", tokens.input
         yield "gen_ai.usage.output_tokens", tokens.output
