@@ -308,7 +308,8 @@ class Gateway:
             if attempts.sent_at is None:
                 attempts.sent_at = time.perf_counter()
             try:
-                body = await self._client.open(target, prepared.bodies[number])
+                headers = () if attempts.trace is None else attempts.trace.begin_attempt(target.name)
+                body = await self._client.open(target, prepared.bodies[number], headers)
             except UpstreamFailed as failure:
                 seconds = clock() - started_at
                 error = await self._explain(failure, deployment)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import httpx
 import msgspec
@@ -65,6 +65,9 @@ from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
+if TYPE_CHECKING:
+    from app.observe.tracing import SpanWriter
+
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
@@ -78,6 +81,7 @@ class _Resources(Struct, frozen=True):
     document_workers: DocumentWorkers
     base_urls: BaseUrlCheck
     metrics: MetricsService | None
+    spans: "SpanWriter | None"
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -140,20 +144,21 @@ def create_app(
     retry_seconds: float = RETRY_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
+    make_span_exporter: Callable[[], Any] | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
     Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
-    they share. The other arguments are for tests: `transport` replaces the
-    upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
-    before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
-    reply.
+    they share. The other arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host
+    names, `make_cache` makes the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is
+    the first wait before a request is sent again, and `grace_seconds` how long a model server that has finished may
+    take to end its reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
     context, resources = _create_context(
-        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder
+        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder, make_span_exporter
     )
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
@@ -193,6 +198,7 @@ def _create_context(
     retry_seconds: float,
     grace_seconds: float,
     worker_folder: Path | None,
+    make_span_exporter: Callable[[], Any] | None,
 ) -> tuple[AppContext, _Resources]:
     demo = DemoServer() if settings.demo else None
     registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
@@ -229,7 +235,8 @@ def _create_context(
     if context.usage_ledger is not None:
         context.observers.append(observe_usage(context.usage_ledger))
     service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls, service)
+    spans = _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls, service, spans)
 
 
 def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
@@ -239,6 +246,25 @@ def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsS
     context.observers.append(context.metrics.observe_request)
     metrics.add_gauges(context.metrics, context)
     return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
+
+
+def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
+    """OpenTelemetry is imported here: that takes time, and it is not installed everywhere."""
+    from app.observe.tracing import SpanWriter, TracedUpstream, make_otlp_exporter
+
+    settings = context.settings
+    upstreams = {
+        name: TracedUpstream(
+            row.kind,
+            row.base_url,
+            {model: given.name or model for model, given in settings.models.items() if name in given.upstreams},
+        )
+        for name, row in settings.upstreams.items()
+    }
+    writer = SpanWriter((make_exporter or make_otlp_exporter)(), upstreams)
+    context.trace_ratio = settings.tracing.sample_ratio
+    context.observers.append(writer.observe_request)
+    return writer
 
 
 @asynccontextmanager
@@ -266,6 +292,8 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
+        if resources.spans is not None:
+            await asyncio.to_thread(resources.spans.shutdown)
         if resources.demo is not None:
             await resources.demo.stop()
         if context.usage_ledger is not None:

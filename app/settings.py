@@ -317,6 +317,11 @@ class MetricsSettings(_Section):
     """Without it, /metrics is on the main port."""
 
 
+class Tracing(_Section):
+    enabled: bool = False
+    sample_ratio: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
@@ -329,6 +334,7 @@ class Settings(_Section):
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     metrics: MetricsSettings = MetricsSettings()
+    tracing: Tracing = Tracing()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None
@@ -366,7 +372,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
             for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += [*_find_dangling(tree), *_check_keys(settings)]
+    mistakes += [*_find_dangling(tree), *_check_keys(settings), *_check_tracing(settings)]
     if mistakes:
         raise SettingsError(mistakes)
     return _with_files(settings, environ, config_file(environ, path))
@@ -439,6 +445,11 @@ def _is_writable(folder: Path) -> bool:
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
+
+
+def _check_tracing(settings: Settings) -> Iterator[str]:
+    if settings.tracing.enabled and find_spec("opentelemetry.sdk") is None:
+        yield "tracing.enabled: OpenTelemetry is not installed; install it with pip install 'parley-gateway[otel]'"
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from app.settings import (
     Server,
     Settings,
     SettingsError,
+    Tracing,
     Upstream,
     UsageSettings,
     load,
@@ -421,11 +422,12 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "fetch.": Fetch,
     "documents.": Documents,
     "metrics.": MetricsSettings,
+    "tracing.": Tracing,
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "keys", "cache", "usage"}
+TABLES = {"server", "fetch", "documents", "metrics", "tracing", "upstreams", "models", "keys", "cache", "usage"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

@@ -65,6 +65,7 @@ class ChatEndpoint:
         request_id: str = scope["state"]["request_id"]
         caller: Caller = scope["state"]["caller"]
         record = RequestRecord(request_id, self._name, caller.name)
+        record.trace = self._context.begin_trace(scope)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -103,7 +104,7 @@ class ChatEndpoint:
                     return parsed
                 try:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
-                    attempts = AttemptLog()
+                    attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
                         parsed, model, large, lease, scope, send, request_id, record, attempts
                     )

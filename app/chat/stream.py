@@ -52,13 +52,21 @@ class Attempt(Struct, frozen=True):
     """The cause as a sentence."""
 
 
+class UpstreamTrace(Protocol):
+    """The trace that the requests for one reply belong to."""
+
+    def begin_attempt(self, upstream: str) -> Sequence[tuple[bytes, bytes]]:
+        """Return the headers of a new request to the upstream of this name."""
+
+
 class AttemptLog:
     """The requests to model servers for one reply, in order."""
 
-    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "usage")
+    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "trace", "usage")
 
-    def __init__(self) -> None:
+    def __init__(self, trace: UpstreamTrace | None = None) -> None:
         self.attempts: list[Attempt] = []
+        self.trace = trace
         self.sent_at: float | None = None
         """When the first request was sent, by `time.perf_counter`."""
         self.on_late_failure: Callable[[Attempt], None] | None = None
