@@ -42,11 +42,12 @@ from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
-from app.gateway import RETRY_SECONDS, Gateway
+from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
+from app.routing import RETRY_SECONDS, UpstreamStates
 from app.settings import CacheSettings, Settings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
@@ -156,6 +157,7 @@ def _create_context(
     tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
     cache = make_cache(settings.cache, ticker)
+    upstreams = UpstreamStates(registry.targets())
     gateway = Gateway(
         registry.find,
         registry.default_model,
@@ -166,6 +168,8 @@ def _create_context(
         base_urls,
         known=registry.models(),
         catalog=catalog,
+        ticker=ticker,
+        upstreams=upstreams,
         retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)

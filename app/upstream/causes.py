@@ -62,6 +62,11 @@ FIRST_TOKEN_TIMEOUT = _cause(
     "first_token_timeout", "first token timeout", "check whether the server is overloaded, or raise first_token_seconds"
 )
 IDLE_TIMEOUT = _cause("idle_timeout", "idle timeout", "check whether the server is overloaded, or raise idle_seconds")
+DEADLINE = _cause(
+    "deadline_exceeded",
+    "no token before the model's deadline",
+    "check whether the servers are overloaded, or raise deadline_seconds",
+)
 TIMEOUT = _cause("connection_timeout", "the connection timed out", "check the network and the firewall")
 RESET = _cause("connection_reset", "connection reset", "read the log of the server, and of a proxy before it")
 CLOSED = _cause(
