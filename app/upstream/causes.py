@@ -90,6 +90,9 @@ ERROR_IN_REPLY = _cause(
     "error_in_reply", "the server reported an error in its reply", "read the server's own message in `message`"
 )
 NOT_A_REPLY = _cause("not_a_reply", "what the server sent is not a model's reply", "check that base_url is right")
+REPLY_TOO_LARGE = _cause(
+    "reply_too_large", "the reply is larger than the gateway accepts", "raise max_reply_bytes, or limit max_tokens"
+)
 NO_SUCH_PATH = _cause("no_such_path", "the server has no such path", "correct base_url: it mostly ends with /v1")
 WRONG_BASE_URL = _cause("wrong_base_url", "the server has no such path, but another base_url works", "correct base_url")
 

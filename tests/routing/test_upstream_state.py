@@ -85,7 +85,7 @@ def test_requests_that_break_after_the_breaker_opened_do_not_lengthen_it() -> No
 
 
 def test_a_4xx_and_the_limits_of_the_gateway_never_count() -> None:
-    counted = {
+    counted: dict[str, list[int | None]] = {
         "server_error": [None, 500, 502],
         "timeout": [None, 504, 524],
         "overloaded": [503, 529],
@@ -94,7 +94,7 @@ def test_a_4xx_and_the_limits_of_the_gateway_never_count() -> None:
     }
     for code, statuses in counted.items():
         assert all(is_failure(Fault(code, "", True, status)) for status in statuses), code
-    spared = {
+    spared: dict[str, list[int | None]] = {
         "invalid_request": [400, 422, 500],
         "authentication": [401],
         "permission": [403],

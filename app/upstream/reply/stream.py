@@ -7,7 +7,7 @@ from app.chat.events import Event, Failed, Fault, is_end
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
 from app.upstream import faults
-from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, Cause
+from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
 from app.upstream.reply import chunk_decoder
@@ -204,7 +204,7 @@ class UpstreamStream:
 
     def _refuse(self, reason: str) -> None:
         self._body.abort()
-        self._finish(faults.make_fault("upstream_protocol", reason, status=200))
+        self._finish(faults.make_fault("upstream_protocol", reason, status=200, cause=REPLY_TOO_LARGE.word))
 
     def _time_out(self, cause: Cause, reason: str) -> None:
         self._body.abort()
