@@ -1,9 +1,10 @@
-"""The command line: parley serve | chat | convert | cache | check-config | openapi."""
+"""The command line: parley serve | chat | convert | cache | keys | check-config | openapi."""
 
 import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -70,6 +71,18 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--model", help="only replies of this model")
     cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     cache.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
+    keys = commands.add_parser("keys", help="create an API key for a caller")
+    keys.add_argument("action", choices=["new"])
+    keys.add_argument("name", metavar="NAME", help="the name of the key: a person, a team or a program")
+    keys.add_argument(
+        "--model",
+        dest="models",
+        action="append",
+        metavar="GLOB",
+        help="a model that the key may use, such as 'qwen*'; may be repeated (default: all)",
+    )
+    keys.add_argument("--expires", metavar="DATE", help="refuse the key from this day on, such as 2027-01-01 (UTC)")
+    keys.add_argument("--admin", action="store_true", help="also allow the endpoints for administrators")
     check = commands.add_parser("check-config", help="report every mistake in a configuration")
     check.add_argument("file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml")
     check.add_argument("--online", action="store_true", help="also check that each upstream can be reached")
@@ -99,12 +112,14 @@ def _banner(settings: Settings, port: int) -> list[str]:
     here = _url({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host), port)
     model = {} if settings.default_model or len(settings.models) < 2 else {"model": next(iter(settings.models))}
     question = json.dumps(model | {"messages": [{"role": "user", "content": "Hello"}]}, ensure_ascii=False)
+    needs_key = bool(settings.keys) and not settings.server.allow_anonymous
+    key = ' -H "authorization: Bearer $PARLEY_API_KEY"' if needs_key else ""
     chat = f"{_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
     chat += f" --model {shlex.quote(model['model'])}" if model else ""
     lines = [
         f"parley {__version__} listens at {_url(host, port)}, serving {', '.join(_describe_models(settings))}",
-        "Try, in another terminal:",
-        f"  curl -N {here}/v1/chat -H 'content-type: application/json' -d {shlex.quote(question)}",
+        "Try, in another terminal" + (", with your API key in PARLEY_API_KEY:" if needs_key else ":"),
+        f"  curl -N {here}/v1/chat -H 'content-type: application/json'{key} -d {shlex.quote(question)}",
         f"  {chat} Hello",
         f"or open {here}/docs in a browser.",
     ]
@@ -230,6 +245,36 @@ def _functions(file: Path) -> list[dict[str, Any]]:
     return functions
 
 
+def _keys(arguments: argparse.Namespace) -> int:
+    """Print a new key, which is stored nowhere, and the lines that make the gateway accept it."""
+    from pydantic import ValidationError
+
+    from app.access import hash_key, make_key
+    from app.validation import to_violations
+
+    key = make_key()
+    sha256 = hash_key(key)
+    options = {"models": arguments.models, "expires": arguments.expires, "admin": arguments.admin or None}
+    row = {"sha256": sha256} | {name: value for name, value in options.items() if value is not None}
+    tree = {"keys": {arguments.name: row}}
+    try:
+        Settings.model_validate(tree)
+    except ValidationError as error:
+        mistakes = [f"{item.path}: {item.message}" for item in to_violations(error, tree, schema=Settings)]
+        raise _UsageError("; ".join(mistakes)) from None
+    lines = [f"sha256 = {json.dumps(sha256)}"]
+    lines += [f"models = {json.dumps(arguments.models, ensure_ascii=False)}"] if arguments.models else []
+    lines += [f"expires = {arguments.expires}"] if arguments.expires else []
+    lines += ["admin = true"] if arguments.admin else []
+    header = arguments.name if re.fullmatch(r"[A-Za-z0-9_-]+", arguments.name) else json.dumps(arguments.name)
+    print(f"The API key of {arguments.name}. It is shown only now:\n\n  {key}\n")
+    print(f"Add these lines to parley.toml and restart the gateway:\n\n[keys.{header}]")
+    print("\n".join(lines))
+    if len(lines) == 1:
+        print(f"\nor, without a file, set PARLEY_API_KEYS={arguments.name}:sha256:{sha256}")
+    return 0
+
+
 def _check_config(arguments: argparse.Namespace) -> int:
     settings = load(path=arguments.file)
     print(f"the configuration is valid; models: {', '.join(_describe_models(settings))}")
@@ -267,6 +312,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "chat": _chat,
     "convert": _convert,
     "cache": _cache,
+    "keys": _keys,
     "check-config": _check_config,
     "openapi": _openapi,
 }

@@ -46,6 +46,7 @@ from app.upstream.model_names import MAX_SHOWN_NAME, join_names, suggest_model
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+_encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 
 
@@ -164,18 +165,13 @@ class Gateway:
         If the model has fallbacks for messages that are too long, the result has that error and no body instead.
         """
         original = request if route.has_fallbacks else None
-        params = merge_params(route.defaults, request.params)
-        request = replace(request, params=params)
-        hash_prefix = route.strategy == "prefix"
-        built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
-        for deployment in route.deployments:
-            key = (deployment.model, id(deployment.profile))
-            if key not in built:
-                built[key] = _result_or_error(self._build, request, deployment, media, hash_prefix)
-        outcomes = [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in route.deployments]
+        params = request.params
+        if params or route.defaults:
+            params = merge_params(route.defaults, params)
+            request = replace(request, params=params)
         error: ParleyError | None = None
         try:
-            bodies = _keep_successes(outcomes)
+            bodies = self._build_all(route, request, media)
         except ContextTooLong as too_long:
             if not route.fallbacks_on_context_length:
                 raise
@@ -187,14 +183,31 @@ class Gateway:
             if len(bodies) == len(route.deployments)
             else replace(route, deployments=tuple(deployment for deployment, _ in bodies)),
             replace(request, messages=()),
-            tuple(body.data for _, body in bodies),
+            tuple([body.data for _, body in bodies]),
             tuple(warnings),
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
-            all(body.deterministic for _, body in bodies),
+            False not in [body.deterministic for _, body in bodies],
             bodies[0][1].prefix if bodies else b"",
             original,
             error,
+        )
+
+    def _build_all(
+        self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment]
+    ) -> "list[tuple[Deployment, _BuiltBody]]":
+        """Return the deployments that can serve the request, each with its body. Those with the same name of the model
+        and the same profile share one. Raises the first error if there are none."""
+        deployments, hash_prefix = route.deployments, route.strategy == "prefix"
+        if len(deployments) == 1:
+            return [(deployments[0], self._build(request, deployments[0], media))]
+        built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
+        for deployment in deployments:
+            key = (deployment.model, id(deployment.profile))
+            if key not in built:
+                built[key] = _result_or_error(self._build, request, deployment, media, hash_prefix=hash_prefix)
+        return _keep_successes(
+            [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in deployments]
         )
 
     async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> FoundReply:
@@ -228,13 +241,14 @@ class Gateway:
         request: ChatRequest,
         deployment: Deployment,
         media: Mapping[MediaRequest, Attachment],
-        hash_prefix: bool,
+        *,
+        hash_prefix: bool = False,
     ) -> "_BuiltBody":
         profile = deployment.profile
         prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
         body, option_warnings = upstream_request.build(prepared, deployment.model, profile)
         return _BuiltBody(
-            msgspec.json.encode(body),
+            _encode_json(body),
             (*warnings, *option_warnings),
             upstream_request.is_deterministic(body, profile),
             _hash_prefix(body) if hash_prefix else b"",

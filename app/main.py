@@ -15,6 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from app import __version__
+from app.access import Caller, KeyRing, ModelGlobs, hash_key
+from app.access.addresses import TrustedProxies
+from app.access.key_ring import StoredKey
 from app.api import admin, pages
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
@@ -23,7 +26,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
-from app.api.middleware import DirectRoutes, RequestIdMiddleware
+from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
@@ -43,17 +46,20 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import Gateway
+from app.limits.values import Limits
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
-from app.routing import RETRY_SECONDS, UpstreamStates
-from app.settings import CacheSettings, Settings, load
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.settings import CacheSettings, Key, LimitSettings, Settings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
 
+ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
+"""The names of callers that no key can have."""
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
@@ -66,6 +72,7 @@ class _Resources(Struct, frozen=True):
     fetcher: Fetcher
     document_workers: DocumentWorkers
     base_urls: BaseUrlCheck
+    health_checks: HealthChecks
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -95,6 +102,28 @@ def make_cache(
     return Cache(store, ticker, rules, coordinator)
 
 
+def make_key_ring(settings: Settings) -> KeyRing | None:
+    """Return the API keys of the settings; None if there are none. `server.admin_key` is then one of them that may use
+    no model."""
+    if not settings.keys:
+        return None
+    keys = [StoredKey(row.sha256, _make_caller(name, row), row.expires) for name, row in settings.keys.items()]
+    server = settings.server
+    if server.admin_key is not None:
+        admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
+        keys.append(StoredKey(hash_key(server.admin_key.get_secret_value()), admin))
+    return KeyRing(keys, Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None)
+
+
+def _make_caller(name: str, key: Key) -> Caller:
+    models = None if "*" in key.models else ModelGlobs(key.models)
+    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
+
+
+def make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
+
+
 def create_app(
     settings: Settings | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
@@ -120,7 +149,13 @@ def create_app(
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
-    rules = OriginRules(settings.server.host, settings.server.allowed_hosts, settings.server.allowed_origins)
+    server = settings.server
+    rules = RequestRules(
+        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
+        make_key_ring(settings),
+        TrustedProxies(server.trusted_proxies),
+        {"/v1/models": OPENAI.error},
+    )
     direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
@@ -158,6 +193,7 @@ def _create_context(
     ticker = Ticker(max(tick_seconds, 0.01))
     cache = make_cache(settings.cache, ticker)
     upstreams = UpstreamStates(registry.targets())
+    health_checks = HealthChecks(client, upstreams, _list_health_checks(settings, registry))
     gateway = Gateway(
         registry.find,
         registry.default_model,
@@ -176,9 +212,16 @@ def _create_context(
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
+    context = AppContext(
+        settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits, upstreams
+    )
     context.observers.append(logs.log_request)
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls)
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls, health_checks)
+
+
+def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
+    rows = ((target, settings.upstreams[target.name]) for target in registry.targets())
+    return [HealthCheck(target, row.health_path, row.health_seconds) for target, row in rows if row.health_path]
 
 
 @asynccontextmanager
@@ -187,6 +230,7 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
+    resources.health_checks.start()
     try:
         yield
     finally:
@@ -196,6 +240,7 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await resources.health_checks.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
@@ -213,7 +258,7 @@ def _add_routes(app: ParleyApp) -> None:
     @app.get("/v1/models", tags=["models"], summary="List the models", response_model=dict[str, Any])
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
-            return await list_models(context.registry.names(), context.catalog)
+            return await list_models(context.registry.names(), context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
@@ -226,7 +271,7 @@ def _add_routes(app: ParleyApp) -> None:
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
         try:
-            return await get_model(model, context.registry.names(), context.catalog)
+            return await get_model(model, context.registry.names(), context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 

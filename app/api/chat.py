@@ -3,11 +3,11 @@
 It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from app.access import Caller
 from app.api.asgi import (
     LARGE_BYTES,
     ClientDisconnected,
@@ -144,7 +144,10 @@ class ChatEndpoint:
         before anything is sent upstream."""
         gateway = self._context.gateway
         body = parsed.body
+        caller: Caller = scope["state"]["caller"]
         route = gateway.route(model)
+        if caller.models is not None:
+            caller.check_model(model, route.model)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -163,6 +166,7 @@ class ChatEndpoint:
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
+        response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
@@ -179,7 +183,7 @@ class ChatEndpoint:
         return ReplyOptions(
             info.response_id,
             _read_cache_policy(parsed, scope, route, self._apply),
-            caller_scope(scope) if self._context.separate_callers else "",
+            self._context.cache_scope(scope),
             not parsed.body.cancel_on_disconnect,
             attempts,
             lease,
@@ -226,9 +230,9 @@ class ChatEndpoint:
 
     def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
-        if isinstance(response, EventStreamResponse) and found.request.policy.keep:
+        if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
-            reply = ResumableReply(info, format_, mode, options.scope, found.source, options.keep_running)
+            reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)
             self._context.resumable.put(reply)
 
 
@@ -252,14 +256,6 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
-
-
-def caller_scope(scope: Scope) -> str:
-    """Return the identity of the caller to whom a reply belongs: a hash of the key in the request."""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
-    return "nobody"
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:

@@ -1,6 +1,7 @@
 """`AppContext`: what all requests of one process share, and the run of one response from its start to its end."""
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Coroutine, Iterator
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from app.api.asgi import Receive
+from app.api.asgi import Receive, Scope
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
@@ -27,6 +28,7 @@ from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
@@ -52,6 +54,7 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    upstreams: UpstreamStates
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
@@ -67,10 +70,19 @@ class AppContext:
     def server(self) -> Server:
         return self.settings.server
 
-    @property
-    def separate_callers(self) -> bool:
-        """Replies are shared only among the requests of one caller."""
-        return self.settings.cache.scope == "caller"
+    def cache_scope(self, scope: Scope) -> str:
+        """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
+        if not self.settings.separate_callers:
+            return ""
+        return scope["state"]["caller"].scope or _hash_authorization(scope)
+
+    def owner(self, scope: Scope) -> str:
+        """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys
+        it is everyone, or with `cache.scope = "caller"` whoever sends the same Authorization header."""
+        name: str = scope["state"]["caller"].name
+        if name or not self.settings.separate_callers:
+            return name
+        return _hash_authorization(scope)
 
     @contextmanager
     def admit(self) -> Iterator[None]:
@@ -136,24 +148,22 @@ class AppContext:
                 response_id, write_record(reply, location), RECORD_SECONDS + self.resumable.keep_seconds
             )
 
-    async def find_resumable(self, response_id: str, caller: str) -> ResumableReply | None:
+    async def find_resumable(self, response_id: str, owner: str) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
         gateway is followed only while it has a reader here."""
         reply = self.resumable.find(response_id)
         record = None if reply is not None else await self.find_remote(response_id)
-        found = reply or record
-        if found is None or not self.is_owner(found.scope, caller):
+        if reply is not None:
+            return reply if reply.owner == owner else None
+        if record is None or record.scope != owner:
             return None
-        source = None if record is None else await self.cache.find_source(record.location)
-        return reply if record is None or source is None else reply_from_record(record, response_id, source)
+        source = await self.cache.find_source(record.location)
+        return None if source is None else reply_from_record(record, response_id, source)
 
     async def find_remote(self, response_id: str) -> ResumeRecord | None:
         """Return the record that another gateway wrote for a reply."""
         data = await self.cache.get_record(response_id) if self.cache.is_shared else None
         return None if data is None else parse_record(data)
-
-    def is_owner(self, scope: str, caller: str) -> bool:
-        return not self.separate_callers or scope == caller
 
     def cancel(self, response_id: str) -> None:
         """End the responses of this reply with the error Cancelled. The reply can no longer be resumed."""
@@ -168,6 +178,14 @@ class AppContext:
         return [
             response for response in self.active if response.info.response_id == response_id and not response.finished
         ]
+
+
+def _hash_authorization(scope: Scope) -> str:
+    """Identify a caller by the key for the model server that the request carries."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
+    return "nobody"
 
 
 def _watch_client(receive: Receive, response: ReplyResponse) -> asyncio.Task[None]:

@@ -83,6 +83,8 @@ class ReplyResponse(ABC):
         """The client disconnected before the end."""
         self.attempts: AttemptLog | None = None
         """The requests to model servers for this reply; None if another request made them."""
+        self.owner = ""
+        """The caller to whom the reply belongs, as `AppContext.owner` names it."""
 
     def set_origin(self, origin: Origin) -> None:
         """Set where the reply comes from, once it is known. The reply of a fallback model has that model's name."""

@@ -97,12 +97,16 @@ def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
     return fields | ({"cause": attempt.cause, "reason": attempt.reason} if attempt.cause else {})
 
 
-def log_plain_request(request_id: str, method: str, path: str, status: int, error: str | None, seconds: float) -> None:
-    """Log a request that has no RequestRecord. Health checks that succeed are logged at debug level."""
+def log_plain_request(
+    request_id: str, method: str, path: str, status: int, error: str | None, seconds: float, client: str = ""
+) -> None:
+    """Log a request that has no RequestRecord. Health checks that succeed are logged at debug level. `client` is the
+    address of the client, given for requests that were refused before their endpoint was called."""
     level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
     if log.isEnabledFor(level):
         fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
         fields |= {"error": error} if error else {}
+        fields |= {"client": client} if client else {}
         _log_fields(level, shorten(fields) | {"ms": round(seconds * 1000, 1)})
 
 

@@ -45,11 +45,11 @@ class UpstreamStates:
             state = self._states[target.name] = UpstreamState(target.name, target.base_url)
         return state
 
-    def members(self, route: ModelRoute) -> list[PoolMember]:
-        return [PoolMember(index, row, self.get(row.target)) for index, row in enumerate(route.deployments)]
-
     def __iter__(self) -> Iterator[UpstreamState]:
         return iter(list(self._states.values()))
+
+    def members(self, route: ModelRoute) -> list[PoolMember]:
+        return [PoolMember(index, row, self.get(row.target)) for index, row in enumerate(route.deployments)]
 
 
 def choose_available(
