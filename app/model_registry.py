@@ -42,6 +42,7 @@ class ModelRegistry:
                 row.fallbacks_on_content_filter,
                 row.deadline_seconds,
                 _hedge_delay(row),
+                None if row.price is None else row.price.to_price(),
             )
             for alias in (name, *row.aliases):
                 self._routes[alias] = route

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -37,7 +38,7 @@ from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.routing.strategies import Strategy
 from app.usage.pricing import Price
-from app.usage.urls import parse_usage_url
+from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation import json_path, to_violations
 
 DEMO = "demo"
@@ -78,7 +79,8 @@ def _cache_url(value: str) -> str:
 
 
 def _usage_url(value: str) -> str:
-    parse_usage_url(value)
+    if isinstance(parse_usage_url(value), PostgresUrl) and find_spec("psycopg") is None:
+        raise ValueError("needs the package psycopg for PostgreSQL: install parley-gateway[postgres]")
     return value
 
 
@@ -201,8 +203,6 @@ class Server(_Section):
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
-    max_queued_requests: int = Field(default=1000, ge=0)
-    queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
@@ -223,21 +223,12 @@ class Server(_Section):
         return size
 
 
-class LimitSettings(_Section):
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    concurrent_streams: int | None = Field(default=None, ge=1)
-    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-
 class Key(_Section):
     sha256: _Sha256
     models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
     cache_scope: _KeyName | None = None
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
-    limits: LimitSettings = LimitSettings()
 
 
 class Upstream(_Section):
@@ -298,7 +289,6 @@ class Model(_Section):
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
     price: ModelPrice | None = None
-    limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -350,6 +340,14 @@ class Documents(_Section):
     max_pixels: int = Field(default=64_000_000, ge=1)
 
 
+class MetricsSettings(_Section):
+    enabled: bool = True
+    host: str | None = None
+    """Only with `port`; without it, the metrics have the host of the server."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Without it, /metrics is on the main port."""
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
@@ -357,12 +355,11 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     keys: dict[_KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
-    limits: LimitSettings = LimitSettings()
-    """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    metrics: MetricsSettings = MetricsSettings()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None

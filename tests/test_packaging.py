@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tests.each_case import each_case
+
 ROOT = Path(__file__).parent.parent
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -142,12 +144,12 @@ def gaps(roots: list[str], lock: str, machine: Machine) -> Iterator[str]:
         wanted += [(str(pin), one) for one in dist.requires if machine.needs(one, extras or {""})]
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@each_case("machine", MACHINES, ids=str)
 def test_the_runtime_lock_has_everything_that_a_machine_needs(machine: Machine) -> None:
     assert list(gaps(PROJECT["dependencies"], "requirements.lock", machine)) == []
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=str)
+@each_case("machine", MACHINES, ids=str)
 def test_the_dev_lock_has_everything_that_a_machine_needs(machine: Machine) -> None:
     roots = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
     assert list(gaps(roots, "requirements-dev.lock", machine)) == []

@@ -27,7 +27,7 @@ from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
-from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UpstreamFailed, Violation
+from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
 from app.gateway import ReplyOptions, new_reply_id
 from app.memory_budget import Lease
@@ -64,7 +64,8 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        record = RequestRecord(request_id, self._name)
+        caller: Caller = scope["state"]["caller"]
+        record = RequestRecord(request_id, self._name, caller.name)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -92,6 +93,7 @@ class ChatEndpoint:
         server = self._context.server
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            record.received_at = time.perf_counter()
             with self._context.admit():
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
@@ -113,7 +115,10 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                    attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+                record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
+                record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
@@ -145,9 +150,7 @@ class ChatEndpoint:
         gateway = self._context.gateway
         body = parsed.body
         caller: Caller = scope["state"]["caller"]
-        route = gateway.route(model)
-        if caller.models is not None:
-            caller.check_model(model, route.model)
+        route = gateway.route(model) if caller.models is None else self._find_allowed_route(model, caller)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -170,6 +173,17 @@ class ChatEndpoint:
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
+
+    def _find_allowed_route(self, model: str, caller: Caller) -> ModelRoute:
+        """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
+        exists, and UnknownModel."""
+        try:
+            route = self._context.gateway.route(model)
+        except UnknownModel:
+            caller.check_model(model)
+            raise
+        caller.check_model(model, route.model)
+        return route
 
     def _make_options(
         self,

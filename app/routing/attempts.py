@@ -10,6 +10,7 @@ growing waits; then the fallback models, each in the same way but without retrie
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from app.upstream import request as upstream_request
 from app.upstream.causes import DEADLINE
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.reply.stream import UpstreamStream
+from app.usage.meter import CallMeter
 
 RETRY_SECONDS = 0.5
 """The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
@@ -256,6 +258,8 @@ class UpstreamCaller:
         streams = upstream_request.should_stream(prepared.request, deployment.profile)
         target = deployment.target if streams else deployment.target.for_whole_reply()
         target = target.with_timeout(prepared.wait_seconds)
+        if options.attempts.sent_at is None:
+            options.attempts.sent_at = time.perf_counter()
         exchange = Exchange(self._states.get(target), options, _loop_time)
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
@@ -288,7 +292,8 @@ class UpstreamCaller:
         stages = pipeline.reply_stages(prepared.request, prepared.route.deployments[index].profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
-        exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange))
+        meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index])
+        exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter))
         if wait:
             await exchange.wait_for_first_token(self._ticker)
 

@@ -38,7 +38,6 @@ class Exchange:
 
     __slots__ = (
         "_attempt",
-        "_attempts",
         "_crash",
         "_fault",
         "_first_token",
@@ -54,13 +53,14 @@ class Exchange:
         "_stream",
         "_unix_started_at",
         "_waiting",
+        "attempts",
         "fallback_model",
     )
 
     def __init__(self, state: UpstreamState, options: ExchangeOptions, loop_time: Callable[[], float]) -> None:
         """Call it when the request is sent. `attach`, `on_failed` or `cancel` must follow."""
         self._state = state
-        self._attempts = options.attempts
+        self.attempts = options.attempts
         self.fallback_model = options.fallback_model
         self._first_token = options.first_token
         self._own_timeout = options.own_timeout
@@ -93,7 +93,7 @@ class Exchange:
     def record_answer(self) -> None:
         """Record that the server has begun to answer."""
         self._attempt = self._make_attempt(self._fault)
-        self._attempts.add_attempt(self._attempt)
+        self.attempts.add_attempt(self._attempt)
 
     async def wait_for_first_token(self, ticker: Ticker) -> None:
         """Wait for the first event of the reply, and hold it. Raises UpstreamFailed if that is a failure."""
@@ -113,13 +113,13 @@ class Exchange:
 
     def log_failure(self, fault: Fault) -> None:
         """Record why the request failed before the reply began, with the advice that was added to the fault."""
-        self._attempts.add_attempt(self._make_attempt(fault))
+        self.attempts.add_attempt(self._make_attempt(fault))
 
     def cancel(self) -> None:
         """Close the connection: another request has won, or the caller has left."""
         if self._over:
             return
-        self._attempts.add_attempt(self._make_attempt(None, "cancelled"))
+        self.attempts.add_attempt(self._make_attempt(None, "cancelled"))
         if self._stream is not None:
             self._stream.close()
         self._end()
@@ -232,7 +232,7 @@ class Exchange:
         if UpstreamFailed(fault).is_server_fault:
             self._fault = fault
             if self._attempt is not None:
-                self._attempts.replace_attempt(self._attempt, self._make_attempt(fault))
+                self.attempts.replace_attempt(self._attempt, self._make_attempt(fault))
         self._end()
 
     def on_closed(self) -> None:

@@ -12,6 +12,7 @@ from app.profiles import Profile, select_reply_fields
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.http.client import Target
+from app.usage.pricing import Price
 
 HedgeDelay: TypeAlias = float | Literal["p95"]
 
@@ -46,6 +47,7 @@ class ModelRoute(Struct, frozen=True):
     hedge_after: HedgeDelay | None = None
     """When a second request is sent if no token has come: after so many seconds, or after the 95th percentile of this
     model's time to the first token. None: never."""
+    price: Price | None = None
 
     @property
     def has_fallbacks(self) -> bool:

@@ -37,6 +37,16 @@ class _NullObserver:
 _NULL_OBSERVER = _NullObserver()
 
 
+class UsageMeter(Protocol):
+    """Learns what a reply used: exactly one method is called, when it ends."""
+
+    def end(self, events: list[Event], count: int) -> list[Event]:
+        """Return the last events of the reply, which has had `count` events, with what it cost."""
+
+    def stop(self, count: int) -> None:
+        """The reply was closed after `count` events."""
+
+
 class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
@@ -49,18 +59,23 @@ class UpstreamStream:
         stages: Sequence[Stage],
         target: Target,
         observer: StreamObserver = _NULL_OBSERVER,
+        meter: UsageMeter | None = None,
     ) -> None:
         self._body = body
         self._target = target
         self._observer = observer
+        self._meter = meter
         self._reader = EventReader(chunk_decoder.decode)
         self._assembler = Assembler(reply_id)
         self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
         self._receiver: Receiver | None = None
         self._over = False
         """The terminal event was sent, or the reply was closed. The body must not be used any more."""
-        self._active = self._received_events = True
-        """Since the last tick: whether anything but empty chunks came, and whether any part of the reply came."""
+        self._active = True
+        """Whether anything but empty chunks came since the last tick."""
+        self._event_count = 0
+        self._ticked_count: int | None = None
+        """The number of events at the last tick; None after a pause."""
         self._size = 0
         """The bytes of the reply so far, decompressed."""
         self._alive = False
@@ -84,7 +99,7 @@ class UpstreamStream:
     def resume(self) -> None:
         if not self._over:
             self._paused = False
-            self._active = self._received_events = True
+            self._active, self._ticked_count = True, None
             self._body.resume()
 
     def close(self) -> None:
@@ -93,6 +108,8 @@ class UpstreamStream:
             self._end()
             self._body.abort()
             self._take_observer().on_closed()
+            if self._meter is not None:
+                self._meter.stop(self._event_count)
 
     def _take_observer(self) -> StreamObserver:
         """Return the observer for its last call. Without it, the stream is freed without the garbage collector."""
@@ -115,7 +132,8 @@ class UpstreamStream:
                 return
             events = self._assembler.feed(items)
             if events or self._assembler.check_progress():
-                self._active = self._received_events = True
+                self._active = True
+                self._event_count += len(events) or 1
                 events = self._annotate_failure(self._stage.feed(events))
             elif not items:
                 self._active = True
@@ -129,10 +147,12 @@ class UpstreamStream:
             self._end()
             self._body.release()
             self._take_observer().on_finished()
+            events = self._measure(events)
         elif is_end(events):  # a stage ended the reply: a stop word
             self._end()
             self._body.abort()
             self._take_observer().on_finished()
+            events = self._measure(events)
         if events or (not self._alive and self._reader.saw_line):
             self._alive = self._reader.saw_line
             receiver.on_events(events)
@@ -160,7 +180,11 @@ class UpstreamStream:
             receiver.on_crash(error)
             return
         self._take_observer().on_finished()
-        receiver.on_events(events)
+        receiver.on_events(self._measure(events))
+
+    def _measure(self, events: list[Event]) -> list[Event]:
+        """Report the usage of the reply, which ends with these events, and return them with the cost."""
+        return events if self._meter is None else self._meter.end(events, self._event_count)
 
     def _annotate_failure(self, events: list[Event]) -> list[Event]:
         """Add the upstream's name and the cause to a failure, and report it to the observer."""
@@ -185,8 +209,8 @@ class UpstreamStream:
         if self._active or self._paused or not started:
             self._active = False
             self._last_active_at = now
-        if self._received_events or self._paused or not started:
-            self._received_events = False
+        if self._event_count != self._ticked_count or self._paused or not started:
+            self._ticked_count = self._event_count
             self._last_event_at = now
         event_seconds = max(target.first_token_seconds, target.idle_seconds)
         if now - self._body.sent_at > target.max_reply_seconds:
