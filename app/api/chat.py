@@ -29,10 +29,11 @@ from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
-from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
+from app.gateway import ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.routing import ModelRoute, PreparedRequest
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -168,6 +169,7 @@ class ChatEndpoint:
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
+        response.attempts = attempts
         response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)

@@ -31,6 +31,7 @@ from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
@@ -58,6 +59,7 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    upstreams: UpstreamStates
     metrics: Metrics | None = None
     """None if they are off."""
     trace_ratio: float | None = None

@@ -75,7 +75,9 @@ def test_each_request_is_counted_with_its_outcome_and_its_tokens() -> None:
     assert samples.sum("parley_time_per_output_token_seconds_count") == 1
     assert samples.sum("parley_overhead_seconds_count") == 2
     assert 0 < samples.sum("parley_overhead_seconds_sum") < samples.sum("parley_request_duration_seconds_sum")
-    assert samples.sum("parley_upstream_attempts_total", upstream="local", outcome="ok") == 2
+    attempts = "parley_upstream_attempts_total"
+    assert samples.sum(attempts, upstream="local", outcome="ok") == 1
+    assert samples.sum(attempts, upstream="local", outcome="reply_not_finished") == 1
     assert samples.sum("process_resident_memory_bytes") > 0
 
 
