@@ -39,6 +39,7 @@ from app.upstream.reply.stream import UpstreamStream
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+_encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 RETRY_SECONDS = 0.5
 """The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
@@ -211,16 +212,11 @@ class Gateway:
 
         If none can, raises the first deployment's error: InvalidInput, or ContextTooLong if the messages are too long.
         """
-        params = merge_params(route.defaults, request.params)
-        request = replace(request, params=params)
-        built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
-        for deployment in route.deployments:
-            key = (deployment.model, id(deployment.profile))
-            if key not in built:
-                built[key] = _result_or_error(self._build, request, deployment, media)
-        bodies = _keep_successes(
-            [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in route.deployments]
-        )
+        params = request.params
+        if params or route.defaults:
+            params = merge_params(route.defaults, params)
+            request = replace(request, params=params)
+        bodies = self._build_all(route.deployments, request, media)
         warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
         retries = params.get("max_retries")
         return PreparedRequest(
@@ -228,11 +224,27 @@ class Gateway:
             if len(bodies) == len(route.deployments)
             else replace(route, deployments=tuple(deployment for deployment, _ in bodies)),
             replace(request, messages=()),
-            tuple(body.data for _, body in bodies),
+            tuple([body.data for _, body in bodies]),
             tuple(warnings),
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
-            all(body.deterministic for _, body in bodies),
+            False not in [body.deterministic for _, body in bodies],
+        )
+
+    def _build_all(
+        self, deployments: Sequence[Deployment], request: ChatRequest, media: Mapping[MediaRequest, Attachment]
+    ) -> "list[tuple[Deployment, _BuiltBody]]":
+        """Return the deployments that can serve the request, each with its body. Those with the same name of the model
+        and the same profile share one. Raises the first error if there are none."""
+        if len(deployments) == 1:
+            return [(deployments[0], self._build(request, deployments[0], media))]
+        built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
+        for deployment in deployments:
+            key = (deployment.model, id(deployment.profile))
+            if key not in built:
+                built[key] = _result_or_error(self._build, request, deployment, media)
+        return _keep_successes(
+            [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in deployments]
         )
 
     async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> FoundReply:
@@ -266,7 +278,7 @@ class Gateway:
         prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
         body, option_warnings = upstream_request.build(prepared, deployment.model, profile)
         return _BuiltBody(
-            msgspec.json.encode(body),
+            _encode_json(body),
             (*warnings, *option_warnings),
             upstream_request.is_deterministic(body, profile),
         )

@@ -35,6 +35,8 @@ from app.config_sources import config_file, read_sources
 from app.nearest import suggest_name
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
+from app.usage.pricing import Price
+from app.usage.urls import parse_usage_url
 from app.validation import json_path, to_violations
 
 DEMO = "demo"
@@ -71,6 +73,11 @@ def _http_url(value: str) -> str:
 
 def _cache_url(value: str) -> str:
     parse_cache_url(value)
+    return value
+
+
+def _usage_url(value: str) -> str:
+    parse_usage_url(value)
     return value
 
 
@@ -180,6 +187,8 @@ class Server(_Section):
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
+    max_queued_requests: int = Field(default=1000, ge=0)
+    queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
@@ -200,12 +209,21 @@ class Server(_Section):
         return size
 
 
+class LimitSettings(_Section):
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_streams: int | None = Field(default=None, ge=1)
+    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class Key(_Section):
     sha256: _Sha256
     models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
     cache_scope: _KeyName | None = None
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    limits: LimitSettings = LimitSettings()
 
 
 class Upstream(_Section):
@@ -222,6 +240,24 @@ class Upstream(_Section):
     max_reply_seconds: Seconds = 3600.0
 
 
+_Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ModelPrice(_Section):
+    """The prices of a million tokens, all in one currency."""
+
+    input: _Amount
+    output: _Amount
+    cached_input: _Amount | None = None
+    cache_write: _Amount | None = None
+
+    def to_price(self) -> Price:
+        """Return the price. Without a price of their own, tokens of the server's cache cost as much as other input."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        written = self.input if self.cache_write is None else self.cache_write
+        return Price(self.input, self.output, cached, written)
+
+
 class Model(_Section):
     upstreams: tuple[str, ...] = Field(min_length=1)
     name: str | None = None
@@ -230,6 +266,8 @@ class Model(_Section):
     max_retries: int = Field(default=0, ge=0, le=10)
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
+    price: ModelPrice | None = None
+    limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -246,6 +284,11 @@ class CacheSettings(_Section):
     store_length: bool = False
     resume_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
+
+
+class UsageSettings(_Section):
+    url: Annotated[str, AfterValidator(_usage_url)] | None = Field(default=None, repr=False)
+    """Without a URL, `load` sets a file in the user's data folder if it is writable, else the totals are in memory."""
 
 
 class Fetch(_Section):
@@ -283,7 +326,10 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     keys: dict[_KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
+    limits: LimitSettings = LimitSettings()
+    """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
+    usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     passthrough: str | None = None
@@ -326,7 +372,20 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     mistakes += [*_find_dangling(tree), *_check_keys(settings)]
     if mistakes:
         raise SettingsError(mistakes)
-    return _with_cache_file(settings, environ, config_file(environ, path))
+    return _with_files(settings, environ, config_file(environ, path))
+
+
+def _with_files(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
+    """Without a URL, the cache uses a file for this configuration in the user's cache folder, and the totals of usage
+    one in the user's data folder, if these are writable."""
+    cache = _default_file_url(_user_folder(environ, "XDG_CACHE_HOME", ".cache"), "", config)
+    usage = _default_file_url(_user_folder(environ, "XDG_DATA_HOME", ".local/share"), "usage-", config)
+    update: dict[str, _Section] = {}
+    if settings.cache.url is None and cache is not None:
+        update["cache"] = settings.cache.model_copy(update={"url": cache})
+    if settings.usage.url is None and usage is not None:
+        update["usage"] = settings.usage.model_copy(update={"url": usage})
+    return settings.model_copy(update=update)
 
 
 def _check_keys(settings: Settings) -> Iterator[str]:
@@ -345,27 +404,25 @@ def _check_keys(settings: Settings) -> Iterator[str]:
         )
 
 
-def _with_cache_file(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
-    """Without a cache URL, use a file for this configuration in the user's cache folder, if it is writable."""
-    folder = _cache_folder(environ)
-    name = _cache_file_name(config)
-    if settings.cache.url is not None or folder is None or name is None or not _is_writable(folder):
-        return settings
-    url = f"sqlite:///{quote(str(folder / name))}"
-    return settings.model_copy(update={"cache": settings.cache.model_copy(update={"url": url})})
+def _default_file_url(folder: Path | None, prefix: str, config: Path) -> str | None:
+    name = _default_file_name(config)
+    if folder is None or name is None or not _is_writable(folder):
+        return None
+    return f"sqlite:///{quote(str(folder / f'{prefix}{name}'))}"
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path | None:
-    if Path(environ.get("XDG_CACHE_HOME") or "").is_absolute():
-        return Path(environ["XDG_CACHE_HOME"]) / "parley"
-    return Path(environ["HOME"]) / ".cache/parley" if Path(environ.get("HOME") or "").is_absolute() else None
+def _user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path | None:
+    """Return Parley's folder in the one that the variable names, else in a folder of the user's home."""
+    if Path(environ.get(variable) or "").is_absolute():
+        return Path(environ[variable]) / "parley"
+    return Path(environ["HOME"]) / default / "parley" if Path(environ.get("HOME") or "").is_absolute() else None
 
 
-def _cache_file_name(config: Path) -> str | None:
+def _default_file_name(config: Path) -> str | None:
     """Return `work-1f0c92ab.db` for /home/me/work/parley.toml.
 
     The name consists of the folder, the file's name unless it is parley.toml, and a hash of the absolute path. Links
-    are not followed, so a configuration that is replaced through a link keeps its cache. None if the working folder
+    are not followed, so a configuration that is replaced through a link keeps its files. None if the working folder
     was deleted.
     """
     try:

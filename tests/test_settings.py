@@ -6,7 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import CacheSettings, Documents, Fetch, Key, Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import (
+    CacheSettings,
+    Documents,
+    Fetch,
+    Key,
+    LimitSettings,
+    Model,
+    Server,
+    Settings,
+    SettingsError,
+    Upstream,
+    UsageSettings,
+    load,
+)
+from app.usage.pricing import Price
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -185,6 +199,30 @@ def test_each_configuration_has_a_cache_file_of_its_own(empty_folder: Path, monk
     assert there == cache_file({**environ, "PARLEY_CONFIG": str(one / "parley.toml")})
     (one / "parley.toml").unlink()
     assert cache_file(environ) == there, "without a file, by the folder"
+
+
+def test_by_default_usage_is_kept_in_a_file_that_is_not_in_the_cache_folder(empty_folder: Path) -> None:
+    environ = {"HOME": str(empty_folder)}
+    url = load(environ).usage.url
+    assert url is not None
+    assert Path(url.removeprefix("sqlite:///")).parent == empty_folder / ".local/share/parley"
+    one_folder = {"XDG_DATA_HOME": str(empty_folder), "XDG_CACHE_HOME": str(empty_folder)}
+    assert load(one_folder).usage.url != load(one_folder).cache.url
+    assert load({**environ, "PARLEY_USAGE__URL": "null:"}).usage.url == "null:"
+    assert load({"HOME": ""}).usage.url is None
+
+
+def test_prices_of_the_servers_cache_are_those_of_input_unless_they_are_set() -> None:
+    text = """
+        [upstreams.box]
+        base_url = "http://127.0.0.1:1/v1"
+        [models.m]
+        upstreams = ["box"]
+        price = { input = 2.5, output = 10, cached_input = 1.25 }
+    """
+    price = written(text).models["m"].price
+    assert price is not None
+    assert price.to_price() == Price(input=2.5, output=10, cached_input=1.25, cache_write=2.5)
 
 
 def test_where_the_working_folder_is_gone_the_cache_is_in_memory(
@@ -377,13 +415,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
     "cache.": CacheSettings,
+    "usage.": UsageSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "limits.": LimitSettings,
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "keys", "cache"}
+TABLES = {"server", "fetch", "documents", "upstreams", "models", "keys", "limits", "cache", "usage"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

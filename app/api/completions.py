@@ -53,7 +53,7 @@ def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> Par
     try:
         body = _parse_object(raw)
         reply_format = _FUNCTION_CALL_FORMAT if _uses_function_call(body) else COMPLETIONS
-        return _parse_request(body, limits).model_copy(update={"reply_format": reply_format})
+        return replace(_parse_request(body, limits), reply_format=reply_format)
     except ParleyError as error:
         return RejectedRequest(error, reply_format.error)
 

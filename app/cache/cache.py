@@ -23,7 +23,7 @@ from app.cache.types import (
     OpenUpstream,
     ReplaySource,
 )
-from app.chat.stream import Origin, Reply
+from app.chat.stream import BYPASS, Origin, Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
@@ -73,8 +73,7 @@ class Cache:
         and there is none."""
         policy = request.policy
         if not policy.keep:
-            call = self._new_call(lambda _: open_upstream(), self._remove_call, keep=False)
-            return FoundReply(request, open_upstream, call, Origin("bypass"), started=True)
+            return FoundReply(request, open_upstream, None, BYPASS, started=True)
         stored = await self._find_stored(request, open_upstream) if policy.read else None
         if stored is not None:
             return stored
@@ -88,9 +87,12 @@ class Cache:
 
     async def open(self, found: FoundReply) -> OpenedReply:
         """Open the reply that `find` returned. Raises UpstreamFailed."""
+        reply: Reply
         origin = found.origin
-        if isinstance(found.source, StoredReply):
-            reply: Reply = found.source.add_reader(self._rules.pace)
+        if found.source is None:
+            reply = await found.open_upstream()
+        elif isinstance(found.source, StoredReply):
+            reply = found.source.add_reader(self._rules.pace)
         else:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
@@ -198,11 +200,9 @@ class Cache:
         self,
         start: Callable[[InFlightCall], Awaitable[Reply]],
         on_end: Callable[[InFlightCall], None],
-        *,
-        keep: bool = True,
     ) -> InFlightCall:
         """Create and register a call. `on_end` must remove it."""
-        call = InFlightCall(start, on_end, keep=keep, limits=self._rules.log_limits, clock=self._rules.clock)
+        call = InFlightCall(start, on_end, limits=self._rules.log_limits, clock=self._rules.clock)
         self._ticker.add(call)
         self._running.add(call)
         return call

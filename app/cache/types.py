@@ -103,7 +103,8 @@ class FoundReply(Struct, frozen=True):
 
     request: CacheRequest
     open_upstream: OpenUpstream
-    source: ReplaySource
+    source: ReplaySource | None
+    """None: the reply is not held, and only this request can read it."""
     origin: Origin
     started: bool = False
     """Whether this request started the call."""

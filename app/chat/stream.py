@@ -82,3 +82,6 @@ class Origin(Struct, frozen=True):
     @property
     def cached(self) -> bool:
         return self.age_seconds is not None
+
+
+BYPASS = Origin("bypass")

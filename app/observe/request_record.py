@@ -66,6 +66,8 @@ class RequestRecord(Struct, eq=False):
     """Seconds from the start to the end of the request. It is set at its end."""
     disconnected: bool = False
     """The client left before the end."""
+    reservation: object | None = None
+    """What the request has taken from its limits; only they read it."""
 
     def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self.model, self.stream, self.metadata = model, stream, metadata

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from app.cache import CacheRules
 from app.cache.codec import LARGE_ENTRY
-from app.cache.inflight import InFlightCall
 from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
@@ -370,43 +369,25 @@ def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
 UNKEPT = replace(OFF, keep=False)
 
 
-def test_a_call_that_is_not_kept_holds_nothing_that_its_caller_has_read() -> None:
+def test_a_reply_that_is_not_kept_goes_from_the_server_to_its_caller_and_is_held_nowhere() -> None:
     async def scenario(bench: Bench) -> None:
         answer = await bench.ask(UNKEPT)
-        (call,) = answer.found
-        assert isinstance(call, InFlightCall)
-        for batch in REPLY[:-1]:
+        assert not answer.found and answer.ear.reply is bench.model.calls[0]
+        for batch in REPLY:
             bench.model.calls[0].push(batch)
-            assert call.log.batches == [] and not call.complete
-        bench.model.calls[0].push(REPLY[-1])
         assert answer.said == ("bypass", REPLY)
+        assert bench.cache.counts["bypass"] == 1
         assert bench.cache.calls == 0 and not bench.beats.live
 
     play(scenario)
 
 
-def test_the_server_of_a_call_that_is_not_kept_waits_while_its_caller_cannot_take_more() -> None:
-    async def scenario(bench: Bench) -> None:
-        answer = await bench.ask(UNKEPT)
-        source = bench.model.calls[0]
-        assert answer.ear.reply is not None
-        answer.ear.reply.pause()
-        source.push(REPLY[0])
-        assert [source.paused, answer.ear.batches] == [True, []]
-        answer.ear.reply.resume()
-        assert [source.paused, answer.ear.batches] == [False, REPLY[:1]]
-        answer.ear.leave()
-        assert source.closes == 1 and bench.cache.calls == 0
-
-    play(scenario)
-
-
-def test_a_call_that_is_not_kept_is_given_up_when_its_caller_leaves_before_the_server_answers() -> None:
+def test_no_call_is_left_when_the_caller_of_a_reply_that_is_not_kept_leaves_before_the_server_answers() -> None:
     async def scenario(bench: Bench) -> None:
         bench.model.gate = asyncio.Event()
         asking = asyncio.create_task(bench.ask(UNKEPT))
         await asyncio.sleep(0)
-        assert bench.model.asked == bench.cache.calls == 1
+        assert bench.model.asked == 1
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
