@@ -25,7 +25,8 @@ ENV PATH=/srv/parley/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PARLEY_SERVER__HOST=0.0.0.0 \
-    PARLEY_CACHE__URL=sqlite:////data/cache.db
+    PARLEY_CACHE__URL=sqlite:////data/cache.db \
+    PARLEY_USAGE__URL=sqlite:////data/usage.db
 USER 10001:10001
 VOLUME ["/data"]
 # All addresses are served, so the container needs keys, such as -e PARLEY_API_KEYS=NAME:KEY (docs/operate/keys.md), or

@@ -7,6 +7,7 @@ the `UpstreamStream` that it returns pushes events to one receiver until the las
 import asyncio
 import os
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -35,6 +36,8 @@ from app.upstream.causes import WRONG_BASE_URL, describe_fault
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.model_names import MAX_SHOWN_NAME, join_names, suggest_model
 from app.upstream.reply.stream import UpstreamStream
+from app.usage.meter import CallMeter
+from app.usage.pricing import Price
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -64,6 +67,7 @@ class ModelRoute(Struct, frozen=True):
     max_retries: int = 0
     cache_seconds: float | None = None
     """How long the cache may answer with a reply; None if it never does."""
+    price: Price | None = None
 
 
 class PreparedRequest(Struct, frozen=True):
@@ -301,6 +305,8 @@ class Gateway:
             )
             target = target.with_timeout(prepared.wait_seconds)
             started_at = clock()
+            if attempts.sent_at is None:
+                attempts.sent_at = time.perf_counter()
             try:
                 body = await self._client.open(target, prepared.bodies[number])
             except UpstreamFailed as failure:
@@ -315,7 +321,9 @@ class Gateway:
                 continue
             attempts.add_attempt(_make_attempt(target, clock() - started_at, None))
             stages = pipeline.reply_stages(prepared.request, deployment.profile, reply_id)
-            return UpstreamStream(body, reply_id, stages, target, _make_failure_recorder(attempts, target, started_at))
+            recorder = _make_failure_recorder(attempts, target, started_at)
+            meter = CallMeter(attempts, prepared.route.price, prepared.bodies[number])
+            return UpstreamStream(body, reply_id, stages, target, recorder, meter)
         raise AssertionError("a route has at least one deployment")
 
     async def _explain(self, error: UpstreamFailed, deployment: Deployment) -> UpstreamFailed:

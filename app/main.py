@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import httpx
@@ -18,7 +19,7 @@ from app import __version__
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, pages
+from app.api import admin, metrics, pages, usage
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
@@ -26,6 +27,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
@@ -34,6 +36,7 @@ from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.usage import observe_usage
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -53,11 +56,15 @@ from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
-from app.settings import CacheSettings, Key, LimitSettings, Settings, load
+from app.observe.metrics import Metrics
+from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
+from app.usage.ledger import UsageLedger
+from app.usage.stores import open_usage_store
+from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
@@ -73,6 +80,7 @@ class _Resources(Struct, frozen=True):
     fetcher: Fetcher
     document_workers: DocumentWorkers
     base_urls: BaseUrlCheck
+    metrics: MetricsService | None
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -100,6 +108,12 @@ def make_cache(
         return Cache(open_store(settings.url, limits), ticker, rules)
     store, coordinator = connect(address, limits, settings.resume_seconds)
     return Cache(store, ticker, rules, coordinator)
+
+
+def make_usage_ledger(settings: UsageSettings) -> UsageLedger | None:
+    """Return the ledger of usage; None if usage is not counted."""
+    address = parse_usage_url(settings.url or "memory:")
+    return None if isinstance(address, NoUrl) else UsageLedger(open_usage_store(address))
 
 
 def make_key_ring(settings: Settings) -> KeyRing | None:
@@ -151,18 +165,22 @@ def create_app(
     make_cache: MakeCache = make_cache,
     retry_seconds: float = RETRY_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
+    worker_folder: Path | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
-    Without `settings`, they are read from the environment. The other arguments are for tests: `transport` replaces the
+    Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
+    they share. The other arguments are for tests: `transport` replaces the
     upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
     before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
     reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
-    context, resources = _create_context(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
+    context, resources = _create_context(
+        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder
+    )
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
@@ -184,6 +202,9 @@ def create_app(
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
     admin.add_routes(app)
+    if resources.metrics is not None and settings.metrics.port is None:
+        metrics.add_routes(app, resources.metrics)
+    usage.add_routes(app)
     pages.add_routes(app)
     _add_error_handlers(app)
     install_openapi(app)
@@ -197,6 +218,7 @@ def _create_context(
     make_cache: MakeCache,
     retry_seconds: float,
     grace_seconds: float,
+    worker_folder: Path | None,
 ) -> tuple[AppContext, _Resources]:
     demo = DemoServer() if settings.demo else None
     registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
@@ -249,7 +271,20 @@ def _create_context(
     context.observers.append(logs.log_request)
     if context.limiter is not None:
         context.observers.append(context.limiter.observe)
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls)
+    context.usage_ledger = make_usage_ledger(settings.usage)
+    if context.usage_ledger is not None:
+        context.observers.append(observe_usage(context.usage_ledger))
+    service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls, service)
+
+
+def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
+    settings = context.settings
+    upstreams = [*settings.upstreams, *([DEMO] if settings.demo else [])]
+    context.metrics = Metrics(context.registry.models(), upstreams)
+    context.observers.append(context.metrics.observe_request)
+    metrics.add_gauges(context.metrics, context)
+    return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
 
 
 @asynccontextmanager
@@ -258,6 +293,8 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
+    if resources.metrics is not None:
+        await resources.metrics.start()
     try:
         yield
     finally:
@@ -272,11 +309,15 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
+        if resources.metrics is not None:
+            await resources.metrics.aclose()
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
         if resources.demo is not None:
             await resources.demo.stop()
+        if context.usage_ledger is not None:
+            await asyncio.to_thread(context.usage_ledger.close)
         await asyncio.to_thread(logs.flush)
 
 

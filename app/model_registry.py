@@ -27,7 +27,9 @@ class ModelRegistry:
         self._routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
             deployments = tuple(self._deployment(name, upstream, row.name or name) for upstream in row.upstreams)
-            route = ModelRoute(name, deployments, row.defaults.given_params(), row.max_retries, self._seconds(row))
+            price = None if row.price is None else row.price.to_price()
+            params = row.defaults.given_params()
+            route = ModelRoute(name, deployments, params, row.max_retries, self._seconds(row), price)
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
         routes = self._routes.values()

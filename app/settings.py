@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -36,7 +37,7 @@ from app.nearest import suggest_name
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.usage.pricing import Price
-from app.usage.urls import parse_usage_url
+from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation import json_path, to_violations
 
 DEMO = "demo"
@@ -77,7 +78,8 @@ def _cache_url(value: str) -> str:
 
 
 def _usage_url(value: str) -> str:
-    parse_usage_url(value)
+    if isinstance(parse_usage_url(value), PostgresUrl) and find_spec("psycopg") is None:
+        raise ValueError("needs the package psycopg for PostgreSQL: install parley-gateway[postgres]")
     return value
 
 
@@ -319,6 +321,14 @@ class Documents(_Section):
     max_pixels: int = Field(default=64_000_000, ge=1)
 
 
+class MetricsSettings(_Section):
+    enabled: bool = True
+    host: str | None = None
+    """Only with `port`; without it, the metrics have the host of the server."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Without it, /metrics is on the main port."""
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
@@ -332,6 +342,7 @@ class Settings(_Section):
     usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    metrics: MetricsSettings = MetricsSettings()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None

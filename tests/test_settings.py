@@ -12,6 +12,7 @@ from app.settings import (
     Fetch,
     Key,
     LimitSettings,
+    MetricsSettings,
     Model,
     Server,
     Settings,
@@ -23,6 +24,8 @@ from app.settings import (
 from app.usage.pricing import Price
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+from tests.each_case import each_case
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/reference/settings.md").read_text()
 LOCAL = '[upstreams.local]\nbase_url = "http://127.0.0.1:1/v1"\n'
@@ -265,7 +268,7 @@ def test_settings_cannot_be_changed() -> None:
 # -- mistakes ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "start"),
     [
         ("[server]\nport = 70000", "server.port: "),
@@ -419,11 +422,12 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "fetch.": Fetch,
     "documents.": Documents,
     "limits.": LimitSettings,
+    "metrics.": MetricsSettings,
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "keys", "limits", "cache", "usage"}
+TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "keys", "limits", "cache", "usage"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

@@ -23,6 +23,7 @@ from app.api.resumable import (
 )
 from app.cache import Cache
 from app.chat.stream import Reply
+from app.chat.token_usage import CallUsage
 from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
@@ -30,10 +31,13 @@ from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
+from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
+from app.usage.ledger import UsageLedger
+from app.usage.totals import Totals
 
 log = logging.getLogger("parley.observe")
 
@@ -59,12 +63,16 @@ class AppContext:
     admission: Admission
     limiter: Limiter | None = None
     """None: nothing is limited."""
+    metrics: Metrics | None = None
+    """None if they are off."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
     observers: list[RequestObserver] = field(default_factory=list)
     """Called with the record of each request for a reply that has ended."""
+    usage_ledger: UsageLedger | None = None
+    """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
 
@@ -109,6 +117,11 @@ class AppContext:
                 if observer not in self.failed_observers:
                     self.failed_observers.add(observer)
                     log.exception("defect in an observer of requests; it is not logged again")
+
+    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+        """Count the usage of a call that ended after its request, which was counted without it."""
+        if self.usage_ledger is not None:
+            self.usage_ledger.add(caller, model, Totals.from_call(usage))
 
     def create_event_stream(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0

@@ -273,6 +273,11 @@ class Cache:
         """Whether the cache shares calls with other processes."""
         return self._coordinator is not None
 
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the cache's Redis answers; None if it is not in Redis."""
+        return None if self._coordinator is None else self._coordinator.is_connected
+
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
         if self._coordinator is not None:
             await self._coordinator.put_record(reply_id, data, ttl_seconds)

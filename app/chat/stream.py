@@ -6,6 +6,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.events import Event
+from app.chat.token_usage import CallUsage
 
 
 class Receiver(Protocol):
@@ -54,17 +55,28 @@ class Attempt(Struct, frozen=True):
 class AttemptLog:
     """The requests to model servers for one reply, in order."""
 
-    __slots__ = ("attempts", "on_late_failure")
+    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "usage")
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
+        self.sent_at: float | None = None
+        """When the first request was sent, by `time.perf_counter`."""
         self.on_late_failure: Callable[[Attempt], None] | None = None
         """Set after the request's log line is written: a call may continue after its caller has left."""
+        self.usage: CallUsage | None = None
+        """What the call used, once it has ended."""
+        self.on_late_usage: Callable[[CallUsage], None] | None = None
+        """Set when the request has ended: gets the usage of a call that continues."""
 
     def add_attempt(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
         if attempt.cause is not None:
             self.add_failure(attempt)
+
+    def report_usage(self, usage: CallUsage) -> None:
+        self.usage = usage
+        if self.on_late_usage is not None:
+            self.on_late_usage(usage)
 
     def add_failure(self, attempt: Attempt) -> None:
         """Report a failed request to a model server, or a broken reply."""

@@ -6,8 +6,11 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sized
 from typing import Any, Literal, TextIO
+
+import msgspec
 
 from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
@@ -78,12 +81,23 @@ def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
 
 
 def _log_fields(level: int, fields: dict[str, Any]) -> None:
-    """Log a request. The fields are shortened already. The line that calls is not looked up: that costs more than the
-    rest."""
-    record = logging.LogRecord(log.name, level, __file__, 0, "request", (), None)
-    record.fields = fields
-    record.shortened = True
+    """Log a request. The fields are shortened already. The record is a copy of another one: to look up the process, the
+    thread and the line of the call costs more than the rest."""
+    record = logging.LogRecord.__new__(logging.LogRecord)
+    now = time.time()
+    record.__dict__ = {
+        **_TEMPLATE,
+        "levelno": level,
+        "levelname": logging.getLevelName(level),
+        "created": now,
+        "msecs": int(now % 1 * 1000) + 0.0,
+        "fields": fields,
+        "shortened": True,
+    }
     log.handle(record)
+
+
+_TEMPLATE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None).__dict__
 
 
 def log_late_failure(request_id: str, endpoint: str, model: str, attempt: Attempt) -> None:
@@ -172,7 +186,15 @@ def _short_fields(record: logging.LogRecord) -> Any:
     return fields if getattr(record, "shortened", False) else shorten(fields)
 
 
-_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+_encode_leniently = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _encode_json(line: dict[str, Any]) -> str:
+    """Encode a line. What JSON cannot express, such as half a surrogate pair, is left to the lenient encoder."""
+    try:
+        return msgspec.json.encode(line).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+        return _encode_leniently(line)
 
 
 class JsonFormatter(logging.Formatter):

@@ -153,7 +153,7 @@ async def test_an_endless_answer_is_left_at_the_limit_while_others_keep_their_pa
     assert nearly_all(others) < ENOUGH_SECONDS
 
 
-async def test_a_slow_answer_costs_its_own_time_and_nobody_elses() -> None:
+async def test_a_slow_answer_delays_only_its_own_request() -> None:
     async with Site({"/slow": drip}) as site, served() as gateway:
         async with calling(gateway.address) as thrower, calling(gateway.address) as other:
             bomb = asyncio.create_task(thrower.reply(asking("eyes", "image", site.url("/slow", "127.0.0.1"))))

@@ -186,7 +186,7 @@ async def test_an_unreachable_server_is_given_up_when_the_caller_says() -> None:
     assert (status, code(raw)) == (504, "timeout")
 
 
-async def test_a_long_retry_after_is_told_and_not_waited_for() -> None:
+async def test_a_long_retry_after_is_reported_and_not_waited_for() -> None:
     busy = Reply([b"{}"], status=429, headers={"content-length": "2", "retry-after": "60"})
     async with ScriptedServer(busy) as upstream, serving(upstream) as gateway, calling(gateway.address) as caller:
         status, raw = await caller.reply(generate_cfg={"max_retries": 3})
