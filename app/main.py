@@ -49,13 +49,16 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import Gateway
+from app.limits import NO_LIMITS, Limiter, Limits
+from app.limits.admission import Admission
+from app.limits.stores import LimitStore
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
-from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
+from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
@@ -134,7 +137,30 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models)
+    return Caller(name, key.cache_scope or name, key.admin, models, _make_limits(key.limits))
+
+
+def make_limiter(settings: Settings) -> Limiter | None:
+    """Return the limits of the settings; None if there are none. They are counted in the Redis of the cache if it has
+    one, else in this process."""
+    limits = _make_limits(settings.limits)
+    models = {name: _make_limits(row.limits) for name, row in settings.models.items()}
+    callers = [_make_limits(row.limits) for row in settings.keys.values()]
+    if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
+        return None
+    address = parse_cache_url(settings.cache.url or "memory:")
+    return Limiter(limits, models, _connect_limits(address) if isinstance(address, RedisUrl) else None)
+
+
+def _connect_limits(address: RedisUrl) -> LimitStore:
+    from app.cache.redis.breaker import RedisCircuitBreaker
+    from app.limits.redis_store import RedisStore
+
+    return RedisStore(RedisCircuitBreaker(address))
+
+
+def _make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
 
 
 def create_app(
@@ -235,10 +261,29 @@ def _create_context(
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
+    most = server.max_concurrent_requests
+    admission = Admission(
+        lambda running: running + cache.calls >= most and running + cache.calls_without_caller >= most,
+        server.max_queued_requests,
+        server.queue_seconds,
+    )
     context = AppContext(
-        settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits, upstreams
+        settings,
+        gateway,
+        registry,
+        catalog,
+        ticker,
+        resumable,
+        cache,
+        budget,
+        response_limits,
+        upstreams,
+        admission,
+        make_limiter(settings),
     )
     context.observers.append(logs.log_request)
+    if context.limiter is not None:
+        context.observers.append(context.limiter.observe)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
         context.observers.append(observe_usage(context.usage_ledger))
@@ -303,6 +348,8 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         context.resumable.close()
         await context.cache.aclose()
         await resources.health_checks.aclose()
+        if context.limiter is not None:
+            await context.limiter.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
