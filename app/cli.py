@@ -1,9 +1,10 @@
-"""The command line: parley serve | chat | convert | cache | check-config | openapi."""
+"""The command line: parley serve | chat | convert | cache | usage | keys | check-config | openapi."""
 
 import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -70,6 +71,26 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--model", help="only replies of this model")
     cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     cache.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
+    usage = commands.add_parser("usage", help="total the usage and cost by day, key and model")
+    usage.add_argument("--from", dest="first", metavar="DAY", help="the first day, in UTC (default: the last 30 days)")
+    usage.add_argument("--to", dest="last", metavar="DAY", help="the last day (default: today)")
+    usage.add_argument("--key", help="only requests with the API key of this name")
+    usage.add_argument("--model", help="only requests for this model")
+    usage.add_argument("--group-by", help="day, key, model, or several with commas (default: all of them)")
+    usage.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    usage.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
+    keys = commands.add_parser("keys", help="create an API key for a caller")
+    keys.add_argument("action", choices=["new"])
+    keys.add_argument("name", metavar="NAME", help="the name of the key: a person, a team or a program")
+    keys.add_argument(
+        "--model",
+        dest="models",
+        action="append",
+        metavar="GLOB",
+        help="a model that the key may use, such as 'qwen*'; may be repeated (default: all)",
+    )
+    keys.add_argument("--expires", metavar="DATE", help="refuse the key from this day on, such as 2027-01-01 (UTC)")
+    keys.add_argument("--admin", action="store_true", help="also allow the endpoints for administrators")
     check = commands.add_parser("check-config", help="report every mistake in a configuration")
     check.add_argument("file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml")
     check.add_argument("--online", action="store_true", help="also check that each upstream can be reached")
@@ -99,12 +120,14 @@ def _banner(settings: Settings, port: int) -> list[str]:
     here = _url({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host), port)
     model = {} if settings.default_model or len(settings.models) < 2 else {"model": next(iter(settings.models))}
     question = json.dumps(model | {"messages": [{"role": "user", "content": "Hello"}]}, ensure_ascii=False)
+    needs_key = bool(settings.keys) and not settings.server.allow_anonymous
+    key = ' -H "authorization: Bearer $PARLEY_API_KEY"' if needs_key else ""
     chat = f"{_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
     chat += f" --model {shlex.quote(model['model'])}" if model else ""
     lines = [
         f"parley {__version__} listens at {_url(host, port)}, serving {', '.join(_describe_models(settings))}",
-        "Try, in another terminal:",
-        f"  curl -N {here}/v1/chat -H 'content-type: application/json' -d {shlex.quote(question)}",
+        "Try, in another terminal" + (", with your API key in PARLEY_API_KEY:" if needs_key else ":"),
+        f"  curl -N {here}/v1/chat -H 'content-type: application/json'{key} -d {shlex.quote(question)}",
         f"  {chat} Hello",
         f"or open {here}/docs in a browser.",
     ]
@@ -218,6 +241,48 @@ def _confirm(count: int, address: "CacheUrl") -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def _usage(arguments: argparse.Namespace) -> int:
+    import time
+
+    from app.errors import InvalidInput
+    from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+    from app.usage.report import format_table, parse_query, report_usage
+    from app.usage.stores import UsageStoreError, open_usage_store
+    from app.usage.urls import FileUrl, NoUrl, describe_usage_url, parse_usage_url
+
+    address = parse_usage_url(load(path=arguments.config).usage.url or "memory:")
+    if isinstance(address, NoUrl) or address == FileUrl(""):
+        raise _UsageError(
+            f"usage.url is {describe_usage_url(address)}: it cannot be read from outside the gateway; "
+            "use a file or PostgreSQL"
+        )
+    try:
+        query = parse_query(
+            utc_day(time.time()),
+            first=arguments.first,
+            last=arguments.last,
+            group_by=arguments.group_by,
+            key=arguments.key,
+            model=arguments.model,
+            names=("--from", "--to", "--group-by"),
+        )
+    except InvalidInput as error:
+        raise _UsageError("; ".join(f"{item.path}: {item.message}" for item in error.violations)) from None
+    try:
+        ledger = UsageLedger(open_usage_store(address))
+        rows = ledger.read(query)
+        ledger.close()
+    except (UsageStoreError, TooManyRows) as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps(report_usage(query, rows), ensure_ascii=False, indent=2))
+    else:
+        print(f"usage: {describe_usage_url(address)}, {query.first_day} to {query.last_day} (UTC)")
+        print(format_table(query, rows))
+    return 0
+
+
 def _functions(file: Path) -> list[dict[str, Any]]:
     try:
         functions = json.loads(file.read_text(encoding="utf-8"))
@@ -228,6 +293,36 @@ def _functions(file: Path) -> list[dict[str, Any]]:
     if not isinstance(functions, list):
         raise _UsageError(f"{file}: must be a list of functions")
     return functions
+
+
+def _keys(arguments: argparse.Namespace) -> int:
+    """Print a new key, which is stored nowhere, and the lines that make the gateway accept it."""
+    from pydantic import ValidationError
+
+    from app.access import hash_key, make_key
+    from app.validation import to_violations
+
+    key = make_key()
+    sha256 = hash_key(key)
+    options = {"models": arguments.models, "expires": arguments.expires, "admin": arguments.admin or None}
+    row = {"sha256": sha256} | {name: value for name, value in options.items() if value is not None}
+    tree = {"keys": {arguments.name: row}}
+    try:
+        Settings.model_validate(tree)
+    except ValidationError as error:
+        mistakes = [f"{item.path}: {item.message}" for item in to_violations(error, tree, schema=Settings)]
+        raise _UsageError("; ".join(mistakes)) from None
+    lines = [f"sha256 = {json.dumps(sha256)}"]
+    lines += [f"models = {json.dumps(arguments.models, ensure_ascii=False)}"] if arguments.models else []
+    lines += [f"expires = {arguments.expires}"] if arguments.expires else []
+    lines += ["admin = true"] if arguments.admin else []
+    header = arguments.name if re.fullmatch(r"[A-Za-z0-9_-]+", arguments.name) else json.dumps(arguments.name)
+    print(f"The API key of {arguments.name}. It is shown only now:\n\n  {key}\n")
+    print(f"Add these lines to parley.toml and restart the gateway:\n\n[keys.{header}]")
+    print("\n".join(lines))
+    if len(lines) == 1:
+        print(f"\nor, without a file, set PARLEY_API_KEYS={arguments.name}:sha256:{sha256}")
+    return 0
 
 
 def _check_config(arguments: argparse.Namespace) -> int:
@@ -241,7 +336,11 @@ def _check_online(settings: Settings) -> int:
     from app.upstream.check import check_upstreams
 
     models = {
-        name: [row.name or model for model, row in settings.models.items() if name in row.upstreams]
+        name: [
+            row.name or model
+            for model, row in settings.models.items()
+            if any(upstream.name == name for upstream in row.upstreams)
+        ]
         for name in settings.upstreams
     }
     reports = asyncio.run(check_upstreams(targets(settings).values(), models))
@@ -263,6 +362,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "chat": _chat,
     "convert": _convert,
     "cache": _cache,
+    "usage": _usage,
+    "keys": _keys,
     "check-config": _check_config,
     "openapi": _openapi,
 }

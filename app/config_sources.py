@@ -1,9 +1,11 @@
 """Read settings from `parley.toml` and the environment into one tree of values.
 
 The file is the one that `PARLEY_CONFIG` names, else `./parley.toml` if it exists. `PARLEY_A__B=value` sets a.b and
-overrides the file; `${NAME}` in a string of the file is replaced by the environment variable `NAME`.
+overrides the file; `${NAME}` in a string of the file is replaced by the environment variable `NAME`. `PARLEY_API_KEYS`
+holds API keys of callers: `alice:sk-...,bob:sha256:<hash>`.
 """
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -19,8 +21,12 @@ _SHORTHANDS = {
     "PARLEY_UPSTREAM_KIND": "kind",
 }
 """These set up one upstream called `default`, to which every model name is passed through."""
-_OTHERS = frozenset({"PARLEY_CONFIG", "PARLEY_URL", "PARLEY_API_KEY"})
-"""Variables that are not settings: the path of the file, and two of the terminal client."""
+_API_KEYS = "PARLEY_API_KEYS"
+_OTHERS = frozenset({_API_KEYS, "PARLEY_CONFIG", "PARLEY_URL", "PARLEY_API_KEY"})
+"""Variables that are not settings of the same name: the keys of callers, the path of the file, and two of the terminal
+client."""
+MIN_KEY_LENGTH = 16
+"""The shortest key that PARLEY_API_KEYS accepts, in characters."""
 _SERVICE_LINK = re.compile(r"PARLEY_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)")
 """The variables that Kubernetes sets in every container of a namespace with a service called parley."""
 
@@ -43,6 +49,8 @@ def read_sources(environ: Mapping[str, str], path: Path | None, sections: Collec
             _overlay(variable, environ[variable], sources, sections)
     if environ.get("PARLEY_UPSTREAM_URL"):
         _apply_shorthands(environ, sources)
+    if environ.get(_API_KEYS):
+        _apply_api_keys(environ[_API_KEYS], sources)
     return sources
 
 
@@ -115,3 +123,32 @@ def _apply_shorthands(environ: Mapping[str, str], sources: Sources) -> None:
             _overlay(f"PARLEY_UPSTREAMS__DEFAULT__{name.upper()}", environ[variable], sources, ("upstreams",))
             sources.variables[f"upstreams.default.{name}"] = variable
     sources.tree.setdefault("passthrough", "default")
+
+
+def _apply_api_keys(text: str, sources: Sources) -> None:
+    """Set `keys.NAME.sha256` for each `NAME:KEY` or `NAME:sha256:HASH`. Of a key, only the hash is kept."""
+    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
+    for number, entry in enumerate(entries, 1):
+        name, _, key = entry.partition(":")
+        name, key = name.strip(), key.strip()
+        if not name or not key:
+            sources.mistakes.append(
+                f"{_API_KEYS}: entry {number} must be NAME:KEY or NAME:sha256:HASH, with commas between the entries"
+            )
+            continue
+        hashed = key.removeprefix("sha256:")
+        if hashed == key and len(key) < MIN_KEY_LENGTH:
+            sources.mistakes.append(
+                f"{_API_KEYS}: the key of {name!r} is too short to be safe: use at least {MIN_KEY_LENGTH} characters "
+                "(parley keys new NAME makes one)"
+            )
+            continue
+        sha256 = hashlib.sha256(key.encode()).hexdigest() if hashed == key else hashed
+        rows = sources.tree.setdefault("keys", {})
+        found = _find_key(rows, name) if isinstance(rows, dict) else name
+        row = rows.setdefault(found, {}) if isinstance(rows, dict) else None
+        if not isinstance(row, dict):
+            sources.mistakes.append(f"{_API_KEYS}: {json_path(['keys', found])} is not a section")
+            continue
+        row["sha256"] = sha256
+        sources.variables[json_path(["keys", found, "sha256"])] = _API_KEYS

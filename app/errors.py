@@ -24,7 +24,10 @@ ParleyError                     code                      status  retry?
 ├── StoreDown                   overloaded                   503  yes     the cache is unavailable (admin API only)
 ├── CacheMiss                   cache_miss                   504  no      the caller wanted a cached reply only
 ├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
-├── Forbidden                   permission                   403  no      the admin key is required
+├── InvalidApiKey               invalid_api_key              401  no      no API key, an unknown or an expired one
+├── Forbidden                   permission                   403  no      the API key does not allow this
+├── RateLimited                 rate_limit                   429  yes     a limit of requests, tokens or streams
+├── QuotaExceeded               insufficient_quota           429  no      a limit of spending
 ├── Internal                    internal_error               500  no      a defect of the gateway
 └── UpstreamFailed              the fault's code     FAULT_STATUS  as the fault says
 
@@ -32,7 +35,7 @@ Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body 
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -263,9 +266,53 @@ class Cancelled(ParleyError):
     status = 409
 
 
+class InvalidApiKey(ParleyError):
+    code = "invalid_api_key"
+    status = 401
+
+    def __init__(self, message: str, *, invalid: bool = False) -> None:
+        """`invalid`: the request has a key, but it is not accepted (RFC 6750, section 3)."""
+        super().__init__(message)
+        self._invalid = invalid
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"www-authenticate": 'Bearer realm="parley"' + (', error="invalid_token"' if self._invalid else "")}
+
+
 class Forbidden(ParleyError):
     code = "permission"
     status = 403
+
+
+class RateLimited(ParleyError):
+    """One of the gateway's own limits. An upstream's is UpstreamFailed with the same code."""
+
+    code = "rate_limit"
+    status = 429
+    retryable = True
+
+    def __init__(self, message: str, wait_seconds: float | None, headers: Mapping[str, str]) -> None:
+        """`wait_seconds` is when the request may be sent again; None: never, it is larger than the limit."""
+        super().__init__(message)
+        self.retryable = type(self).retryable and wait_seconds is not None
+        self._wait_seconds = wait_seconds
+        self._headers = headers
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        wait = {} if self._wait_seconds is None else {"retry_after_seconds": round(self._wait_seconds, 3)}
+        return super().to_dict(request_id) | wait
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {**self._headers, **({} if self._wait_seconds is None else retry_after(self._wait_seconds))}
+
+
+class QuotaExceeded(RateLimited):
+    """The error is not retryable, as a provider's exhausted quota, although Retry-After says when it works again."""
+
+    code = "insufficient_quota"
+    retryable = False
 
 
 class Internal(ParleyError):
@@ -308,6 +355,9 @@ class UpstreamFailed(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         wait = self.fault.retry_after_seconds
-        if wait is None:
-            return {}
-        return {"retry-after": str(max(1, -int(-wait // 1))), "retry-after-ms": str(int(wait * 1000))}
+        return {} if wait is None else retry_after(wait)
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    """Return the headers that tell a client when to come back. OpenAI's SDKs read the one in milliseconds."""
+    return {"retry-after": str(max(1, -int(-seconds // 1))), "retry-after-ms": str(int(seconds * 1000))}

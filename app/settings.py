@@ -7,6 +7,8 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -15,6 +17,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,6 +28,7 @@ from pydantic import (
     field_validator,
 )
 
+from app.access.addresses import TrustedProxies, is_loopback
 from app.attachments.fetch.address_policy import AllowList
 from app.cache.stores.base import StoreLimits
 from app.cache.urls import parse_cache_url
@@ -32,6 +36,9 @@ from app.config_sources import config_file, read_sources
 from app.nearest import suggest_name
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
+from app.routing.strategies import Strategy
+from app.usage.pricing import Price
+from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation import json_path, to_violations
 
 DEMO = "demo"
@@ -68,6 +75,12 @@ def _http_url(value: str) -> str:
 
 def _cache_url(value: str) -> str:
     parse_cache_url(value)
+    return value
+
+
+def _usage_url(value: str) -> str:
+    if isinstance(parse_usage_url(value), PostgresUrl) and find_spec("psycopg") is None:
+        raise ValueError("needs the package psycopg for PostgreSQL: install parley-gateway[postgres]")
     return value
 
 
@@ -109,8 +122,60 @@ def _split_list(value: Any) -> Any:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
+def _http_path(value: str) -> str:
+    if not re.fullmatch(r"/[!-~]*", value):
+        raise ValueError("must be a path on the server, such as /health")
+    return value
+
+
+def _upstream_rows(value: Any) -> Any:
+    """Return the upstreams of a model as tables: each may also be a name."""
+    value = _split_list(value)
+    return [{"name": row} if isinstance(row, str) else row for row in value] if isinstance(value, list) else value
+
+
+def _proxy(value: str) -> str:
+    try:
+        TrustedProxies([value])
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.7 or 10.1.0.0/16") from None
+    return value
+
+
+def _sha256(value: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+        raise ValueError(
+            "must be the SHA-256 of the key as 64 hex digits, never the key itself: `parley keys new NAME` prints it"
+        )
+    return value.lower()
+
+
+def _key_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}", value):
+        raise ValueError("must be 1 to 64 letters, digits and ._@+- and begin with a letter or digit")
+    return value
+
+
+def _expiry(value: Any) -> Any:
+    """Read a date as its begin in UTC, and a time without a zone as UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("must be a date such as 2027-01-01, or a date and time") from None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value
+
+
+_Proxy = Annotated[str, AfterValidator(_proxy)]
+_Sha256 = Annotated[str, AfterValidator(_sha256)]
+_KeyName = Annotated[str, AfterValidator(_key_name)]
 _HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 _Origin = Annotated[str, AfterValidator(_origin)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
 Secret = Annotated[SecretStr, AfterValidator(_header_value)]
 
 
@@ -138,12 +203,16 @@ class Server(_Section):
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
+    max_queued_requests: int = Field(default=1000, ge=0)
+    queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
     settle_seconds: float = Field(default=0.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
+    allow_anonymous: bool = False
+    trusted_proxies: Annotated[tuple[_Proxy, ...], BeforeValidator(_split_list)] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: LogFormat = "auto"
 
@@ -154,6 +223,23 @@ class Server(_Section):
         if size < 2 * longest:
             raise ValueError(f"must be at least twice max_body_bytes ({longest})")
         return size
+
+
+class LimitSettings(_Section):
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_streams: int | None = Field(default=None, ge=1)
+    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class Key(_Section):
+    sha256: _Sha256
+    models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
+    cache_scope: _KeyName | None = None
+    admin: bool = False
+    expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    limits: LimitSettings = LimitSettings()
 
 
 class Upstream(_Section):
@@ -168,16 +254,53 @@ class Upstream(_Section):
     max_connections: int = Field(default=4096, ge=1)
     max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     max_reply_seconds: Seconds = 3600.0
+    health_path: Annotated[str, AfterValidator(_http_path)] | None = None
+    health_seconds: Seconds = 10.0
+
+
+class ModelUpstream(_Section):
+    """One upstream of a model; in the file, its name or a table."""
+
+    name: str
+    weight: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+    priority: int = Field(default=1, ge=1, le=100)
+
+
+_Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ModelPrice(_Section):
+    """The prices of a million tokens, all in one currency."""
+
+    input: _Amount
+    output: _Amount
+    cached_input: _Amount | None = None
+    cache_write: _Amount | None = None
+
+    def to_price(self) -> Price:
+        """Return the price. Without a price of their own, tokens of the server's cache cost as much as other input."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        written = self.input if self.cache_write is None else self.cache_write
+        return Price(self.input, self.output, cached, written)
 
 
 class Model(_Section):
-    upstreams: tuple[str, ...] = Field(min_length=1)
+    upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(_upstream_rows)] = Field(min_length=1)
+    strategy: Strategy = "least_busy"
     name: str | None = None
     aliases: tuple[str, ...] = ()
     defaults: GenerateCfg = GenerateCfg()
     max_retries: int = Field(default=0, ge=0, le=10)
+    deadline_seconds: Seconds | None = None
+    fallbacks: _Names = ()
+    fallbacks_on_context_length: _Names = ()
+    fallbacks_on_content_filter: _Names = ()
+    hedge: bool = False
+    hedge_after_seconds: Seconds | None = None
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
+    price: ModelPrice | None = None
+    limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -188,11 +311,17 @@ class CacheSettings(_Section):
     ttl_seconds: Seconds = 3600.0
     max_bytes: int = Field(default=_STORE.max_bytes, ge=1024 * 1024)
     max_entry_bytes: int = Field(default=_STORE.max_entry_bytes, ge=1024)
-    scope: Literal["shared", "caller"] = "shared"
+    scope: Literal["auto", "shared", "caller"] = "auto"
+    """`auto`: `caller` if the gateway has API keys, else `shared`."""
     replay: Literal["fast", "original"] = "fast"
     store_length: bool = False
     resume_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
+
+
+class UsageSettings(_Section):
+    url: Annotated[str, AfterValidator(_usage_url)] | None = Field(default=None, repr=False)
+    """Without a URL, `load` sets a file in the user's data folder if it is writable, else the totals are in memory."""
 
 
 class Fetch(_Section):
@@ -223,20 +352,45 @@ class Documents(_Section):
     max_pixels: int = Field(default=64_000_000, ge=1)
 
 
+class MetricsSettings(_Section):
+    enabled: bool = True
+    host: str | None = None
+    """Only with `port`; without it, the metrics have the host of the server."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Without it, /metrics is on the main port."""
+
+
+class Tracing(_Section):
+    enabled: bool = False
+    sample_ratio: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
     upstreams: dict[str, Upstream] = Field(default_factory=dict)
     models: dict[str, Model] = Field(default_factory=dict)
+    keys: dict[_KeyName, Key] = Field(default_factory=dict)
+    """The API keys of callers by name."""
+    limits: LimitSettings = LimitSettings()
+    """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
+    usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    metrics: MetricsSettings = MetricsSettings()
+    tracing: Tracing = Tracing()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None
     """The tokenizer file for models whose profile names none; without one, tokens are estimated."""
     demo: bool = False
     """Whether the built-in demonstration model is served, as the model `demo`."""
+
+    @property
+    def separate_callers(self) -> bool:
+        """Whether stored replies are shared only among the requests of one caller."""
+        return self.cache.scope == "caller" or (self.cache.scope == "auto" and bool(self.keys))
 
     def kind_profile(self, kind: str) -> Profile:
         return KINDS[kind]
@@ -263,33 +417,60 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
             for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += _find_dangling(tree)
+    mistakes += [*_find_dangling(tree), *_check_keys(settings), *_check_tracing(settings)]
     if mistakes:
         raise SettingsError(mistakes)
-    return _with_cache_file(settings, environ, config_file(environ, path))
+    return _with_files(settings, environ, config_file(environ, path))
 
 
-def _with_cache_file(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
-    """Without a cache URL, use a file for this configuration in the user's cache folder, if it is writable."""
-    folder = _cache_folder(environ)
-    name = _cache_file_name(config)
-    if settings.cache.url is not None or folder is None or name is None or not _is_writable(folder):
-        return settings
-    url = f"sqlite:///{quote(str(folder / name))}"
-    return settings.model_copy(update={"cache": settings.cache.model_copy(update={"url": url})})
+def _with_files(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
+    """Without a URL, the cache uses a file for this configuration in the user's cache folder, and the totals of usage
+    one in the user's data folder, if these are writable."""
+    cache = _default_file_url(_user_folder(environ, "XDG_CACHE_HOME", ".cache"), "", config)
+    usage = _default_file_url(_user_folder(environ, "XDG_DATA_HOME", ".local/share"), "usage-", config)
+    update: dict[str, _Section] = {}
+    if settings.cache.url is None and cache is not None:
+        update["cache"] = settings.cache.model_copy(update={"url": cache})
+    if settings.usage.url is None and usage is not None:
+        update["usage"] = settings.usage.model_copy(update={"url": usage})
+    return settings.model_copy(update=update)
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path | None:
-    if Path(environ.get("XDG_CACHE_HOME") or "").is_absolute():
-        return Path(environ["XDG_CACHE_HOME"]) / "parley"
-    return Path(environ["HOME"]) / ".cache/parley" if Path(environ.get("HOME") or "").is_absolute() else None
+def _check_keys(settings: Settings) -> Iterator[str]:
+    """Find keys that are equal, and a gateway that everyone in the network could use."""
+    names: dict[str, str] = {}
+    for name, key in settings.keys.items():
+        if names.setdefault(key.sha256, name) != name:
+            yield f"{json_path(['keys', name, 'sha256'])}: the key {names[key.sha256]!r} has the same; use another key"
+    server = settings.server
+    if not (settings.keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
+        yield (
+            f"server.host: {server.host!r} is not a loopback address, so other machines can reach the gateway, and "
+            "there are no API keys. Either create a key with `parley keys new NAME` and add the lines that it prints "
+            "to parley.toml (or set PARLEY_API_KEYS), or serve everyone who can reach this address with "
+            "server.allow_anonymous = true (PARLEY_SERVER__ALLOW_ANONYMOUS=true)"
+        )
 
 
-def _cache_file_name(config: Path) -> str | None:
+def _default_file_url(folder: Path | None, prefix: str, config: Path) -> str | None:
+    name = _default_file_name(config)
+    if folder is None or name is None or not _is_writable(folder):
+        return None
+    return f"sqlite:///{quote(str(folder / f'{prefix}{name}'))}"
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path | None:
+    """Return Parley's folder in the one that the variable names, else in a folder of the user's home."""
+    if Path(environ.get(variable) or "").is_absolute():
+        return Path(environ[variable]) / "parley"
+    return Path(environ["HOME"]) / default / "parley" if Path(environ.get("HOME") or "").is_absolute() else None
+
+
+def _default_file_name(config: Path) -> str | None:
     """Return `work-1f0c92ab.db` for /home/me/work/parley.toml.
 
     The name consists of the folder, the file's name unless it is parley.toml, and a hash of the absolute path. Links
-    are not followed, so a configuration that is replaced through a link keeps its cache. None if the working folder
+    are not followed, so a configuration that is replaced through a link keeps its files. None if the working folder
     was deleted.
     """
     try:
@@ -309,6 +490,11 @@ def _is_writable(folder: Path) -> bool:
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
+
+
+def _check_tracing(settings: Settings) -> Iterator[str]:
+    if settings.tracing.enabled and find_spec("opentelemetry.sdk") is None:
+        yield "tracing.enabled: OpenTelemetry is not installed; install it with pip install 'parley-gateway[otel]'"
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
@@ -340,13 +526,35 @@ def _unknown_kind(kind: str) -> str:
 def _check_model_names(
     name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
-    for index, upstream in enumerate(_words(row, "upstreams")):
+    used = _upstream_names(row)
+    for index, upstream in enumerate(used):
+        path = json_path(["models", name, "upstreams", index])
         if upstream not in upstreams:
-            text = f"there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
-            yield f"{json_path(['models', name, 'upstreams', index])}: {text}"
+            yield f"{path}: there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
+        elif upstream in used[:index]:
+            yield f"{path}: {upstream!r} is listed twice; give it a weight instead"
+    yield from _check_fallbacks(name, row, models)
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
+
+
+def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
+    known = {*models, *(alias for other in models.values() for alias in _words(other, "aliases"))}
+    for key in ("fallbacks", "fallbacks_on_context_length", "fallbacks_on_content_filter"):
+        for index, model in enumerate(_words(row, key)):
+            path = json_path(["models", name, key, index])
+            if model not in known:
+                yield f"{path}: there is no model {model!r}{suggest_name(model, known)}"
+            elif model == name or model in _words(row, "aliases"):
+                yield f"{path}: a model cannot be its own fallback"
+
+
+def _upstream_names(row: dict[str, Any]) -> list[str]:
+    """Return the names of a model's upstreams. Wrong types were reported before."""
+    rows = _upstream_rows(row.get("upstreams"))
+    names = [item.get("name") if isinstance(item, dict) else None for item in rows] if isinstance(rows, list) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 def _check_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
@@ -367,5 +575,5 @@ def _rows(tree: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
 
 
 def _words(row: dict[str, Any], key: str) -> list[str]:
-    words = row.get(key)
+    words = _split_list(row.get(key))
     return [word for word in words if isinstance(word, str)] if isinstance(words, list | tuple) else []

@@ -42,6 +42,7 @@ def no_cache_of_the_user() -> Iterator[None]:
     """What was told to the user, or in another test, no gateway finds that a test starts: its cache can be no file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_CACHE_HOME", os.devnull)
+        patch.setitem(os.environ, "XDG_DATA_HOME", os.devnull)
         yield
 
 

@@ -232,8 +232,14 @@ def test_the_banner_says_where_and_what_to_try_and_serving_ends_with_its_code(
     ],
 )
 def test_what_to_try_can_be_typed_as_it_stands(
-    host: str, shown: str, here: str, served: list[Settings], capsys: pytest.CaptureFixture[str]
+    host: str,
+    shown: str,
+    here: str,
+    served: list[Settings],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PARLEY_SERVER__ALLOW_ANONYMOUS", "true")
     other = SOUND + "[models.n]\nupstreams = ['local']\n"
     main(["serve", "--config", written("a.toml", other), "--host", host, "--port", "9000"])
     lines = capsys.readouterr().out.splitlines()
@@ -283,15 +289,15 @@ def test_a_port_in_use_is_one_plain_sentence(workers: str) -> None:
     ],
 )
 def test_a_host_that_is_not_here_is_one_plain_sentence(
-    host: str, words: str, capsys: pytest.CaptureFixture[str]
+    host: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PARLEY_SERVER__ALLOW_ANONYMOUS", "true")
     assert main(["serve", "--host", host]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"parley: {words}") and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("log_format", ["json", "console"])
+@pytest.mark.parametrize(("workers", "log_format"), [(1, "json"), (2, "console")])
 def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: str) -> None:
     environ = os.environ | {"PARLEY_SERVER__WORKERS": str(workers), "PARLEY_SERVER__LOG_FORMAT": log_format}
     command = [sys.executable, "-m", "app.cli", "serve", "--port", str(free_port())]
@@ -316,7 +322,7 @@ def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: s
 
 
 def test_options_win_over_the_file(served: list[Settings], capsys: pytest.CaptureFixture[str]) -> None:
-    file = written("a.toml", SOUND + '[server]\nport = 1\nhost = "::1"\nworkers = 2')
+    file = written("a.toml", SOUND + '[server]\nport = 1\nhost = "::1"\nworkers = 2\nallow_anonymous = true')
     assert main(["serve", "--config", file, "--port", "9000", "--host", "0.0.0.0"]) == 7
     (settings,) = served
     assert (settings.server.host, settings.server.port, settings.server.workers) == ("0.0.0.0", 9000, 2)

@@ -6,9 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.settings import CacheSettings, Documents, Fetch, Model, Server, Settings, SettingsError, Upstream, load
+from app.settings import (
+    CacheSettings,
+    Documents,
+    Fetch,
+    Key,
+    LimitSettings,
+    MetricsSettings,
+    Model,
+    Server,
+    Settings,
+    SettingsError,
+    Tracing,
+    Upstream,
+    UsageSettings,
+    load,
+)
+from app.usage.pricing import Price
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+from tests.each_case import each_case
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/reference/settings.md").read_text()
 LOCAL = '[upstreams.local]\nbase_url = "http://127.0.0.1:1/v1"\n'
@@ -187,6 +205,30 @@ def test_each_configuration_has_a_cache_file_of_its_own(empty_folder: Path, monk
     assert cache_file(environ) == there, "without a file, by the folder"
 
 
+def test_by_default_usage_is_kept_in_a_file_that_is_not_in_the_cache_folder(empty_folder: Path) -> None:
+    environ = {"HOME": str(empty_folder)}
+    url = load(environ).usage.url
+    assert url is not None
+    assert Path(url.removeprefix("sqlite:///")).parent == empty_folder / ".local/share/parley"
+    one_folder = {"XDG_DATA_HOME": str(empty_folder), "XDG_CACHE_HOME": str(empty_folder)}
+    assert load(one_folder).usage.url != load(one_folder).cache.url
+    assert load({**environ, "PARLEY_USAGE__URL": "null:"}).usage.url == "null:"
+    assert load({"HOME": ""}).usage.url is None
+
+
+def test_prices_of_the_servers_cache_are_those_of_input_unless_they_are_set() -> None:
+    text = """
+        [upstreams.box]
+        base_url = "http://127.0.0.1:1/v1"
+        [models.m]
+        upstreams = ["box"]
+        price = { input = 2.5, output = 10, cached_input = 1.25 }
+    """
+    price = written(text).models["m"].price
+    assert price is not None
+    assert price.to_price() == Price(input=2.5, output=10, cached_input=1.25, cache_write=2.5)
+
+
 def test_where_the_working_folder_is_gone_the_cache_is_in_memory(
     empty_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,7 +269,7 @@ def test_settings_cannot_be_changed() -> None:
 # -- mistakes ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "start"),
     [
         ("[server]\nport = 70000", "server.port: "),
@@ -244,7 +286,7 @@ def test_settings_cannot_be_changed() -> None:
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
         ("[cache]\nurl = 'mysql://h/d'", "cache.url: must begin with sqlite, redis, rediss, memory or null"),
         ("[cache]\nmax_bytes = 1", "cache.max_bytes: "),
-        ("[cache]\nscope = 'all'", "cache.scope: must be one of shared, caller"),
+        ("[cache]\nscope = 'all'", "cache.scope: must be one of auto, shared, caller"),
         ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
@@ -377,12 +419,29 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
     "cache.": CacheSettings,
+    "usage.": UsageSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "limits.": LimitSettings,
+    "metrics.": MetricsSettings,
+    "tracing.": Tracing,
+    "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "cache"}
+TABLES = {
+    "server",
+    "fetch",
+    "documents",
+    "metrics",
+    "tracing",
+    "upstreams",
+    "models",
+    "keys",
+    "limits",
+    "cache",
+    "usage",
+}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:
@@ -406,7 +465,9 @@ def shown(info: FieldInfo) -> str:
         return ""
     if isinstance(default, BaseModel):
         return "`{}`"
-    return f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]")
+    return (
+        f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]").replace("('*',)", '["*"]')
+    )
 
 
 def test_the_document_lists_every_setting_with_its_default() -> None:

@@ -3,11 +3,11 @@
 It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from app.access import Caller
 from app.api.asgi import (
     LARGE_BYTES,
     ClientDisconnected,
@@ -27,12 +27,15 @@ from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
-from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UpstreamFailed, Violation
+from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
-from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
+from app.gateway import Gateway, ReplyOptions, new_reply_id
+from app.limits import Limiter
+from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.routing import ModelRoute, PreparedRequest
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -71,7 +74,9 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        record = RequestRecord(request_id, self._name)
+        caller: Caller = scope["state"]["caller"]
+        record = RequestRecord(request_id, self._name, caller.name)
+        record.trace = self._context.begin_trace(scope)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -101,7 +106,9 @@ class ChatEndpoint:
         server = self._context.server
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
-            with self._context.admit():
+            record.received_at = time.perf_counter()
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
                 parsing = call_in_thread(self._parse, raw, self._limits) if large else None
@@ -110,10 +117,13 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await self._context.gateway.resolve_model(parsed.body.model)
-                    attempts = AttemptLog()
+                    model = await context.gateway.resolve_model(parsed.body.model)
+                    route = find_route(context.gateway, model, scope["state"]["caller"])
+                    if context.limiter is not None:
+                        await self._reserve(context.limiter, parsed, route, scope, record)
+                    attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        parsed, model, large, lease, scope, send, request_id, record, attempts
+                        parsed, route, large, lease, scope, send, request_id, record, attempts
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -122,7 +132,10 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                    attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+                record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
+                record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
@@ -140,7 +153,7 @@ class ChatEndpoint:
     def _prepare(
         self,
         parsed: ParsedRequest,
-        model: str,
+        route: ModelRoute,
         large: bool,
         lease: Lease,
         scope: Scope,
@@ -153,7 +166,6 @@ class ChatEndpoint:
         before anything is sent upstream."""
         gateway = self._context.gateway
         body = parsed.body
-        route = gateway.route(model)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -171,9 +183,28 @@ class ChatEndpoint:
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
+        response.attempts = attempts
+        response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
+
+    async def _reserve(
+        self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
+    ) -> None:
+        """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
+        request = parsed.request
+        reservation = await limiter.reserve(
+            scope["state"]["caller"],
+            route.model,
+            partial(estimate_prompt_tokens, request),
+            request.params.get("max_tokens", route.defaults.get("max_tokens")),
+            DEFAULT_REPLY_TOKENS,
+        )
+        if reservation is not None:
+            record.reservation = reservation
+            headers = ((name.encode(), value.encode()) for name, value in reservation.headers.items())
+            scope["state"]["response_headers"].extend(headers)
 
     def _make_options(
         self,
@@ -187,7 +218,7 @@ class ChatEndpoint:
         return ReplyOptions(
             info.response_id,
             _read_cache_policy(parsed, scope, route, self._apply),
-            caller_scope(scope) if self._context.separate_callers else "",
+            self._context.cache_scope(scope),
             not parsed.body.cancel_on_disconnect,
             attempts,
             lease,
@@ -234,10 +265,23 @@ class ChatEndpoint:
 
     def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
-        if isinstance(response, EventStreamResponse) and found.request.policy.keep:
+        if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
-            reply = ResumableReply(info, format_, mode, options.scope, found.source, options.keep_running)
+            reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)
             self._context.resumable.put(reply)
+
+
+def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it exists,
+    and UnknownModel."""
+    try:
+        route = gateway.route(model)
+    except UnknownModel:
+        caller.check_model(model)
+        raise
+    if caller.models is not None:
+        caller.check_model(model, route.model)
+    return route
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
@@ -260,14 +304,6 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
-
-
-def caller_scope(scope: Scope) -> str:
-    """Return the identity of the caller to whom a reply belongs: a hash of the key in the request."""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
-    return "nobody"
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:

@@ -5,6 +5,7 @@ Functions may be given as they are, or wrapped in a tool object as OpenAI does i
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -172,7 +173,7 @@ class ChatRequestBody(BaseModel):
             raise ValueError("functions and tools are two names of the same list: set only one of them")
         return self
 
-    @property
+    @cached_property
     def options(self) -> Options:
         return Options(self.agent, self.agent_name or "assistant", self.autogen_stream)
 
@@ -189,10 +190,8 @@ class RejectedRequest(Struct, frozen=True):
     """Writes the error in the format of the request; None if that format is not known."""
 
 
-class ParsedRequest(BaseModel):
+class ParsedRequest(Struct, frozen=True):
     """A request that is valid."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     body: ChatRequestBody
     reply_format: Format
@@ -260,11 +259,11 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
     """Parse the messages and functions of a body. Raises InvalidInput with every violation."""
     name, format_violations = _find_format(body)
     message_format, reply_format = FORMATS[name], FORMATS[body.reply_format or name]
-    _raise_violations(list(find_long_lists(vars(body), limits)))
+    _raise_violations(find_long_lists(vars(body), limits))
     parsed = message_format.parse(body.messages, body.options)
-    field = "functions" if body.functions is not None else "tools"
-    tools, tool_violations = parse_tools(field, body.functions or body.tools or ())
-    violations = [*_check_values(body, limits), *format_violations, *parsed.violations, *tool_violations]
+    field, functions = ("tools", body.tools) if body.functions is None else ("functions", body.functions)
+    tools, tool_violations = parse_tools(field, functions) if functions else ((), [])
+    violations = [*_check_values(body, parsed, limits), *format_violations, *parsed.violations, *tool_violations]
     if violations:
         violations += _find_call_gaps(parsed, functions=bool(tools))
     _raise_violations(violations)
@@ -277,19 +276,14 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
         text_joiner=message_format.text_joiner,
         policy=message_format.policy,
         stream=body.stream,
+        plain=parsed.plain,
     )
-    return ParsedRequest.model_construct(
-        body=body,
-        reply_format=reply_format,
-        request=request,
-        warnings=limit_warnings(
-            [
-                *parsed.warnings,
-                *find_unknown_tool_keys(field, body.functions or body.tools or ()),
-                *_find_misspelled_params(params, body.model_fields_set - {"stream"}),
-            ]
-        ),
-    )
+    warnings = [*parsed.warnings]
+    if functions:
+        warnings += find_unknown_tool_keys(field, functions)
+    if params:
+        warnings += _find_misspelled_params(params, body.model_fields_set - {"stream"})
+    return ParsedRequest(body, reply_format, request, limit_warnings(warnings))
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}
@@ -341,7 +335,7 @@ def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: Request
 
 def find_list_violations(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:
     """Return the violations in the lists of a body that is invalid itself, so that all are reported at once."""
-    return list(find_long_lists(body, limits)) or list(_check_messages_and_tools(body))
+    return find_long_lists(body, limits) or list(_check_messages_and_tools(body))
 
 
 def _check_messages_and_tools(body: dict[str, Any]) -> Iterator[Violation]:
@@ -367,10 +361,13 @@ def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violatio
     return find_call_violations(parsed.messages)
 
 
-def _check_values(body: ChatRequestBody, limits: RequestLimits) -> Iterator[Violation]:
-    """Check the limits that types cannot express: nesting, and numbers that JSON cannot express."""
-    for field in ("messages", "functions", "tools"):
-        yield from find_invalid_values(getattr(body, field), field, limits.max_nesting)
+def _check_values(body: ChatRequestBody, parsed: ParsedMessages, limits: RequestLimits) -> Iterator[Violation]:
+    """Check the limits that types cannot express: nesting, and numbers that JSON cannot express. Plain messages hold
+    nothing but texts."""
+    lists = {"functions": body.functions, "tools": body.tools}
+    for field, value in (lists if parsed.plain else {"messages": body.messages, **lists}).items():
+        if value:
+            yield from find_invalid_values(value, field, limits.max_nesting)
     if body.generate_cfg is not None:
         for field in (
             "extra_body",

@@ -53,7 +53,7 @@ def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> Par
     try:
         body = _parse_object(raw)
         reply_format = _FUNCTION_CALL_FORMAT if _uses_function_call(body) else COMPLETIONS
-        return _parse_request(body, limits).model_copy(update={"reply_format": reply_format})
+        return replace(_parse_request(body, limits), reply_format=reply_format)
     except ParleyError as error:
         return RejectedRequest(error, reply_format.error)
 
@@ -70,7 +70,11 @@ def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
 
 def _parse_request(body: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
     options = body.get("stream_options")
-    refused = [Violation(key, _REFUSED[key]) for key in _REFUSED if body.get(key) not in (None, False, [], ["text"])]
+    refused = [
+        Violation(key, _REFUSED[key])
+        for key in _REFUSED
+        if key in body and body[key] not in (None, False, [], ["text"])
+    ]
     refused += [*_check_function_call(body.get("function_call")), *_check_stream_options(options)]
     try:
         chat_body = ChatRequestBody.model_validate(_translate(body, options if isinstance(options, dict) else {}))
@@ -117,20 +121,29 @@ def _check_stream_options(options: Any) -> list[Violation]:
 
 
 def _translate(body: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    given = {key: value for key, value in body.items() if value is not None}
-    params = {key: value for key, value in body.items() if key in _GENERATE_CFG}  # null removes the model's default
-    if _uses_function_call(body) and not _check_function_call(choice := given["function_call"]):
-        params["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
-    rest = given.keys() - _SHARED_FIELDS - _GENERATE_CFG - _TRANSLATED - _REFUSED.keys()
-    if rest:
-        params["extra_body"] = {key: given[key] for key in given if key in rest}
-    return {
-        **{key: value for key, value in given.items() if key in _SHARED_FIELDS},
-        "stream": given.get("stream", False),
+    translated: dict[str, Any] = {
+        "stream": False,
         "format": "openai",
-        "generate_cfg": params,
         "include_usage": options.get("include_usage") is True,
     }
+    params: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for key, value in body.items():
+        if key in _GENERATE_CFG:
+            params[key] = value  # null removes the model's default
+        elif value is None or key in _TRANSLATED or key in _REFUSED:
+            continue
+        elif key in _SHARED_FIELDS:
+            translated[key] = value
+        else:
+            extra[key] = value
+    if _uses_function_call(body) and not _check_function_call(choice := body["function_call"]):
+        params["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
+    if extra:
+        params["extra_body"] = extra
+    if params:
+        translated["generate_cfg"] = params
+    return translated
 
 
 def _rename_error_paths(error: dict[str, Any], choice: str) -> dict[str, Any]:
@@ -158,7 +171,9 @@ class _CompletionsEncoder:
     """OpenAI's encoder, with the warnings and errors of this endpoint."""
 
     def __init__(self, info: ReplyInfo, mode: ReplyMode, choice: str) -> None:
-        made = OPENAI.reply_encoder(replace(info, warnings=[_rename_path(text) for text in info.warnings]), mode)
+        if info.warnings:
+            info = replace(info, warnings=[_rename_path(text) for text in info.warnings])
+        made = OPENAI.reply_encoder(info, mode)
         self.open, self.feed = made.open, made.feed
         self._fail, self._choice = made.fail, choice
 

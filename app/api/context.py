@@ -1,14 +1,16 @@
 """`AppContext`: what all requests of one process share, and the run of one response from its start to its end."""
 
 import asyncio
+import hashlib
 import logging
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
-from app.api.asgi import Receive
+from app.access import Caller
+from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
@@ -21,15 +23,23 @@ from app.api.resumable import (
 )
 from app.cache import Cache
 from app.chat.stream import Reply
-from app.errors import Busy, Cancelled, ParleyError
+from app.chat.token_usage import CallUsage
+from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
+from app.limits import Limiter
+from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
+from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
+from app.usage.ledger import UsageLedger
+from app.usage.totals import Totals
 
 log = logging.getLogger("parley.observe")
 
@@ -52,14 +62,22 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    upstreams: UpstreamStates
+    admission: Admission
+    limiter: Limiter | None = None
+    """None: nothing is limited."""
+    metrics: Metrics | None = None
+    """None if they are off."""
+    trace_ratio: float | None = None
+    """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
-    in_progress: int = 0
-    """The requests that are admitted and have not ended."""
     observers: list[RequestObserver] = field(default_factory=list)
     """Called with the record of each request for a reply that has ended."""
+    usage_ledger: UsageLedger | None = None
+    """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
 
@@ -67,23 +85,39 @@ class AppContext:
     def server(self) -> Server:
         return self.settings.server
 
-    @property
-    def separate_callers(self) -> bool:
-        """Replies are shared only among the requests of one caller."""
-        return self.settings.cache.scope == "caller"
+    def cache_scope(self, scope: Scope) -> str:
+        """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
+        if not self.settings.separate_callers:
+            return ""
+        return scope["state"]["caller"].scope or _hash_authorization(scope)
 
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Admits one request. Raises Busy when `max_concurrent_requests` are in progress, calls without a caller
-        included."""
-        limit = self.server.max_concurrent_requests
-        if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
-            raise Busy("this gateway already serves its maximum number of requests; try again later")
-        self.in_progress += 1
+    def owner(self, scope: Scope) -> str:
+        """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys
+        it is everyone, or with `cache.scope = "caller"` whoever sends the same Authorization header."""
+        name: str = scope["state"]["caller"].name
+        if name or not self.settings.separate_callers:
+            return name
+        return _hash_authorization(scope)
+
+    @property
+    def in_progress(self) -> int:
+        """The requests that are admitted and have not ended."""
+        return self.admission.in_progress
+
+    async def wait_for_place(self, scope: Scope, receive: Receive) -> Admission:
+        """Wait in the queue until the request may run. Raises Busy, and ClientDisconnected."""
+        caller: Caller = scope["state"]["caller"]
         try:
-            yield
-        finally:
-            self.in_progress -= 1
+            return await self.admission.wait(caller.name, partial(_wait_for_disconnect, receive))
+        except ClientLeft:
+            raise ClientDisconnected from None
+
+    def begin_trace(self, scope: Scope) -> PassedTrace | RequestTrace | None:
+        """Begin the trace of a request, or pass the caller's on if tracing is off."""
+        traceparent: bytes | None = scope["state"].get("traceparent")
+        if self.trace_ratio is not None:
+            return begin_trace(traceparent, scope["headers"], scope["path"], self.trace_ratio)
+        return None if traceparent is None else pass_trace(traceparent, scope["headers"])
 
     def finish_request(self, record: RequestRecord) -> None:
         """Report a request that has ended to all observers. The first exception of each of them is logged."""
@@ -95,6 +129,13 @@ class AppContext:
                 if observer not in self.failed_observers:
                     self.failed_observers.add(observer)
                     log.exception("defect in an observer of requests; it is not logged again")
+
+    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+        """Count the usage of a call that ended after its request, which was counted without it."""
+        if self.usage_ledger is not None:
+            self.usage_ledger.add(caller, model, Totals.from_call(usage))
+        if self.metrics is not None:
+            self.metrics.count_late_usage(caller, model, usage)
 
     def create_event_stream(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0
@@ -136,24 +177,22 @@ class AppContext:
                 response_id, write_record(reply, location), RECORD_SECONDS + self.resumable.keep_seconds
             )
 
-    async def find_resumable(self, response_id: str, caller: str) -> ResumableReply | None:
+    async def find_resumable(self, response_id: str, owner: str) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
         gateway is followed only while it has a reader here."""
         reply = self.resumable.find(response_id)
         record = None if reply is not None else await self.find_remote(response_id)
-        found = reply or record
-        if found is None or not self.is_owner(found.scope, caller):
+        if reply is not None:
+            return reply if reply.owner == owner else None
+        if record is None or record.scope != owner:
             return None
-        source = None if record is None else await self.cache.find_source(record.location)
-        return reply if record is None or source is None else reply_from_record(record, response_id, source)
+        source = await self.cache.find_source(record.location)
+        return None if source is None else reply_from_record(record, response_id, source)
 
     async def find_remote(self, response_id: str) -> ResumeRecord | None:
         """Return the record that another gateway wrote for a reply."""
         data = await self.cache.get_record(response_id) if self.cache.is_shared else None
         return None if data is None else parse_record(data)
-
-    def is_owner(self, scope: str, caller: str) -> bool:
-        return not self.separate_callers or scope == caller
 
     def cancel(self, response_id: str) -> None:
         """End the responses of this reply with the error Cancelled. The reply can no longer be resumed."""
@@ -168,6 +207,14 @@ class AppContext:
         return [
             response for response in self.active if response.info.response_id == response_id and not response.finished
         ]
+
+
+def _hash_authorization(scope: Scope) -> str:
+    """Identify a caller by the key for the model server that the request carries."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
+    return "nobody"
 
 
 def _watch_client(receive: Receive, response: ReplyResponse) -> asyncio.Task[None]:

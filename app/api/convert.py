@@ -51,7 +51,7 @@ def convert(raw: bytes | bytearray, limits: RequestLimits | None = None) -> dict
             raise invalid_json(raw, json_error) from None
         raise InvalidInput(to_violations(error, body, schema=Conversion)) from None
     messages = conversion.messages
-    violations = list(find_long_lists({"messages": messages}, limits)) if limits else []
+    violations = find_long_lists({"messages": messages}, limits) if limits else []
     violations = violations or list(
         find_invalid_values(messages, "messages", limits.max_nesting if limits else _MAX_NESTING)
     )

@@ -26,12 +26,10 @@ from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_messages, parse_system
-from app.formats.anthropic.stream import estimate_tokens
 from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, ReplyMode
+from app.limits.estimate import estimate_prompt_tokens
 from app.openai_messages.grouping import find_call_violations
 from app.params import GenerateCfg, Int64
-from app.profiles import Profile
-from app.steps.truncation.measure import TokenMeasure
 from app.validation import json_path, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
@@ -214,7 +212,7 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
         policy=ANTHROPIC.policy,
         stream=stream,
     )
-    return ParsedRequest.model_construct(
+    return ParsedRequest(
         body=_make_chat_body(head, request),
         reply_format=MESSAGES,
         request=request,
@@ -227,7 +225,7 @@ def _make_chat_body(head: CountTokensRequest, request: ChatRequest) -> ChatReque
     options = Options(
         stop_words=tuple(given.stop_sequences or ()) if given else (),
         hide_thinking=head.thinking is not None and head.thinking.display == "omitted",
-        input_tokens=_estimate_input_tokens(request),
+        input_tokens=estimate_prompt_tokens(request),
     )
     metadata = (given.metadata if given else None) or {}
     return _MessagesBody.model_construct(
@@ -243,20 +241,6 @@ def _make_chat_body(head: CountTokensRequest, request: ChatRequest) -> ChatReque
         metadata={key: value[:_MAX_METADATA_CHARACTERS] for key, value in metadata.items() if isinstance(value, str)},
         reply_options=options,
     )
-
-
-class _TextLength:
-    """Estimates tokens by the length of texts: a stream begins with the estimate, so it must cost nothing."""
-
-    count = staticmethod(estimate_tokens)
-
-
-_MEDIA_TOKENS = Profile().media_tokens
-
-
-def _estimate_input_tokens(request: ChatRequest) -> int:
-    measure = TokenMeasure(_TextLength(), _MEDIA_TOKENS)
-    return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
 
 
 def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:

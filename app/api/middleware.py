@@ -10,17 +10,23 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from msgspec import Struct
+
+from app.access import ANONYMOUS, KeyRing
+from app.access.addresses import NO_PROXIES, TrustedProxies
 from app.api.asgi import Receive, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
 from app.api.response_writer import find_offered_writer
 from app.errors import (
+    Forbidden,
     HostNotAllowed,
     Internal,
+    InvalidApiKey,
     MethodNotAllowed,
     OriginNotAllowed,
     WrongMediaType,
 )
-from app.formats.base import WriteError
+from app.formats.base import WriteError, wrap_error
 from app.observe.logs import log_plain_request
 
 App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
@@ -38,7 +44,12 @@ def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return f"req-{os.urandom(16).hex()}"
 
 
-_READ = frozenset((b"host", b"origin", b"content-type"))
+_READ = frozenset((b"host", b"origin", b"content-type", b"traceparent"))
+_OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
+"""These need no API key: load balancers have none, and the pages are the same on every gateway."""
+_OPEN_FOLDER = "/docs/"
+_ADMIN_PATHS = frozenset(("/metrics",))
+"""These name all callers and models, so they need a key with `admin = true` as soon as there are keys."""
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 
 
@@ -53,19 +64,40 @@ class DirectEndpoint(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
 
 
-class _RequestChecks:
-    """The first steps of every request: its id, and the checks of host, origin and content type."""
+class RequestRules(Struct, frozen=True):
+    """What is checked in every request."""
 
-    def __init__(self, rules: OriginRules) -> None:
-        self._rules = rules
+    origins: OriginRules
+    keys: KeyRing | None = None
+    """None: the gateway has no API keys, and serves everyone."""
+    proxies: TrustedProxies = NO_PROXIES
+    error_writers: Mapping[str, WriteError] = {}
+    """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
+    gateway's own."""
+
+    def find_error_writer(self, path: str) -> WriteError:
+        found = [prefix for prefix in self.error_writers if path == prefix or path.startswith(prefix + "/")]
+        return self.error_writers[max(found, key=len)] if found else wrap_error
+
+
+class _RequestChecks:
+    """The first steps of every request: its id, the checks of host, origin and content type, and its API key."""
+
+    def __init__(self, rules: RequestRules) -> None:
+        self._rules = rules.origins
+        self._keys = rules.keys
+        self._proxies = rules.proxies
 
     def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
         """Return the id of the request, the headers that are checked, and those that every response has."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         id_ = choose_request_id(headers)
-        scope["state"] = {**scope.get("state", {}), "request_id": id_}
-        read = {name: value for name, value in headers if name in _READ}
         lines = [(b"x-request-id", id_.encode())]
+        state = scope.get("state", {})
+        scope["state"] = {**state, "request_id": id_, "caller": ANONYMOUS, "response_headers": lines}
+        read = {name: value for name, value in headers if name in _READ}
+        if b"traceparent" in read:
+            scope["state"]["traceparent"] = read[b"traceparent"]
         origin = read.get(b"origin")
         if origin is not None and self._rules.is_configured(origin):
             lines += cors_headers(origin)
@@ -82,6 +114,20 @@ class _RequestChecks:
             content_type = read.get(b"content-type")
             if content_type != b"application/json":
                 check_content_type(content_type, from_browser=origin is not None)
+
+    def _authenticate(self, scope: Scope) -> None:
+        """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
+        path = scope["path"]
+        if self._keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+            return
+        caller = scope["state"]["caller"] = self._keys.authenticate(scope["headers"])
+        if path in _ADMIN_PATHS and not caller.admin:
+            raise Forbidden(f"{path} needs an API key with admin = true")
+
+    def _find_client(self, scope: Scope) -> str:
+        """Return the address of the client, for the log."""
+        peer = scope.get("client")
+        return self._proxies.find_client(peer[0], scope["headers"]) if peer else ""
 
     def _is_preflight(self, method: str, read: Mapping[bytes, bytes]) -> bool:
         return method == "OPTIONS" and b"origin" in read and self._rules.is_configured(read[b"origin"])
@@ -106,7 +152,7 @@ class _HeaderSender:
 class DirectRoutes(_RequestChecks):
     """Serves the endpoints for replies without FastAPI."""
 
-    def __init__(self, rules: OriginRules, endpoints: Mapping[str, DirectEndpoint]) -> None:
+    def __init__(self, rules: RequestRules, endpoints: Mapping[str, DirectEndpoint]) -> None:
         super().__init__(rules)
         self._endpoints = endpoints
 
@@ -121,11 +167,13 @@ class DirectRoutes(_RequestChecks):
         if writer is not None:
             writer.extra_headers = lines
         sender = _HeaderSender(send, lines)
-        method, error_code = scope["method"], None
+        method, error_code, client = scope["method"], None, ""
         began = time.perf_counter()
         try:
             self._check(method, read)
             if method == "POST":
+                if self._keys is not None:
+                    self._authenticate(scope)
                 await endpoint(scope, receive, sender)
                 return
             if self._is_preflight(method, read):
@@ -134,7 +182,7 @@ class DirectRoutes(_RequestChecks):
             else:
                 raise MethodNotAllowed(f"{scope['path']} accepts POST, not {method}", "POST")
         except _REFUSALS as error:
-            error_code = error.code
+            error_code, client = error.code, self._find_client(scope)
             await send_error(sender, error, id_, endpoint.write_error)
         except Exception:
             log.exception("request %s: defect", id_)
@@ -142,15 +190,17 @@ class DirectRoutes(_RequestChecks):
                 raise
             await send_error(sender, Internal("the gateway failed"), id_, endpoint.write_error)
             return
-        log_plain_request(id_, method, scope["path"], sender.status, error_code, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client)
 
 
 class RequestIdMiddleware(_RequestChecks):
     """Takes these steps for the requests that FastAPI serves, and writes their log lines."""
 
-    def __init__(self, app: App, rules: OriginRules) -> None:
+    def __init__(self, app: App, rules: RequestRules) -> None:
         super().__init__(rules)
         self._app = app
+        self._find_error_writer = rules.find_error_writer
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -160,16 +210,18 @@ class RequestIdMiddleware(_RequestChecks):
         state = scope["state"]
         began = time.perf_counter()
         sender = _HeaderSender(send, lines)
+        client = ""
         try:
             self._check(scope["method"], read)
             if self._is_preflight(scope["method"], read):
                 del lines[1:]
                 await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
             else:
+                self._authenticate(scope)
                 await self._app(scope, receive, sender)
         except _REFUSALS as error:
-            state["error_code"] = error.code
-            await send_error(sender, error, id_)
+            state["error_code"], client = error.code, self._find_client(scope)
+            await send_error(sender, error, id_, self._find_error_writer(scope["path"]))
         except Exception:
             log.exception("request %s: defect", id_)
             state["error_code"] = Internal.code
@@ -178,10 +230,11 @@ class RequestIdMiddleware(_RequestChecks):
             await send_error(sender, Internal("the gateway failed"), id_)
         finally:
             seconds = time.perf_counter() - began
-            log_plain_request(id_, scope["method"], scope["path"], sender.status, state.get("error_code"), seconds)
+            code = state.get("error_code")
+            log_plain_request(id_, scope["method"], scope["path"], sender.status, code, seconds, client)
 
 
-_REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType)
+_REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)
 
 
 async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:

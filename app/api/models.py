@@ -4,6 +4,7 @@ import logging
 import time
 from typing import Any
 
+from app.access import Caller
 from app.errors import UnknownModel, UpstreamFailed
 from app.upstream.catalog import Catalog
 from app.upstream.causes import describe_fault
@@ -15,21 +16,23 @@ MAX_LIST_AGE_SECONDS = 1.0
 """How old a list of the upstream may be when it is sent to a caller."""
 
 
-async def list_models(names: list[str], catalog: Catalog | None) -> dict[str, Any]:
-    """Return the configured models, then those that the pass-through's upstream lists.
+async def list_models(names: list[str], catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
+    """Return the configured models, then those that the pass-through's upstream lists: those that the caller may use.
 
     If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
     """
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
-    rows = [_row(name) for name in dict.fromkeys(names)]
+    rows = [_row(name) for name in caller.select_models(dict.fromkeys(names))]
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
     return {"object": "list", "data": rows, "has_more": False, **ends}
 
 
-async def get_model(name: str, names: list[str], catalog: Catalog | None) -> dict[str, Any]:
+async def get_model(name: str, names: list[str], catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
     """Return the row of one model. Raises UnknownModel or UpstreamFailed."""
-    listed = names if name in names else [row["id"] for row in (await list_models(names, catalog))["data"]]
+    listed = caller.select_models(names)
+    if name not in listed:
+        listed = [row["id"] for row in (await list_models(names, catalog, caller))["data"]]
     if name not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")

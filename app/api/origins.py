@@ -13,15 +13,26 @@ the host must be an IP address, a name without a dot, or configured: an attacker
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from app.access.addresses import is_loopback
 from app.errors import HostNotAllowed, OriginNotAllowed, WrongMediaType
 
 MAX_KNOWN_HOSTS = 256
 """How many allowed hosts are cached, so that they are not checked again with every request."""
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-_EXPOSED_HEADERS = (
-    b"retry-after, retry-after-ms, x-should-retry, request-id, x-request-id, "
-    b"x-parley-response-id, x-parley-cache, x-parley-warnings"
-)
+_EXPOSED_HEADERS = ", ".join(
+    (
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "request-id",
+        "x-request-id",
+        "x-parley-response-id",
+        "x-parley-cache",
+        "x-parley-attempts",
+        "x-parley-warnings",
+        *(f"x-ratelimit-{what}-{unit}" for unit in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
+    )
+).encode()
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -31,7 +42,7 @@ class OriginRules:
         """`bound` is the address at which the gateway listens; `hosts` and `origins` are `server.allowed_hosts` and
         `server.allowed_origins`."""
         self._bound = bound.strip("[]").rstrip(".").lower()
-        self._local = _is_loopback(self._bound)
+        self._local = is_loopback(self._bound)
         self._hosts = tuple(hosts)
         self._origins = frozenset(origins)
         self._known: set[bytes] = set()
@@ -54,7 +65,7 @@ class OriginRules:
             return
         scheme, _, authority = text.partition("://")
         name = _parse_host(authority.encode("latin-1"))
-        if scheme in _DEFAULT_PORTS and (_is_loopback(name) or name == self._bound):
+        if scheme in _DEFAULT_PORTS and (is_loopback(name) or name == self._bound):
             return
         if host is not None and _without_default_port(authority, scheme) == _without_default_port(
             host.decode("latin-1").lower(), scheme
@@ -71,7 +82,7 @@ class OriginRules:
 
     def _trusts(self, name: str) -> bool:
         """Whether an attacker cannot have made this name resolve to this gateway."""
-        if _is_loopback(name) or name == self._bound or any(_matches(name, pattern) for pattern in self._hosts):
+        if is_loopback(name) or name == self._bound or any(_matches(name, pattern) for pattern in self._hosts):
             return True
         return not self._local and bool(name) and (_is_address(name) or "." not in name)
 
@@ -135,12 +146,6 @@ def _matches(name: str, pattern: str) -> bool:
     if pattern.startswith("*."):
         return name.endswith(pattern[1:])
     return pattern in ("*", name)
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    return _is_address(name) and ip_address(name).is_loopback
 
 
 def _is_address(name: str) -> bool:

@@ -27,17 +27,20 @@ def request_limits(server: Server) -> RequestLimits:
     return RequestLimits(**server.model_dump(include=set(RequestLimits.model_fields)))
 
 
-def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> Iterator[Violation]:
-    """Yield a violation for each list that has too many entries."""
+def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:
+    """Return a violation for each list that has too many entries."""
+    found: list[Violation] = []
     messages = body.get("messages")
     if isinstance(messages, list):
         if len(messages) > limits.max_messages:
-            yield Violation("messages", f"more than {limits.max_messages} messages")
+            found.append(Violation("messages", f"more than {limits.max_messages} messages"))
         elif sum(map(_count_items, messages)) > limits.max_content_items:
-            yield Violation("messages", f"more than {limits.max_content_items} content items")
+            found.append(Violation("messages", f"more than {limits.max_content_items} content items"))
     for field in ("functions", "tools"):
-        if isinstance(body.get(field), list) and len(body[field]) > limits.max_functions:
-            yield Violation(field, f"more than {limits.max_functions} functions")
+        functions = body.get(field)
+        if isinstance(functions, list) and len(functions) > limits.max_functions:
+            found.append(Violation(field, f"more than {limits.max_functions} functions"))
+    return found
 
 
 def _count_items(message: Any) -> int:

@@ -28,8 +28,8 @@ class ResumableReply:
     info: ReplyInfo
     format: Format
     mode: ReplyMode
-    scope: str
-    """The identity of the caller to whom the reply belongs."""
+    owner: str
+    """The caller to whom the reply belongs, as `AppContext.owner` names it."""
     source: ReplaySource
     keep_running: bool = False
     """The upstream call goes on when its client disconnects."""
@@ -117,6 +117,7 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     format: str
     mode: ReplyMode
     scope: str
+    """`owner` of the reply."""
     request_id: str
     model: str
     created: int
@@ -160,7 +161,7 @@ def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
         location=location,
         format=reply.format.name,
         mode=reply.mode,
-        scope=reply.scope,
+        scope=reply.owner,
         request_id=info.request_id,
         model=info.model,
         created=info.created,

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
-from app.api.chat import caller_scope
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
@@ -29,8 +28,9 @@ class ResumeEndpoint:
             if scope["method"] != "GET":
                 raise MethodNotAllowed(f"{scope['path']} accepts GET, not {scope['method']}", "GET")
             after = _parse_last_event_id(scope)
-            with self._context.admit():
-                resumable = await self._context.find_resumable(_id(scope), caller_scope(scope))
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
+                resumable = await self._context.find_resumable(_id(scope), self._context.owner(scope))
                 if resumable is None or not resumable.source.complete:
                     raise _not_found(scope)
                 if not after or not await _has_ended(self._context, resumable):
@@ -77,9 +77,9 @@ class ReplyEndpoint:
     async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply in the format of its request, as for a request without `stream`. While the reply is not
         complete, the answer is 202."""
-        with self._context.admit():
-            id_, context = _id(scope), self._context
-            resumable = await context.find_resumable(id_, caller_scope(scope))
+        id_, context = _id(scope), self._context
+        with context.admission.try_enter() or await context.wait_for_place(scope, receive):
+            resumable = await context.find_resumable(id_, context.owner(scope))
             if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)
             if not await _has_ended(context, resumable):
@@ -96,10 +96,10 @@ class ReplyEndpoint:
         context = self._context
         resumable = context.resumable.find(id_)
         record = None if resumable is not None else await context.find_remote(id_)
-        known = resumable or record
-        if known is None and not context.running_responses(id_):
-            raise _not_found(scope)
-        if known is not None and not context.is_owner(known.scope, caller_scope(scope)):
+        owners = [response.owner for response in context.running_responses(id_)]
+        owners += [resumable.owner] if resumable is not None else []
+        owners += [record.scope] if record is not None else []
+        if not owners or any(owner != context.owner(scope) for owner in owners):
             raise _not_found(scope)
         live = (
             not resumable.source.ended

@@ -14,6 +14,7 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
+from app.api.chat import find_route
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext
 from app.api.request_limits import RequestLimits, request_limits
@@ -59,7 +60,7 @@ class TokenCountEndpoint:
         context, server = self._context, self._context.server
         with context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
-            with context.admit():
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
                 if large:
@@ -68,7 +69,8 @@ class TokenCountEndpoint:
                     parsed = self._parse(raw, self._limits)
                 if isinstance(parsed, RejectedRequest):
                     raise parsed.error
-                route = context.gateway.route(await context.gateway.resolve_model(parsed.body.model))
+                model = await context.gateway.resolve_model(parsed.body.model)
+                route = find_route(context.gateway, model, scope["state"]["caller"])
                 if large:
                     return await call_in_thread(context.gateway.count_tokens, route, parsed.request)
                 return context.gateway.count_tokens(route, parsed.request)

@@ -9,6 +9,8 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec.structs import replace
+
 from app.cache.codec import LARGE_ENTRY, Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.log import ReplyLocation
@@ -23,7 +25,7 @@ from app.cache.types import (
     OpenUpstream,
     ReplaySource,
 )
-from app.chat.stream import Origin, Reply
+from app.chat.stream import BYPASS, Origin, Reply
 from app.errors import CacheMiss, UpstreamFailed
 
 log = logging.getLogger("parley.cache")
@@ -73,8 +75,7 @@ class Cache:
         and there is none."""
         policy = request.policy
         if not policy.keep:
-            call = self._new_call(lambda _: open_upstream(), self._remove_call, keep=False)
-            return FoundReply(request, open_upstream, call, Origin("bypass"), started=True)
+            return FoundReply(request, open_upstream, None, BYPASS, started=True)
         stored = await self._find_stored(request, open_upstream) if policy.read else None
         if stored is not None:
             return stored
@@ -88,13 +89,19 @@ class Cache:
 
     async def open(self, found: FoundReply) -> OpenedReply:
         """Open the reply that `find` returned. Raises UpstreamFailed."""
+        reply: Reply
         origin = found.origin
-        if isinstance(found.source, StoredReply):
-            reply: Reply = found.source.add_reader(self._rules.pace)
+        if found.source is None:
+            reply = await found.open_upstream()
+        elif isinstance(found.source, StoredReply):
+            reply = found.source.add_reader(self._rules.pace)
         else:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
                 origin = Origin("shared")
+        answering = found.source if isinstance(found.source, InFlightCall) else reply
+        if answering.fallback_model is not None:
+            origin = replace(origin, fallback_model=answering.fallback_model)
         self.counts[origin.label] += 1
         return OpenedReply(reply, origin)
 
@@ -198,11 +205,9 @@ class Cache:
         self,
         start: Callable[[InFlightCall], Awaitable[Reply]],
         on_end: Callable[[InFlightCall], None],
-        *,
-        keep: bool = True,
     ) -> InFlightCall:
         """Create and register a call. `on_end` must remove it."""
-        call = InFlightCall(start, on_end, keep=keep, limits=self._rules.log_limits, clock=self._rules.clock)
+        call = InFlightCall(start, on_end, limits=self._rules.log_limits, clock=self._rules.clock)
         self._ticker.add(call)
         self._running.add(call)
         return call
@@ -272,6 +277,11 @@ class Cache:
     def is_shared(self) -> bool:
         """Whether the cache shares calls with other processes."""
         return self._coordinator is not None
+
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the cache's Redis answers; None if it is not in Redis."""
+        return None if self._coordinator is None else self._coordinator.is_connected
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
         if self._coordinator is not None:

@@ -45,28 +45,26 @@ class CallPublisher(LogSubscriber, Protocol):
 
 
 class InFlightCall:
-    """`start` opens the source. `on_end` is called once, at the end of the reply, before any reader gets the end.
-
-    A call whose reply is not kept has one reader, who opens it. It cannot be joined, stored or resumed.
-    """
+    """`start` opens the source. `on_end` is called once, at the end of the reply, before any reader gets the end."""
 
     def __init__(
         self,
         start: "Callable[[InFlightCall], Awaitable[Reply]]",
         on_end: "Callable[[InFlightCall], None]",
         *,
-        keep: bool = True,
         limits: LogLimits = LOG_LIMITS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock` tells the Unix time."""
-        self.log = ReplyLog(self._on_readers_changed, keep=keep, limits=limits)
+        self.log = ReplyLog(self._on_readers_changed, limits=limits)
         self.error: ParleyError | None = None
         """The error because of which the reply never began."""
         self.followed = False
         """Another process makes the call, and this one follows it."""
         self.id = ""
         """The call's id for other processes."""
+        self.fallback_model: str | None = None
+        """The model that answers in place of the one that was requested."""
         self.aborted = False
         self.entry: bytes | None = None
         """The reply as it was stored."""
@@ -86,8 +84,7 @@ class InFlightCall:
         self._loop = asyncio.get_running_loop()
         self._created = self._loop.time()
         self._start: Callable[[InFlightCall], Awaitable[Reply]] | None = start
-        self._opening = self._loop.create_task(self._open()) if keep else None
-        """The task that opens the call; None if the reader opens it."""
+        self._opening = self._loop.create_task(self._open())
 
     # Readers.
 
@@ -100,10 +97,7 @@ class InFlightCall:
         began."""
         reader = self.add_reader()
         try:
-            if self._opening is None:
-                await self._open()
-            else:
-                await self._opened.wait()
+            await self._opened.wait()
             if self.error is not None:
                 raise self.error
         except BaseException:
@@ -200,8 +194,7 @@ class InFlightCall:
             return
         self.aborted = True
         self._opened.set()
-        if self._opening is not None:
-            self._opening.cancel()
+        self._opening.cancel()
         self._append([[Failed(CANCELLED)]])
 
     # Other processes.
@@ -250,6 +243,7 @@ class InFlightCall:
             log.exception("defect while opening a call")
             self._fail(Internal("the gateway failed"))
         else:
+            self.fallback_model = source.fallback_model
             self._opened.set()
             if self.ended:
                 source.close()
@@ -276,8 +270,7 @@ class InFlightCall:
             self._source.tick(now)
 
     def on_events(self, events: list[Event]) -> None:
-        if is_end(events) or self._splice is not None or self.ended or not self.log.pass_on(events):
-            self.on_batches([events])
+        self.on_batches([events])
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         if not self.ended:

@@ -49,14 +49,12 @@ class LogSubscriber(Protocol):
 
 
 class ReplyLog:
-    """A log of one reply. `on_readers_changed` is called when a reader is added, removed, paused or resumed. Without
-    `keep`, the log holds only what its readers have not read."""
+    """A log of one reply. `on_readers_changed` is called when a reader is added, removed, paused or resumed."""
 
     def __init__(
         self,
         on_readers_changed: Callable[[], None] | None = None,
         *,
-        keep: bool = True,
         limits: LogLimits = LOG_LIMITS,
     ) -> None:
         self.limits = limits
@@ -64,17 +62,15 @@ class ReplyLog:
         self.first_batch = 0
         """How many batches were dropped from the front."""
         self.size = 0
-        """The approximate size of the batches in bytes. It is not counted without `keep`: then the source waits for the
-        reader."""
-        self.truncated = not keep
-        """Whether batches that every reader has read are dropped: without `keep`, or beyond the limit."""
+        """The approximate size of the batches in bytes."""
+        self.truncated = False
+        """Whether the limit was exceeded. Batches that every reader has read are then dropped."""
         self.ended = False
         self.finished_at: float | None = None
         """The Unix time of the end, if the reply ended with a `Finish`."""
         self.defect: Exception | None = None
         """The exception that ended the reply, if a defect of the gateway did."""
         self.readers: dict[LogReader, None] = {}
-        self._keep = keep
         self._subscribers: dict[LogSubscriber, None] = {}
         self._on_readers_changed = on_readers_changed
 
@@ -133,18 +129,9 @@ class ReplyLog:
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
         self.batches.extend([Batch(at, events) for events in batches])
-        if self._keep:
-            self.size += sum(map(events_size, batches))
-            if self.size > self.limits.max_bytes:
-                self.truncated = True
-
-    def pass_on(self, events: list[Event]) -> bool:
-        """Give events to the one reader of a log without `keep`, past the log. False if that reader is not waiting for
-        them: then they must be appended."""
-        if self._keep or self.batches or len(self._subscribers) != 1:
-            return False
-        (reader,) = self.readers
-        return reader.receive(events)
+        self.size += sum(map(events_size, batches))
+        if self.size > self.limits.max_bytes:
+            self.truncated = True
 
     def end(self) -> None:
         """End the log. Changes of its readers are not reported any more."""
@@ -157,13 +144,13 @@ class ReplyLog:
         dropped = self.batches[: first - self.first_batch]
         del self.batches[: first - self.first_batch]
         self.first_batch = first
-        if self._keep:
-            self.size -= sum(events_size(batch.events) for batch in dropped)
+        self.size -= sum(events_size(batch.events) for batch in dropped)
 
 
 class LogReader:
     """A reader of a log, with its position. It implements `Reply`."""
 
+    fallback_model: str | None = None
     __slots__ = ("_due", "_log", "_original_pace", "_receiver", "_started_at", "_turn", "paused", "position")
 
     def __init__(self, log: ReplyLog, pace: Pace) -> None:
@@ -224,13 +211,6 @@ class LogReader:
             self._receiver = None
             if log.defect is not None:
                 receiver.on_crash(log.defect)
-
-    def receive(self, events: list[Event]) -> bool:
-        """Give the receiver events that are not in the log. False if it cannot take them now."""
-        if self._receiver is None or self.paused or self._turn is not None:
-            return False
-        self._receiver.on_events(events)
-        return True
 
     def _next_group(self, start: int) -> list[list[Event]]:
         batches = self._log.batches

@@ -141,3 +141,6 @@ class ChatRequest(Struct, frozen=True):
     """The last message is an assistant message that the model must continue."""
     stream: bool = True
     """The caller wants a stream."""
+    plain: bool = False
+    """Every message is a role and a text that is not empty, without any other field: nearly every step of the
+    preparation has nothing to do. False does not say that some message is not."""

@@ -3,13 +3,11 @@
 from typing import Protocol
 
 
-class TextCounter(Protocol):
+class TokenCounter(Protocol):
     """Counts tokens. A text never has more tokens than UTF-8 bytes plus one."""
 
     def count(self, text: str) -> int: ...
 
-
-class TokenCounter(TextCounter, Protocol):
     def truncate(self, text: str, limit: int, keep_both_sides: bool = True) -> str:
         """Return the text cut to at most `limit` tokens.
 

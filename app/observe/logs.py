@@ -6,8 +6,11 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sized
 from typing import Any, Literal, TextIO
+
+import msgspec
 
 from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
@@ -54,12 +57,14 @@ def _add_reply(fields: dict[str, Any], record: RequestRecord) -> None:
         fields["error"] = record.error
     if record.finish_reason is not None:
         fields["finish_reason"] = record.finish_reason
-    usage = record.usage
-    if usage:
-        for name in ("prompt_tokens", "completion_tokens"):
-            if isinstance(usage.get(name), int):
-                fields[name] = usage[name]
-    if record.cost is not None:
+    tokens = record.tokens
+    if tokens is not None:
+        fields["prompt_tokens"], fields["completion_tokens"] = tokens.input, tokens.output
+        if tokens.cached_input:
+            fields["cached_tokens"] = tokens.cached_input
+        if record.tokens_estimated:
+            fields["tokens_estimated"] = True
+    if record.cost:
         fields["cost"] = record.cost
 
 
@@ -78,12 +83,23 @@ def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
 
 
 def _log_fields(level: int, fields: dict[str, Any]) -> None:
-    """Log a request. The fields are shortened already. The line that calls is not looked up: that costs more than the
-    rest."""
-    record = logging.LogRecord(log.name, level, __file__, 0, "request", (), None)
-    record.fields = fields
-    record.shortened = True
+    """Log a request. The fields are shortened already. The record is a copy of another one: to look up the process, the
+    thread and the line of the call costs more than the rest."""
+    record = logging.LogRecord.__new__(logging.LogRecord)
+    now = time.time()
+    record.__dict__ = {
+        **_TEMPLATE,
+        "levelno": level,
+        "levelname": logging.getLevelName(level),
+        "created": now,
+        "msecs": int(now % 1 * 1000) + 0.0,
+        "fields": fields,
+        "shortened": True,
+    }
     log.handle(record)
+
+
+_TEMPLATE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None).__dict__
 
 
 def log_late_failure(request_id: str, endpoint: str, model: str, attempt: Attempt) -> None:
@@ -97,12 +113,16 @@ def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
     return fields | ({"cause": attempt.cause, "reason": attempt.reason} if attempt.cause else {})
 
 
-def log_plain_request(request_id: str, method: str, path: str, status: int, error: str | None, seconds: float) -> None:
-    """Log a request that has no RequestRecord. Health checks that succeed are logged at debug level."""
+def log_plain_request(
+    request_id: str, method: str, path: str, status: int, error: str | None, seconds: float, client: str = ""
+) -> None:
+    """Log a request that has no RequestRecord. Health checks that succeed are logged at debug level. `client` is the
+    address of the client, given for requests that were refused before their endpoint was called."""
     level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
     if log.isEnabledFor(level):
         fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
         fields |= {"error": error} if error else {}
+        fields |= {"client": client} if client else {}
         _log_fields(level, shorten(fields) | {"ms": round(seconds * 1000, 1)})
 
 
@@ -168,7 +188,15 @@ def _short_fields(record: logging.LogRecord) -> Any:
     return fields if getattr(record, "shortened", False) else shorten(fields)
 
 
-_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+_encode_leniently = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _encode_json(line: dict[str, Any]) -> str:
+    """Encode a line. What JSON cannot express, such as half a surrogate pair, is left to the lenient encoder."""
+    try:
+        return msgspec.json.encode(line).decode()
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+        return _encode_leniently(line)
 
 
 class JsonFormatter(logging.Formatter):

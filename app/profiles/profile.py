@@ -1,5 +1,6 @@
 """The fields that describe what a model and its server support."""
 
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -181,6 +182,13 @@ class Profile(BaseModel):
     wants a stream in one piece."""
     stream_usage: bool = True
     """The server knows `stream_options.include_usage`, by which the gateway asks for usage in a stream."""
+
+    @cached_property
+    def takes_plain_messages(self) -> bool:
+        """Whether the server is sent messages of one text each as they are, if no system message follows another
+        message and an assistant message is not the last."""
+        changed = self.default_system or self.system == "none" or self.alternate or self.assistant_after_tool
+        return self.native_tools and not changed and self.max_input_tokens is None
 
 
 READS_REPLIES = frozenset(

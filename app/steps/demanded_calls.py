@@ -13,10 +13,12 @@ from app.chat.messages import ChatRequest
 
 def find_demanded_function(request: ChatRequest) -> str | None:
     """Return the function that must be called, "" for any function, or None if no call is required."""
+    if not request.tools:
+        return None
     params = request.params
     first = params.get("function_choice")
     choice: Any = params.get("tool_choice") if first is None else first
-    if not request.tools or choice is None or choice in ("auto", "none"):
+    if choice is None or choice in ("auto", "none"):
         return None
     if isinstance(choice, dict):
         function = choice.get("function")

@@ -58,7 +58,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile)
-    violations = find_call_violations(request.messages)
+    violations = [] if request.plain else find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
@@ -68,6 +68,8 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
 
 def has_media(request: ChatRequest) -> bool:
     """Whether there may be media in the conversation: tool results can hold them, too."""
+    if request.plain:
+        return False
     for message in request.messages:
         for part in message.parts:
             if part.kind in _MEDIA_KINDS:
@@ -90,6 +92,8 @@ def prepare_request(
         ContextTooLong: the conversation exceeds the limit even after truncation.
     """
     warnings = check_request(request, profile)
+    if _is_sent_unchanged(request, profile):
+        return request, warnings
     request, unmarked = _strip_unknown_marks(drop_empty_turns(request), profile)
     warnings += unmarked
     warnings += warn_of_unsent_fields(request, profile, calls_as_text=uses_prompted_tools(request, profile) is not None)
@@ -115,6 +119,18 @@ def prepare_request(
     return request, warnings
 
 
+def _is_sent_unchanged(request: ChatRequest, profile: Profile) -> bool:
+    """Whether no step after `check_request` has anything to do. False does not say that one has."""
+    if not request.plain or not profile.takes_plain_messages or request.messages[-1].role == "assistant":
+        return False
+    params = request.params
+    if params and (params.get("use_raw_api") is False or params.get("max_input_tokens") is not None):
+        return False
+    if any(tool.mark is not None for tool in request.tools):
+        return False
+    return profile.system == "anywhere" or "system" not in [message.role for message in request.messages[1:]]
+
+
 def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
     if not profile.cache_control:
         stripped, warnings = strip_cache_marks(request, "this model's server does not know cache_control")
@@ -133,9 +149,10 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     stages: list[Stage | None] = []
     if profile.inline_think != "off":
         stages.append(ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt))
-    if words := stop_words(request.params, prompt_stop_words(request, profile)):
+    prompted = uses_prompted_tools(request, profile) is not None
+    if (prompted or request.params) and (words := stop_words(request.params, prompt_stop_words(request, profile))):
         stages.append(StopWordStage(words))
-    if uses_prompted_tools(request, profile):
+    if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))
     elif profile.text_tools is not None:
         stages.append(tool_parser_stage(profile.text_tools, _offered_tools(request), reply_id))

@@ -54,13 +54,12 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     """
     messages, violations = write_openai_messages(request.messages, profile, request.text_joiner)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": should_stream(request, profile)}
-    builder = _BodyBuilder(request, profile, body, violations)
-    builder.add_options()
+    warnings = _BodyBuilder(request, profile, body, violations).add_options()
     if violations:
         raise InvalidInput(violations)
     if request.continue_last:
         _mark_continuation(profile, body)
-    return body, builder.warnings
+    return body, warnings
 
 
 def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
@@ -83,13 +82,18 @@ class _BodyBuilder:
         self._violations = violations
         self.warnings: list[str] = []
 
-    def add_options(self) -> None:
+    def add_options(self) -> list[str]:
+        """Add all options and return the warnings."""
         self._add_stream_options()
-        self._add_plain_options()
-        self._add_max_tokens()
-        self._add_functions()
-        self._add_thinking()
-        self._add_extra_body()
+        if self._params:
+            self._add_plain_options()
+            self._add_max_tokens()
+        if self._params or self._tools:
+            self._add_functions()
+        if self._params:
+            self._add_thinking()
+            self._add_extra_body()
+        return self.warnings
 
     def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
         self.warnings.append(f"generate_cfg.{name} was not sent: {why}")

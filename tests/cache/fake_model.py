@@ -93,7 +93,8 @@ class Bench:
         sources: list[ReplaySource] = []
         found = await self.cache.find(self.question(control, **more), lead or self.model.lead)
         while True:
-            sources.append(found.source)
+            if found.source is not None:
+                sources.append(found.source)
             try:
                 opened = await self.cache.open(found)
             except UpstreamFailed as error:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from app.cache import CacheRules
 from app.cache.codec import LARGE_ENTRY
-from app.cache.inflight import InFlightCall
 from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
 from tests.cache.fake_model import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
+from tests.each_case import each_case
 
 REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), make_cache_policy("only")
 
@@ -79,7 +79,7 @@ def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
     play(scenario)
 
 
-def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept() -> None:
+def test_a_caller_with_a_smaller_max_age_gets_a_new_reply_which_is_stored() -> None:
     async def scenario(bench: Bench) -> None:
         young = CachePolicy(max_age=10)
         await bench.told()
@@ -126,8 +126,8 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize("again", [True, False], ids=["at once", "later"])
-@pytest.mark.parametrize("batches", BAD.values(), ids=BAD)
+@each_case("again", [True, False], ids=["at once", "later"])
+@each_case("batches", BAD.values(), ids=BAD)
 def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
@@ -259,7 +259,7 @@ def test_a_refresh_that_fails_leaves_the_old_reply() -> None:
 
 
 @pytest.mark.parametrize(("how", "label"), [(REFRESH, "refresh"), (OFF, "bypass")])
-def test_who_wants_a_call_of_their_own_joins_none_and_is_joined_by_none(how: CachePolicy, label: str) -> None:
+def test_a_call_that_is_not_shared_joins_none_and_is_joined_by_none(how: CachePolicy, label: str) -> None:
     async def scenario(bench: Bench) -> None:
         answers = [await bench.ask(how), await bench.ask(), await bench.ask(how)]
         assert [answer.origin.label for answer in answers] == [label, "miss", label]
@@ -357,7 +357,7 @@ def test_a_call_that_is_under_way_outlives_a_purge() -> None:
     play(scenario)
 
 
-def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
+def test_closing_cancels_every_call_and_fails_its_readers() -> None:
     async def scenario(bench: Bench) -> None:
         answers = [await bench.ask(keep_running=True), await bench.ask(OFF)]
         await bench.cache.aclose()
@@ -370,43 +370,25 @@ def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
 UNKEPT = replace(OFF, keep=False)
 
 
-def test_a_call_that_is_not_kept_holds_nothing_that_its_caller_has_read() -> None:
+def test_a_reply_that_is_not_kept_goes_from_the_server_to_its_caller_and_is_held_nowhere() -> None:
     async def scenario(bench: Bench) -> None:
         answer = await bench.ask(UNKEPT)
-        (call,) = answer.found
-        assert isinstance(call, InFlightCall)
-        for batch in REPLY[:-1]:
+        assert not answer.found and answer.ear.reply is bench.model.calls[0]
+        for batch in REPLY:
             bench.model.calls[0].push(batch)
-            assert call.log.batches == [] and not call.complete
-        bench.model.calls[0].push(REPLY[-1])
         assert answer.said == ("bypass", REPLY)
+        assert bench.cache.counts["bypass"] == 1
         assert bench.cache.calls == 0 and not bench.beats.live
 
     play(scenario)
 
 
-def test_the_server_of_a_call_that_is_not_kept_waits_while_its_caller_cannot_take_more() -> None:
-    async def scenario(bench: Bench) -> None:
-        answer = await bench.ask(UNKEPT)
-        source = bench.model.calls[0]
-        assert answer.ear.reply is not None
-        answer.ear.reply.pause()
-        source.push(REPLY[0])
-        assert [source.paused, answer.ear.batches] == [True, []]
-        answer.ear.reply.resume()
-        assert [source.paused, answer.ear.batches] == [False, REPLY[:1]]
-        answer.ear.leave()
-        assert source.closes == 1 and bench.cache.calls == 0
-
-    play(scenario)
-
-
-def test_a_call_that_is_not_kept_is_given_up_when_its_caller_leaves_before_the_server_answers() -> None:
+def test_no_call_is_left_when_the_caller_of_a_reply_that_is_not_kept_leaves_before_the_server_answers() -> None:
     async def scenario(bench: Bench) -> None:
         bench.model.gate = asyncio.Event()
         asking = asyncio.create_task(bench.ask(UNKEPT))
         await asyncio.sleep(0)
-        assert bench.model.asked == bench.cache.calls == 1
+        assert bench.model.asked == 1
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

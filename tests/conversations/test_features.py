@@ -6,9 +6,10 @@ from app.formats import FORMATS
 
 from tests.conversations.features import FEATURES, Feature, verdict
 from tests.conversations.sample_conversations import NO_NOTES
+from tests.each_case import each_case
 
-each = pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-each_form = pytest.mark.parametrize("form", FORMATS)
+each = each_case("feature", FEATURES, ids=lambda feature: feature.name)
+each_form = each_case("form", FORMATS)
 
 
 @each
@@ -19,7 +20,7 @@ def test_nothing_is_lost_without_a_warning(feature: Feature, form: str) -> None:
 
 @each
 @each_form
-def test_a_loss_is_told_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
+def test_a_warning_is_given_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
     called = any(isinstance(part, ToolCall) for message in feature.messages for part in message.parts)
     if form == "anthropic" and called:
         return  # it tells of the white space of these arguments

@@ -20,7 +20,7 @@ _adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessages)
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     plain = parse_plain_messages(messages)
     if plain:
-        return ParsedMessages(plain)
+        return ParsedMessages(plain, plain=True)
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:

@@ -30,6 +30,7 @@ _TYPES = {
     "overloaded": "overloaded_error",
     "authentication": "authentication_error",
     "permission": "permission_error",
+    "invalid_api_key": "authentication_error",
 }
 _CODES = {"unknown_model": "model_not_found"}
 """OpenAI's code for an unknown model: LiteLLM reads any other code as a bad request."""

@@ -25,7 +25,7 @@ _ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     plain = parse_plain_messages(messages)
     if plain is not None and _is_in_order(plain):
-        return ParsedMessages(plain)
+        return ParsedMessages(plain, plain=True)
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
@@ -39,7 +39,7 @@ def _is_in_order(messages: Sequence[Message]) -> bool:
     """Whether only the first message is a system message, and the first one that is not is the user's."""
     roles = [message.role for message in messages]
     start = 1 if roles[:1] == ["system"] else 0
-    return "system" not in roles[start:] and roles[start : start + 1] == ["user"]
+    return roles[start : start + 1] == ["user"] and "system" not in roles[start:]
 
 
 def _validate_message(message: Any) -> QwenMessage | None:

@@ -6,13 +6,13 @@ from typing import assert_never
 import msgspec
 
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
-from app.chat.token_counter import TextCounter
+from app.chat.token_counter import TokenCounter
 
 _LONG = 10_000
 
 
 class TokenMeasure:
-    def __init__(self, counter: TextCounter, media_tokens: Mapping[MediaKind, int]) -> None:
+    def __init__(self, counter: TokenCounter, media_tokens: Mapping[MediaKind, int]) -> None:
         self._counter = counter
         self._media_tokens = media_tokens
         self._long_text_counts: dict[str, int] = {}

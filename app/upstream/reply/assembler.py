@@ -15,10 +15,11 @@ from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta,
 from app.upstream import faults
 from app.upstream.outputs import AudioParts, parse_picture
 from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment, get_simple_delta
-from app.upstream.reply.finish import FAILURES, REASONS, get_details_text, get_opaque_details, normalize_usage
+from app.upstream.reply.finish import FAILURES, REASONS, get_details_text, get_opaque_details
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
+from app.upstream.reply.usage import normalize_usage
 
 
 class Assembler:
@@ -76,7 +77,9 @@ class Assembler:
             if self._calls.too_many and not self.ended:
                 self._fail(
                     faults.make_fault(
-                        "upstream_protocol", f"the model server's reply has more than {MAX_CALLS} tool calls"
+                        "upstream_protocol",
+                        f"the model server's reply has more than {MAX_CALLS} tool calls",
+                        cause="reply_too_large",
                     ),
                     out,
                 )

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.upstream.reply.finish import normalize_usage
+from app.upstream.reply.usage import normalize_usage
 
 BASE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
@@ -14,6 +14,7 @@ BASE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         {"prompt_tokens_details": {"cached_tokens": 4}},
         {"input_tokens_details": {"cached_tokens": 4}},
         {"cached_tokens": 4},
+        {"num_cached_tokens": 4},
         {"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6},
         {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 0},
         {"prompt_tokens_details": None, "cached_tokens": 4},
@@ -73,3 +74,48 @@ def test_what_is_unknown_stays_unknown() -> None:
 def test_details_without_a_number_are_not_changed_for_a_zero() -> None:
     own = BASE | {"completion_tokens_details": {"audio_tokens": 0}, "reasoning_tokens": 0}
     assert normalize_usage(own) == own
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}},
+        {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 2},
+        {"prompt_tokens_details": {"cached_tokens": 4}, "cache_creation_input_tokens": 2},
+    ],
+)
+def test_tokens_written_to_the_servers_cache_have_one_name(own: dict[str, Any]) -> None:
+    found = normalize_usage(BASE | own)
+    assert found is not None
+    assert (found["cached_tokens"], found["cache_write_tokens"]) == (4, 2)
+    assert found["prompt_tokens_details"] == {"cached_tokens": 4, "cache_write_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("own", "want", "details"),
+    [
+        ({"cost": 0.00041}, 0.00041, None),
+        ({"cost": 0, "cost_details": {"upstream_inference_cost": 0.01}}, 0, {"upstream_inference_cost": 0.01}),
+        (
+            {
+                "cost": {
+                    "input_tokens_cost": 1e-05,
+                    "output_tokens_cost": 0,
+                    "request_cost": 0.005,
+                    "total_cost": 0.00501,
+                }
+            },
+            0.00501,
+            {"input_tokens_cost": 1e-05, "output_tokens_cost": 0, "request_cost": 0.005, "total_cost": 0.00501},
+        ),
+        ({"cost": {"usd": 0.0001, "hypercredits": 0.002}}, 0.0001, {"usd": 0.0001, "hypercredits": 0.002}),
+        ({"cost": {"credits": 3}}, None, {"credits": 3}),
+        ({"cost_in_usd_ticks": 3530500}, pytest.approx(0.00035305), None),
+        ({"cost": None}, None, None),
+    ],
+)
+def test_the_cost_is_a_number_and_nothing_is_lost(own: dict[str, Any], want: Any, details: Any) -> None:
+    found = normalize_usage(BASE | own)
+    assert found is not None
+    assert (found["cost"], found.get("cost_details")) == (want, details)
+    assert (BASE | {name: value for name, value in own.items() if name != "cost"}).items() <= found.items()

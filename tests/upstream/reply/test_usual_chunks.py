@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from app.chat.events import Event
-from app.upstream.reply import chunk_decoder, finish
+from app.upstream.reply import chunk_decoder
+from app.upstream.reply import usage as reply_usage
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.chunk import Chunk
-from app.upstream.reply.finish import normalize_usage
 from app.upstream.reply.sse import EventReader
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,17 +107,22 @@ def _show(item: object) -> object:
 
 
 _KEYS = sorted(
-    {path.partition(".")[0] for table in (finish._TOTALS, finish._PARTS) for paths in table.values() for path in paths}
+    {
+        path.partition(".")[0]
+        for table in (reply_usage._TOTALS, reply_usage._PARTS)
+        for paths in table.values()
+        for path in paths
+    }
 )
 _NUMBERS = st.sampled_from([None, 0, 5, -1, True, "a", 1.5, {}, {"cached_tokens": 3}, {"reasoning_tokens": 0}])
 
 
 @given(
-    st.fixed_dictionaries({}, optional=dict.fromkeys(finish._TOTALS, st.sampled_from([7, 7, 0, -2, None]))),
+    st.fixed_dictionaries({}, optional=dict.fromkeys(reply_usage._TOTALS, st.sampled_from([7, 7, 0, -2, None]))),
     st.dictionaries(st.sampled_from([*_KEYS, "other"]), _NUMBERS, max_size=3),
 )
 def test_a_usage_that_lacks_no_name_is_left_as_it_is(totals: dict[str, Any], others: dict[str, Any]) -> None:
     usage = totals | others
-    general = finish._add_openai_names(usage)
-    assert normalize_usage(usage) == general
-    assert list(normalize_usage(usage) or ()) == list(general)
+    general = reply_usage._add_openai_names(usage)
+    assert reply_usage.normalize_usage(usage) == general
+    assert list(reply_usage.normalize_usage(usage) or ()) == list(general)

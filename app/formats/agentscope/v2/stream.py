@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from app.chat.accumulator import ReplyMessage
+from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish, MediaOutput
 from app.formats.agentscope.common_stream import (
     collect_metadata,
@@ -57,8 +57,14 @@ def _usage(finish: Finish) -> Json:
         "input_tokens": read_token_count(finish.usage, "prompt_tokens"),
         "output_tokens": read_token_count(finish.usage, "completion_tokens"),
         "cache_input_tokens": read_token_count(details if isinstance(details, dict) else None, "cached_tokens"),
-        "cache_creation_input_tokens": read_token_count(finish.usage, "cache_creation_input_tokens"),
+        "cache_creation_input_tokens": read_token_count(finish.usage, "cache_write_tokens"),
     }
+
+
+def _metadata(info: ReplyInfo, accumulator: MessageAccumulator, finish: Finish) -> Json:
+    """Return the metadata for which there is no field, with the cost: usage has only its four numbers."""
+    cost = (finish.usage or {}).get("cost")
+    return collect_metadata(info, accumulator, finish) | ({} if cost is None else {"cost": cost})
 
 
 class AgentScope2EventEncoder(DeltaEncoder):
@@ -112,7 +118,7 @@ class AgentScope2EventEncoder(DeltaEncoder):
     def _write_finish(self, finish: Finish) -> bytes:
         usage = self._event("MODEL_CALL_END", {**_usage(finish), "finished_reason": "completed"})
         return usage + self._last(
-            "completed", None, {**collect_metadata(self._info, self._accumulator, finish), **self._write_sidecar()}
+            "completed", None, {**_metadata(self._info, self._accumulator, finish), **self._write_sidecar()}
         )
 
     @override
@@ -167,7 +173,7 @@ class AgentScope2WholeEncoder(WholeEncoder):
 
     @override
     def _write_reply(self, finish: Finish) -> Json:
-        metadata = {**write_finish_fields(finish), **collect_metadata(self._info, self._accumulator, finish)}
+        metadata = {**write_finish_fields(finish), **_metadata(self._info, self._accumulator, finish)}
         usage = None if finish.usage is None else _usage(finish)
         return {"msg": self._msg("completed", metadata, usage, None)}
 

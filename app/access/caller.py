@@ -1,0 +1,48 @@
+"""`Caller`: who sent a request, and what this caller may do."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from app.errors import Forbidden
+from app.limits.values import NO_LIMITS, Limits
+
+
+class ModelGlobs(Struct, frozen=True):
+    """The models that a caller may use, as patterns of `fnmatch`: `qwen*`, `gpt-4o`. Case matters."""
+
+    patterns: tuple[str, ...]
+
+    def match(self, *names: str) -> bool:
+        """Whether a pattern matches one of the names by which the model is known."""
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.patterns)
+
+
+class Caller(Struct, frozen=True):
+    name: str
+    """The name of the API key; "" if the gateway has no keys."""
+    scope: str
+    """Callers with the same scope share stored replies if `cache.scope` is `caller`."""
+    admin: bool = False
+    models: ModelGlobs | None = None
+    """None: all models."""
+    limits: Limits = NO_LIMITS
+
+    def check_model(self, *names: str) -> None:
+        """Check that this caller may use the model that has these names. Raises Forbidden."""
+        if self.models is not None and not self.models.match(*names):
+            allowed = ", ".join(self.models.patterns) or "none"
+            raise Forbidden(
+                f"the API key {self.name!r} may not use the model {names[0][:200]!r}; it may use: {allowed}. "
+                "The gateway's operator can add the model to `models` of the key",
+                "model",
+            )
+
+    def select_models(self, names: Iterable[str]) -> list[str]:
+        """Return those of the names that this caller may use."""
+        return [name for name in names if self.models is None or self.models.match(name)]
+
+
+ANONYMOUS = Caller("", "")
+"""Every caller of a gateway that has no keys."""

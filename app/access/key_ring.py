@@ -1,0 +1,105 @@
+"""`KeyRing`: finds the caller whose API key a request carries.
+
+Only the SHA-256 of a key is stored. A key has 256 random bits, so a plain hash is enough: nobody can try that many
+keys, and a slow hash, which protects passwords that people choose, would cost every request milliseconds.
+
+The hash is looked up in a dict. How long that takes may tell how far the hash of a guessed key equals a stored hash.
+But nobody can choose keys by their hash, so it tells nothing about a key, and keys need no comparison in constant time.
+"""
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from app.access.caller import Caller
+from app.errors import InvalidApiKey
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+KEY_PREFIX = "parley-"
+"""It tells people and secret scanners what the key is for."""
+_BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
+_HEADERS = (_BEARER, _X_API_KEY, _API_KEY)
+_HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
+
+
+def make_key() -> str:
+    """Return a new random key."""
+    return KEY_PREFIX + base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
+
+
+def hash_key(key: str) -> str:
+    """Return the SHA-256 of a key in hex, as the settings hold it."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class StoredKey(Struct, frozen=True):
+    sha256: str
+    """In hex."""
+    caller: Caller
+    expires: datetime | None = None
+    """From this time on the key is refused."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class KeyRing:
+    """The API keys of a gateway."""
+
+    def __init__(
+        self, keys: Iterable[StoredKey], anonymous: Caller | None = None, now: Callable[[], datetime] = _now
+    ) -> None:
+        """`anonymous` is the caller of requests without a key; None: they are refused."""
+        self._keys: Mapping[bytes, StoredKey] = {bytes.fromhex(key.sha256): key for key in keys}
+        self._anonymous = anonymous
+        self._now = now
+
+    def authenticate(self, headers: Headers) -> Caller:
+        """Return the caller of a request with these headers. Raises InvalidApiKey.
+
+        Clients send the key in different headers, and some send two. The first known key counts.
+        """
+        given = [key for name in _HEADERS for key in _read_keys(headers, name)]
+        for key in given:
+            found = self._keys.get(hashlib.sha256(key).digest())
+            if found is not None:
+                return self._check_expiry(found)
+        if given:
+            raise InvalidApiKey(
+                "this API key is not known here. Check it, or ask the gateway's operator for a new one "
+                "(parley keys new NAME)",
+                invalid=True,
+            )
+        if self._anonymous is not None:
+            return self._anonymous
+        raise InvalidApiKey(
+            f"an API key is required. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
+        )
+
+    def _check_expiry(self, key: StoredKey) -> Caller:
+        name, expires = key.caller.name, key.expires
+        if expires is not None and self._now() >= expires:
+            raise InvalidApiKey(
+                f"the API key {name!r} expired at {expires.isoformat()}. Ask the gateway's operator for a new one, "
+                f"or for a later keys.{name}.expires",
+                invalid=True,
+            )
+        return key.caller
+
+
+def _read_keys(headers: Headers, header: bytes) -> Iterable[bytes]:
+    for name, value in headers:
+        if name == header:
+            if header is not _BEARER:
+                yield value.strip()
+                continue
+            scheme, _, key = value.partition(b" ")
+            if scheme.lower() == b"bearer":
+                yield key.strip()

@@ -1,0 +1,123 @@
+"""Normalize the usage of a reply: the numbers that servers call by many names get those of OpenAI."""
+
+from typing import Any
+
+_TOTALS: dict[str, tuple[str, ...]] = {
+    "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_eval_count", "promptTokenCount", "prompt_token_count"),
+    "completion_tokens": (
+        "completion_tokens",
+        "output_tokens",
+        "eval_count",
+        "candidatesTokenCount",
+        "candidates_token_count",
+    ),
+    "total_tokens": ("total_tokens", "totalTokenCount", "total_token_count"),
+}
+_PARTS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("prompt_tokens_details", "cached_tokens"): (
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+        "cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cache_read_input_tokens",
+        "num_cached_tokens",
+        "cachedContentTokenCount",
+        "cached_content_token_count",
+    ),
+    ("prompt_tokens_details", "cache_write_tokens"): (
+        "prompt_tokens_details.cache_write_tokens",
+        "cache_write_tokens",
+        "cache_creation_input_tokens",
+    ),
+    ("completion_tokens_details", "reasoning_tokens"): (
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+        "reasoning_tokens",
+        "thoughtsTokenCount",
+        "thoughts_token_count",
+    ),
+}
+"""The fields in which servers send each number: OpenAI, DeepSeek, Moonshot, Anthropic, Mistral, Ollama, Gemini."""
+_COST_TOTALS = ("total_cost", "usd")
+"""Where a cost that is an object has its total: at Perplexity, and at Charm's relay."""
+_USD_PER_TICK = 1e-10
+"""xAI's unit in `cost_in_usd_ticks`."""
+_PART_KEYS = frozenset(
+    ("cost", "cost_in_usd_ticks", *(path.partition(".")[0] for paths in _PARTS.values() for path in paths))
+)
+
+
+def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Add OpenAI's names for the numbers that the server calls otherwise; its own fields stay unchanged.
+
+    Cached, written and reasoning tokens are added both where OpenAI nests them and at the top level. `cost` is always a
+    number, as OpenRouter sends it: a cost that is an object moves to `cost_details`.
+    """
+    return usage if usage is None or _is_normal(usage) else _add_openai_names(usage)
+
+
+def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
+    added: dict[str, Any] = {}
+    for name, paths in _TOTALS.items():
+        value = _find_first(usage, paths)
+        if value is not None and usage.get(name) is None:
+            added[name] = value
+    if "prompt_tokens" in added:
+        added["prompt_tokens"] += _count_cached_input_tokens(usage)
+    both = [_find_number(usage | added, name) for name in ("prompt_tokens", "completion_tokens")]
+    if usage.get("total_tokens") is None and "total_tokens" not in added and None not in both and added:
+        added["total_tokens"] = sum(filter(None, both))
+    for (details, name), paths in _PARTS.items():
+        value = _find_first(usage, paths)
+        if value is None:
+            continue
+        if usage.get(name) is None:
+            added[name] = value
+        nested = usage.get(details)
+        nested = nested if isinstance(nested, dict) else {}
+        if nested.get(name) is None and (value or details not in usage):
+            added[details] = {**nested, name: value}
+            usage = usage | {details: added[details]}
+    return usage | added | _normalize_cost(usage)
+
+
+def _normalize_cost(usage: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that make the cost a number; none if it is one, or is unknown."""
+    cost, ticks = usage.get("cost"), usage.get("cost_in_usd_ticks")
+    if isinstance(cost, dict):
+        totals = [cost.get(name) for name in _COST_TOTALS]
+        total = next((value for value in totals if type(value) in (int, float)), None)
+        return {"cost": total, "cost_details": usage.get("cost_details", cost)}
+    if cost is None and type(ticks) is int:
+        return {"cost": ticks * _USD_PER_TICK}
+    return {}
+
+
+def _is_normal(usage: dict[str, Any]) -> bool:
+    """Whether nothing can be added: the usual usage, with OpenAI's totals, neither cached nor reasoning tokens, and no
+    cost."""
+    for name in _TOTALS:
+        if type(usage.get(name)) is not int:
+            return False
+    parts = usage.keys() & _PART_KEYS
+    return not parts or all(usage[key] is None for key in parts)
+
+
+def _find_first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:
+    """Return the first number that is not zero, else zero: relays send zeros for numbers that they do not know."""
+    values = [value for value in (_find_number(usage, path) for path in paths) if value is not None]
+    return next((value for value in values if value), values[0] if values else None)
+
+
+def _find_number(usage: dict[str, Any], path: str) -> int | None:
+    outer, _, inner = path.rpartition(".")
+    holder = usage.get(outer) if outer else usage
+    value = holder.get(inner) if isinstance(holder, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _count_cached_input_tokens(usage: dict[str, Any]) -> int:
+    """Anthropic's `input_tokens` does not include tokens read from its cache or written to it; count those."""
+    if usage.get("input_tokens") is None:
+        return 0
+    return sum(_find_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))

@@ -1,0 +1,153 @@
+"""`UsageLedger`: adds up the usage of requests in memory, and writes the totals to a store once a second.
+
+Requests only add numbers to a row in memory. One thread writes all rows that changed in one transaction, so a process
+that is killed loses at most the last second. While the store cannot be used, the rows stay in memory, whose size is
+bounded: there is one row for each day, key and model, and at most `max_rows` of them.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from app.usage.stores import UsageStore, UsageStoreError
+from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow
+
+log = logging.getLogger("parley.usage")
+
+OTHER_MODELS = "(other models)"
+"""The model of the row that takes what exceeds `max_rows`: behind a pass-through, callers may name any model."""
+MAX_NAME = 200
+"""Longer names of models are cut, in characters."""
+_MAX_RESULT_ROWS = 10_000
+
+
+class LedgerRules(Struct, frozen=True):
+    flush_seconds: float = 1.0
+    max_retry_seconds: float = 60.0
+    """While the store cannot be used, the wait between two attempts doubles up to this time."""
+    max_rows: int = 10_000
+    """Rows that wait to be written."""
+    clock: Callable[[], float] = time.time
+    """Returns the Unix time in seconds."""
+
+
+_RULES = LedgerRules()
+
+
+class TooManyRows(Exception):
+    """A query has more results than `most`."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"the result has more than {most} rows: ask for fewer days, for one key or model, or group them"
+        )
+
+
+class UsageLedger:
+    """`add` may be called from any thread. `read` and `close` block."""
+
+    def __init__(self, store: UsageStore, rules: LedgerRules = _RULES) -> None:
+        self._store = store
+        self._rules = rules
+        self._waiting: dict[RowKey, Totals] = {}
+        self._lock = threading.Lock()
+        """Held while `_waiting` changes."""
+        self._store_lock = threading.Lock()
+        """Held while the store is used."""
+        self._changed = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failures = 0
+
+    def add(self, caller: str, model: str, totals: Totals) -> None:
+        """Add the numbers of one request to the row of today, its caller and its model."""
+        key = RowKey(self._today(), caller, model[:MAX_NAME])
+        with self._lock:
+            self._add_row(key, totals)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_rows, name="parley-usage", daemon=True)
+                self._thread.start()
+        if not self._changed.is_set():
+            self._changed.set()
+
+    def _add_row(self, key: RowKey, totals: Totals) -> None:
+        found = self._waiting.get(key)
+        if found is None and len(self._waiting) >= self._rules.max_rows:
+            key = RowKey(key.day, key.key, OTHER_MODELS)
+            found = self._waiting.get(key)
+        self._waiting[key] = totals if found is None else found.add(totals)
+
+    def _today(self) -> str:
+        return utc_day(self._rules.clock())
+
+    def read(self, query: UsageQuery, most: int = _MAX_RESULT_ROWS) -> list[UsageRow]:
+        """Return totals, with what this process has counted until now. Raises UsageStoreError and TooManyRows."""
+        self._flush()
+        with self._store_lock:
+            rows = self._store.read(query, most + 1)
+        if len(rows) > most:
+            raise TooManyRows(most)
+        return rows
+
+    def close(self) -> None:
+        """Write all rows, and close the store. Nothing may be added afterwards."""
+        self._closing.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join()
+        try:
+            self._flush()
+        except UsageStoreError as error:
+            requests = sum(totals.requests for totals in self._waiting.values())
+            log.error("usage: the totals of %d requests are lost: %s", requests, error)
+        with self._store_lock:
+            self._store.close()
+
+    # The thread.
+
+    def _write_rows(self) -> None:
+        while not self._closing.is_set():
+            self._changed.wait()
+            self._closing.wait(self._next_wait_seconds())
+            self._changed.clear()
+            if self._closing.is_set():
+                return  # `close` writes the rest, and says what it could not write
+            try:
+                self._flush()
+            except UsageStoreError as error:
+                self._changed.set()
+                self._failures += 1
+                if self._failures == 1:
+                    log.error("usage: the totals cannot be written, and are kept in memory until they can: %s", error)
+            except Exception:
+                log.exception("usage: defect while writing the totals")
+            else:
+                if self._failures:
+                    log.info("usage: the totals are written again")
+                self._failures = 0
+
+    def _next_wait_seconds(self) -> float:
+        return min(self._rules.flush_seconds * 2.0 ** min(self._failures, 30), self._rules.max_retry_seconds)
+
+    def _flush(self) -> None:
+        """Write the rows that wait. Raises UsageStoreError, and then keeps them."""
+        with self._store_lock:
+            with self._lock:
+                rows, self._waiting = self._waiting, {}
+            if not rows:
+                return
+            try:
+                self._store.add([UsageRow(key, totals) for key, totals in rows.items()])
+            except BaseException:
+                with self._lock:
+                    for key, totals in rows.items():
+                        self._add_row(key, totals)
+                raise
+
+
+def utc_day(unix_seconds: float) -> str:
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d")

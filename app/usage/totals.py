@@ -1,0 +1,82 @@
+"""Totals of usage: `UsageRow`, the numbers of one day, key and model, and what they are added up by. Pure."""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from app.chat.token_usage import CallUsage
+
+GroupBy: TypeAlias = Literal["day", "key", "model"]
+GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
+
+
+class Totals(Struct, frozen=True, gc=False):
+    requests: int = 0
+    errors: int = 0
+    """Requests that ended with an error of the caller, a model server or the gateway."""
+    cache_hits: int = 0
+    """Requests that made no call to a model: answered from the cache, or by the call of an equal request."""
+    estimated_requests: int = 0
+    """Requests whose tokens are an estimate, because the model server reported none."""
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    """Those of `input_tokens` that the model server read from its own cache."""
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Those of `output_tokens` that are reasoning."""
+    saved_tokens: int = 0
+    """Input and output tokens of the replies of `cache_hits`; no other number contains them."""
+    cost: float = 0.0
+
+    @classmethod
+    def from_call(cls, call: CallUsage) -> "Totals":
+        """Return the numbers of a call to a model, without its request."""
+        tokens = call.tokens
+        return cls(
+            estimated_requests=int(call.estimated),
+            input_tokens=tokens.input,
+            cached_input_tokens=tokens.cached_input,
+            output_tokens=tokens.output,
+            reasoning_tokens=tokens.reasoning,
+            cost=call.cost or 0.0,
+        )
+
+    def add(self, other: "Totals") -> "Totals":
+        return Totals(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
+
+NUMBERS: tuple[str, ...] = Totals.__struct_fields__
+"""The names of the numbers, in the order of the fields."""
+
+
+class RowKey(Struct, frozen=True, order=True):
+    day: str
+    """The UTC day, as 2026-11-22."""
+    key: str
+    """The name of the API key; empty for requests without one."""
+    model: str
+    """The model that the request named, without aliases; empty if the request was refused before."""
+
+
+class UsageRow(Struct, frozen=True):
+    key: RowKey
+    totals: Totals
+
+
+class UsageQuery(Struct, frozen=True):
+    first_day: str
+    last_day: str
+    """This day is included."""
+    group_by: tuple[GroupBy, ...] = GROUPS
+    """At least one; fields that are not in it are empty in the result."""
+    key: str | None = None
+    model: str | None = None
+
+
+def sum_totals(rows: Iterable[UsageRow]) -> Totals:
+    total = Totals()
+    for row in rows:
+        total = total.add(row.totals)
+    return total

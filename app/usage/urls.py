@@ -1,0 +1,73 @@
+"""Parse the URL of the usage database.
+
+sqlite:///usage.db   sqlite:////data/usage.db       a file; four slashes begin an absolute path
+postgresql://user:password@host:5432/parley         PostgreSQL, with the options of libpq as a query
+memory:                                             this process, until it ends
+null:                                               nothing is counted
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+_EXAMPLES = "such as sqlite:////data/usage.db, postgresql://user@127.0.0.1/parley, memory: or null:"
+
+
+@dataclass(frozen=True, slots=True)
+class FileUrl:
+    path: str
+    """Empty: in memory."""
+    kind: Literal["sqlite"] = "sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresUrl:
+    url: str = field(repr=False)
+    """May hold a password."""
+    host: str = ""
+    database: str = ""
+    kind: Literal["postgres"] = "postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class NoUrl:
+    kind: Literal["null"] = "null"
+
+
+UsageUrl: TypeAlias = FileUrl | PostgresUrl | NoUrl
+
+
+def parse_usage_url(url: str) -> UsageUrl:
+    """Parse the URL of the usage database. Raises ValueError, whose message never repeats the URL."""
+    scheme, colon, rest = url.partition(":")
+    if not colon or re.search(r"[\s\x00-\x1f]", url):
+        raise ValueError(f"must be a URL, {_EXAMPLES}")
+    if scheme in ("memory", "null"):
+        if rest.strip("/"):
+            raise ValueError(f"must be just {scheme}: with nothing after the colon")
+        return FileUrl("") if scheme == "memory" else NoUrl()
+    if scheme == "sqlite":
+        path = unquote(rest[3:])
+        if not rest.startswith("///") or not path.strip("/") or path.endswith("/") or "?" in rest:
+            raise ValueError("must name a file, as sqlite:///usage.db and sqlite:////data/usage.db do")
+        return FileUrl(path)
+    if scheme in ("postgresql", "postgres"):
+        parts = urlsplit(url)
+        if not rest.startswith("//") or not parts.path.strip("/"):
+            raise ValueError("must name a database, as postgresql://user:password@host:5432/parley does")
+        return PostgresUrl(url, parts.hostname or "localhost", parts.path.strip("/"))
+    raise ValueError(f"must begin with sqlite, postgresql, memory or null, {_EXAMPLES}")
+
+
+def describe_usage_url(address: UsageUrl) -> str:
+    """Describe where usage is kept, without the login."""
+    match address:
+        case FileUrl(""):
+            return "memory"
+        case FileUrl(path):
+            return path
+        case PostgresUrl():
+            return f"database {address.database} at {address.host}"
+        case _:
+            return address.kind

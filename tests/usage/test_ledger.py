@@ -1,0 +1,107 @@
+"""The ledger adds up in memory, writes in a thread, and keeps what cannot be written."""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import pytest
+from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, utc_day
+from app.usage.stores import SqliteUsageStore, UsageStoreError
+from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, sum_totals
+
+ALL = UsageQuery("2000-01-01", "2099-12-31")
+ONE = Totals(requests=1, input_tokens=3, cost=0.5)
+
+
+class FragileStore:
+    """A store in memory that can be unreachable; `written` is set after each transaction that succeeds."""
+
+    def __init__(self) -> None:
+        self._store = SqliteUsageStore("")
+        self.reachable = True
+        self.closed = False
+        self.written, self.failed = threading.Event(), threading.Event()
+
+    def add(self, rows: Sequence[UsageRow]) -> None:
+        if not self.reachable:
+            self.failed.set()
+            raise UsageStoreError("the database is away")
+        self._store.add(rows)
+        self.written.set()
+
+    def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
+        return self._store.read(query, most)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_rows_are_written_without_anybody_asking() -> None:
+    store = FragileStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=0.01))
+    for _ in range(3):
+        ledger.add("team", "m", ONE)
+        assert store.written.wait(5)
+        store.written.clear()
+    assert sum_totals(store.read(ALL, 10)).requests == 3
+    ledger.close()
+    assert store.closed
+
+
+def test_a_reader_and_the_end_see_what_was_added_just_now() -> None:
+    store = FragileStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60, clock=lambda: 1_795_305_600.0))
+    ledger.add("team", "m", ONE)
+    ledger.add("team", "m", ONE)
+    assert ledger.read(ALL) == [
+        UsageRow(RowKey("2026-11-22", "team", "m"), Totals(requests=2, input_tokens=6, cost=1.0))
+    ]
+    ledger.add("", "n" * 500, ONE)
+    ledger.close()
+    assert [len(row.key.model) for row in store.read(ALL, 10)] == [200, 1]
+
+
+def test_an_unreachable_store_loses_nothing_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "parley.usage")
+    store = FragileStore()
+    store.reachable = False
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=0.001, max_retry_seconds=0.002))
+    for _ in range(4):
+        ledger.add("team", "m", ONE)
+        assert store.failed.wait(5)
+        store.failed.clear()
+    store.reachable = True
+    assert store.written.wait(5)
+    assert sum_totals(ledger.read(ALL)) == Totals(requests=4, input_tokens=12, cost=2.0)
+    ledger.close()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+
+
+def test_what_is_lost_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    store = FragileStore()
+    store.reachable = False
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60))
+    ledger.add("team", "m", ONE)
+    ledger.close()
+    assert "the totals of 1 requests are lost: the database is away" in caplog.text
+    assert store.closed
+
+
+def test_the_rows_that_wait_are_bounded() -> None:
+    store = FragileStore()
+    store.reachable = False
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60, max_rows=3))
+    for number in range(10):
+        ledger.add("team", f"m{number}", ONE)
+    store.reachable = True
+    rows = ledger.read(ALL)
+    assert [row.key.model for row in rows] == [OTHER_MODELS, "m0", "m1", "m2"]
+    assert sum_totals(rows).requests == 10
+    with pytest.raises(TooManyRows, match="more than 3 rows"):
+        ledger.read(ALL, most=3)
+    ledger.close()
+
+
+def test_days_are_those_of_utc() -> None:
+    assert utc_day(1_795_391_999.9) == "2026-11-22"
+    assert utc_day(1_795_392_000.0) == "2026-11-23"
