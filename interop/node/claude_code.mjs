@@ -25,6 +25,7 @@ function claude(model, prompt, folder, ...more) {
     DISABLE_TELEMETRY: "1",
     DISABLE_ERROR_REPORTING: "1",
     DISABLE_AUTOUPDATER: "1",
+    CLAUDE_CODE_MAX_RETRIES: "1",
   };
   const words = ["-p", prompt, "--model", model, "--output-format", "json", "--max-turns", "6", ...more];
   return new Promise((resolve) => {
