@@ -4,8 +4,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -82,18 +81,13 @@ class AppContext:
             return name
         return _hash_authorization(scope)
 
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Admits one request. Raises Busy when `max_concurrent_requests` are in progress, calls without a caller
-        included."""
+    def admit(self) -> "_Admission":
+        """Admits one request, until the end of a `with` statement. Raises Busy when `max_concurrent_requests` are in
+        progress, calls without a caller included."""
         limit = self.server.max_concurrent_requests
         if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
             raise Busy("this gateway already serves its maximum number of requests; try again later")
-        self.in_progress += 1
-        try:
-            yield
-        finally:
-            self.in_progress -= 1
+        return _Admission(self)
 
     def finish_request(self, record: RequestRecord) -> None:
         """Report a request that has ended to all observers. The first exception of each of them is logged."""
@@ -176,6 +170,21 @@ class AppContext:
         return [
             response for response in self.active if response.info.response_id == response_id and not response.finished
         ]
+
+
+class _Admission:
+    """A request in progress."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._context.in_progress += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._context.in_progress -= 1
 
 
 def _hash_authorization(scope: Scope) -> str:

@@ -245,5 +245,5 @@ def test_health_checks_that_succeed_are_lines_at_debug_only(
     with Running({**SETTINGS, "server": {"log_level": level}}) as gateway:
         gateway.get("/healthz")
         gateway.get("/readyz")
-    requests = [line for line in capsys.readouterr().err.splitlines() if '"message": "request"' in line]
+    requests = [line for line in capsys.readouterr().err.splitlines() if '"message":"request"' in line]
     assert len(requests) == lines
