@@ -25,9 +25,12 @@ ENV PATH=/srv/parley/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PARLEY_SERVER__HOST=0.0.0.0 \
-    PARLEY_CACHE__URL=sqlite:////data/cache.db
+    PARLEY_CACHE__URL=sqlite:////data/cache.db \
+    PARLEY_USAGE__URL=sqlite:////data/usage.db
 USER 10001:10001
 VOLUME ["/data"]
+# All addresses are served, so the container needs keys, such as -e PARLEY_API_KEYS=NAME:KEY (docs/operate/keys.md), or
+# -e PARLEY_SERVER__ALLOW_ANONYMOUS=true to serve everyone who can reach its port.
 EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=4s --start-period=15s --retries=3 \

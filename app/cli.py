@@ -1,4 +1,4 @@
-"""The command line: parley serve | chat | convert | cache | keys | check-config | openapi."""
+"""The command line: parley serve | chat | convert | cache | usage | keys | check-config | openapi."""
 
 import argparse
 import asyncio
@@ -71,6 +71,14 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--model", help="only replies of this model")
     cache.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     cache.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
+    usage = commands.add_parser("usage", help="total the usage and cost by day, key and model")
+    usage.add_argument("--from", dest="first", metavar="DAY", help="the first day, in UTC (default: the last 30 days)")
+    usage.add_argument("--to", dest="last", metavar="DAY", help="the last day (default: today)")
+    usage.add_argument("--key", help="only requests with the API key of this name")
+    usage.add_argument("--model", help="only requests for this model")
+    usage.add_argument("--group-by", help="day, key, model, or several with commas (default: all of them)")
+    usage.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    usage.add_argument("--config", type=Path, help="a configuration file instead of ./parley.toml")
     keys = commands.add_parser("keys", help="create an API key for a caller")
     keys.add_argument("action", choices=["new"])
     keys.add_argument("name", metavar="NAME", help="the name of the key: a person, a team or a program")
@@ -233,6 +241,48 @@ def _confirm(count: int, address: "CacheUrl") -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def _usage(arguments: argparse.Namespace) -> int:
+    import time
+
+    from app.errors import InvalidInput
+    from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+    from app.usage.report import format_table, parse_query, report_usage
+    from app.usage.stores import UsageStoreError, open_usage_store
+    from app.usage.urls import FileUrl, NoUrl, describe_usage_url, parse_usage_url
+
+    address = parse_usage_url(load(path=arguments.config).usage.url or "memory:")
+    if isinstance(address, NoUrl) or address == FileUrl(""):
+        raise _UsageError(
+            f"usage.url is {describe_usage_url(address)}: it cannot be read from outside the gateway; "
+            "use a file or PostgreSQL"
+        )
+    try:
+        query = parse_query(
+            utc_day(time.time()),
+            first=arguments.first,
+            last=arguments.last,
+            group_by=arguments.group_by,
+            key=arguments.key,
+            model=arguments.model,
+            names=("--from", "--to", "--group-by"),
+        )
+    except InvalidInput as error:
+        raise _UsageError("; ".join(f"{item.path}: {item.message}" for item in error.violations)) from None
+    try:
+        ledger = UsageLedger(open_usage_store(address))
+        rows = ledger.read(query)
+        ledger.close()
+    except (UsageStoreError, TooManyRows) as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps(report_usage(query, rows), ensure_ascii=False, indent=2))
+    else:
+        print(f"usage: {describe_usage_url(address)}, {query.first_day} to {query.last_day} (UTC)")
+        print(format_table(query, rows))
+    return 0
+
+
 def _functions(file: Path) -> list[dict[str, Any]]:
     try:
         functions = json.loads(file.read_text(encoding="utf-8"))
@@ -286,7 +336,11 @@ def _check_online(settings: Settings) -> int:
     from app.upstream.check import check_upstreams
 
     models = {
-        name: [row.name or model for model, row in settings.models.items() if name in row.upstreams]
+        name: [
+            row.name or model
+            for model, row in settings.models.items()
+            if any(upstream.name == name for upstream in row.upstreams)
+        ]
         for name in settings.upstreams
     }
     reports = asyncio.run(check_upstreams(targets(settings).values(), models))
@@ -308,6 +362,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "chat": _chat,
     "convert": _convert,
     "cache": _cache,
+    "usage": _usage,
     "keys": _keys,
     "check-config": _check_config,
     "openapi": _openapi,

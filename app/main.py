@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import httpx
 import msgspec
@@ -18,7 +19,7 @@ from app import __version__
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, pages
+from app.api import admin, metrics, pages, usage
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
@@ -26,6 +27,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
 from app.api.openapi import install_openapi
@@ -34,6 +36,7 @@ from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.usage import observe_usage
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -45,20 +48,27 @@ from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
-from app.gateway import RETRY_SECONDS, Gateway
-from app.limits.values import Limits
+from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
-from app.settings import CacheSettings, Key, LimitSettings, Settings, load
+from app.observe.metrics import Metrics
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
+from app.usage.ledger import UsageLedger
+from app.usage.stores import open_usage_store
+from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
+if TYPE_CHECKING:
+    from app.observe.tracing import SpanWriter
+
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
@@ -71,6 +81,9 @@ class _Resources(Struct, frozen=True):
     fetcher: Fetcher
     document_workers: DocumentWorkers
     base_urls: BaseUrlCheck
+    health_checks: HealthChecks
+    metrics: MetricsService | None
+    spans: "SpanWriter | None"
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -100,6 +113,12 @@ def make_cache(
     return Cache(store, ticker, rules, coordinator)
 
 
+def make_usage_ledger(settings: UsageSettings) -> UsageLedger | None:
+    """Return the ledger of usage; None if usage is not counted."""
+    address = parse_usage_url(settings.url or "memory:")
+    return None if isinstance(address, NoUrl) else UsageLedger(open_usage_store(address))
+
+
 def make_key_ring(settings: Settings) -> KeyRing | None:
     """Return the API keys of the settings; None if there are none. `server.admin_key` is then one of them that may use
     no model."""
@@ -115,11 +134,7 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
-
-
-def make_limits(settings: LimitSettings) -> Limits:
-    return Limits(**settings.model_dump())
+    return Caller(name, key.cache_scope or name, key.admin, models)
 
 
 def create_app(
@@ -130,18 +145,23 @@ def create_app(
     make_cache: MakeCache = make_cache,
     retry_seconds: float = RETRY_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
+    worker_folder: Path | None = None,
+    make_span_exporter: Callable[[], Any] | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
-    Without `settings`, they are read from the environment. The other arguments are for tests: `transport` replaces the
-    upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
-    before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
-    reply.
+    Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
+    they share. The other arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host
+    names, `make_cache` makes the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is
+    the first wait before a request is sent again, and `grace_seconds` how long a model server that has finished may
+    take to end its reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
-    context, resources = _create_context(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
+    context, resources = _create_context(
+        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder, make_span_exporter
+    )
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
@@ -163,6 +183,9 @@ def create_app(
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
     admin.add_routes(app)
+    if resources.metrics is not None and settings.metrics.port is None:
+        metrics.add_routes(app, resources.metrics)
+    usage.add_routes(app)
     pages.add_routes(app)
     _add_error_handlers(app)
     install_openapi(app)
@@ -176,6 +199,8 @@ def _create_context(
     make_cache: MakeCache,
     retry_seconds: float,
     grace_seconds: float,
+    worker_folder: Path | None,
+    make_span_exporter: Callable[[], Any] | None,
 ) -> tuple[AppContext, _Resources]:
     demo = DemoServer() if settings.demo else None
     registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
@@ -190,6 +215,8 @@ def _create_context(
     tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
     cache = make_cache(settings.cache, ticker)
+    upstreams = UpstreamStates(registry.targets())
+    health_checks = HealthChecks(client, upstreams, _list_health_checks(settings, registry))
     gateway = Gateway(
         registry.find,
         registry.default_model,
@@ -200,15 +227,61 @@ def _create_context(
         base_urls,
         known=registry.models(),
         catalog=catalog,
+        ticker=ticker,
+        upstreams=upstreams,
         retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
+    context = AppContext(
+        settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits, upstreams
+    )
     context.observers.append(logs.log_request)
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls)
+    context.usage_ledger = make_usage_ledger(settings.usage)
+    if context.usage_ledger is not None:
+        context.observers.append(observe_usage(context.usage_ledger))
+    service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
+    spans = _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls, health_checks, service, spans)
+
+
+def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
+    settings = context.settings
+    upstreams = [*settings.upstreams, *([DEMO] if settings.demo else [])]
+    context.metrics = Metrics(context.registry.models(), upstreams)
+    context.observers.append(context.metrics.observe_request)
+    metrics.add_gauges(context.metrics, context)
+    return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
+
+
+def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
+    """OpenTelemetry is imported here: that takes time, and it is not installed everywhere."""
+    from app.observe.tracing import SpanWriter, TracedUpstream, make_otlp_exporter
+
+    settings = context.settings
+    upstreams = {
+        name: TracedUpstream(
+            row.kind,
+            row.base_url,
+            {
+                model: given.name or model
+                for model, given in settings.models.items()
+                if name in (member.name for member in given.upstreams)
+            },
+        )
+        for name, row in settings.upstreams.items()
+    }
+    writer = SpanWriter((make_exporter or make_otlp_exporter)(), upstreams)
+    context.trace_ratio = settings.tracing.sample_ratio
+    context.observers.append(writer.observe_request)
+    return writer
+
+
+def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
+    rows = ((target, settings.upstreams[target.name]) for target in registry.targets())
+    return [HealthCheck(target, row.health_path, row.health_seconds) for target, row in rows if row.health_path]
 
 
 @asynccontextmanager
@@ -217,6 +290,9 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
+    resources.health_checks.start()
+    if resources.metrics is not None:
+        await resources.metrics.start()
     try:
         yield
     finally:
@@ -226,14 +302,21 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await resources.health_checks.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
+        if resources.metrics is not None:
+            await resources.metrics.aclose()
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
+        if resources.spans is not None:
+            await asyncio.to_thread(resources.spans.shutdown)
         if resources.demo is not None:
             await resources.demo.stop()
+        if context.usage_ledger is not None:
+            await asyncio.to_thread(context.usage_ledger.close)
         await asyncio.to_thread(logs.flush)
 
 

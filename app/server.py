@@ -17,15 +17,18 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import resource_tracker
+from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
+from uvicorn.importer import import_from_string
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from app.api.application import find_context
@@ -243,7 +246,8 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     on_listening = partial(_print_banner, banner(sockets[0].getsockname()[1]), settings.server.log_format)
     if settings.server.workers > 1:
         logs.configure(settings.server.log_level, settings.server.log_format)
-        return _Supervisor(uvicorn_config, sockets, on_listening).serve()
+        with tempfile.TemporaryDirectory(prefix="parley-") as folder:
+            return _Supervisor(Path(folder), uvicorn_config, sockets, on_listening).serve()
     instance = ParleyServer(uvicorn_config, on_listening)
     instance.run(sockets)
     if not instance.started:
@@ -303,6 +307,11 @@ class _GatewayWorker(multiprocess.Process):
 
     on_listening: Callable[[], None] | None = None
 
+    def __init__(self, folder: Path, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        """`folder` is the one that all workers share."""
+        super().__init__(config, sockets)
+        self._folder = folder
+
     def start(self) -> None:
         resource_tracker.ensure_running()  # starting it unblocks the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -314,6 +323,7 @@ class _GatewayWorker(multiprocess.Process):
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        self.config.app = partial(import_from_string(self.config.app), worker_folder=self._folder)
         try:
             super().target(sockets)
         except CannotListen as error:
@@ -333,23 +343,30 @@ class _Supervisor(Multiprocess):
     _interrupted = False
 
     def __init__(
-        self, config: uvicorn.Config, sockets: list[socket.socket], on_listening: Callable[[], None] | None
+        self,
+        folder: Path,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        on_listening: Callable[[], None] | None,
     ) -> None:
+        """`folder` is the one that all workers share."""
         ignored = is_hangup_ignored()
         super().__init__(config, sockets)
         if ignored:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._on_listening = on_listening
+        self._folder = folder
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):
-            process = _GatewayWorker(self.config, self.sockets)
+            process = _GatewayWorker(self._folder, self.config, self.sockets)
             process.on_listening = self._on_listening if number == 0 else None
             process.start()
             self.processes.append(process)
 
     def serve(self) -> int:
-        multiprocess.Process = _GatewayWorker  # type: ignore[misc]  # uvicorn's supervisor accepts no worker class
+        # uvicorn's supervisor accepts no worker class
+        multiprocess.Process = partial(_GatewayWorker, self._folder)  # type: ignore[misc, assignment]
         self.run()
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             return 1

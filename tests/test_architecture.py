@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.each_case import each_case
 
 ROOT = Path(__file__).parent.parent
 ROWS = re.findall(r"^\| `(app/\S*)` \|.*\|(.*)\|$", (ROOT / "docs/architecture.md").read_text("utf-8"), re.MULTILINE)
@@ -16,7 +16,7 @@ def test_the_map_has_a_row_for_every_package_and_for_no_other() -> None:
     assert sorted(MAP) == sorted(PACKAGES)
 
 
-@pytest.mark.parametrize("package", sorted(PACKAGES))
+@each_case("package", sorted(PACKAGES))
 def test_the_map_names_every_module_of_a_package_and_no_other(package: str) -> None:
     modules = sorted(path.stem for path in PACKAGES[package].glob("*.py") if path.stem != "__init__")
     assert MAP[package] == modules

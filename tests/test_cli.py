@@ -297,8 +297,7 @@ def test_a_host_that_is_not_here_is_one_plain_sentence(
     assert out == "" and err.startswith(f"parley: {words}") and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("log_format", ["json", "console"])
+@pytest.mark.parametrize(("workers", "log_format"), [(1, "json"), (2, "console")])
 def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: str) -> None:
     environ = os.environ | {"PARLEY_SERVER__WORKERS": str(workers), "PARLEY_SERVER__LOG_FORMAT": log_format}
     command = [sys.executable, "-m", "app.cli", "serve", "--port", str(free_port())]

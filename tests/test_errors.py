@@ -11,6 +11,8 @@ from app.chat.events import Fault
 from app.errors import FAULT_STATUS, InvalidInput, MethodNotAllowed, ParleyError, UpstreamFailed, Violation
 from app.upstream.fault_kinds import TRANSIENT
 
+from tests.each_case import each_case
+
 ROOT = Path(__file__).parent.parent
 DOCUMENT = (ROOT / "docs/reference/errors.md").read_text()
 
@@ -37,7 +39,7 @@ def known() -> dict[tuple[str, int], bool]:
     }
 
 
-def test_the_document_tells_every_code_with_its_status_and_nothing_else() -> None:
+def test_the_document_lists_every_code_with_its_status_and_nothing_else() -> None:
     assert told() == known()
 
 
@@ -52,7 +54,7 @@ def test_every_transient_kind_is_a_kind() -> None:
     assert set(FAULT_STATUS) >= TRANSIENT
 
 
-@pytest.mark.parametrize("kind", sorted(FAULT_STATUS))
+@each_case("kind", sorted(FAULT_STATUS))
 def test_a_fault_has_our_status_and_the_servers_own(kind: str) -> None:
     error = UpstreamFailed(Fault(kind, "no", kind in TRANSIENT, 418, 1.5, {"failed_generation": "x"}))
     assert error.to_dict("req-1") == {

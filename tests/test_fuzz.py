@@ -108,7 +108,7 @@ def check_answer(answer: Answer, raw: bytes) -> None:
         assert answer.json["finish_reason"] == "stop"
 
 
-@effort(200)
+@effort(100)
 @given(BODIES)
 @example(b"")
 @example(b"\xff\xfe{\x00}\x00")
@@ -236,7 +236,7 @@ def deep(form: str, depth: int) -> bytes:
     return b"data: " + (form % ("[" * depth + "]" * depth)).encode() + b"\n\n"
 
 
-@effort(250)
+@effort(120)
 @given(
     STREAMS,
     st.lists(st.integers(0, 2000), max_size=4),

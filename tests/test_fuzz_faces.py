@@ -100,7 +100,7 @@ def checked(answer: Answer, raw: bytes) -> None:
 @example(b'{"messages":[{"role":"user","content":"x"}],"odd":%b1%b}' % (b"[" * 150, b"]" * 150))
 @example(b'{"messages":[{"role":"user","content":"x"}],"model":null,"n":NaN,"\\ud800":1}')
 @example(b'{"messages":[{"role":"user","content":"x"}],"function_call":"required"}')
-def test_no_request_makes_the_openai_face_fail(gateway: Running, raw: bytes) -> None:
+def test_no_request_makes_the_openai_endpoint_fail(gateway: Running, raw: bytes) -> None:
     answer = gateway.post("/v1/chat/completions", raw)
     checked(answer, raw)
     if answer.status >= 400:

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-import pytest
 from app.chat.attachments import Inlined
 from app.chat.messages import ChatRequest, Media, MediaKind, Message, Text
 from app.errors import InvalidInput
 from app.profiles import KINDS, Profile
 from app.steps.media import MediaRequest, media_requests, rewrite_media
 from app.upstream import request as upstream_request
+
+from tests.each_case import each_case
 
 WEB, PNG, WAV = "https://h/x", "data:image/png;base64,AA==", "data:audio/wav;base64,AAAA"
 MEDIA: dict[MediaKind, Media] = {
@@ -39,14 +40,14 @@ def sent(request: ChatRequest, profile: Profile) -> list[dict[str, Any]]:
 TAKEN = [(kind, medium) for kind, row in KINDS.items() for medium in row.media]
 
 
-@pytest.mark.parametrize(("kind", "medium"), TAKEN)
+@each_case(("kind", "medium"), TAKEN)
 def test_what_the_step_gathered_is_never_refused(kind: str, medium: MediaKind) -> None:
     request, profile = asked(MEDIA[medium]), KINDS[kind]
     results = {need: gathered(need) for need in media_requests(request, profile)}
     assert sent(rewrite_media(request, profile, results, "en")[0], profile)
 
 
-@pytest.mark.parametrize(("kind", "medium"), TAKEN)
+@each_case(("kind", "medium"), TAKEN)
 def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_them(
     kind: str, medium: MediaKind
 ) -> None:

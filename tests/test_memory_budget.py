@@ -8,6 +8,8 @@ import pytest
 from app.errors import Busy
 from app.memory_budget import Lease, MemoryBudget
 
+from tests.each_case import each_case
+
 
 @pytest.mark.anyio
 async def test_bytes_that_are_taken_leave_half_of_the_budget_to_those_that_wait() -> None:
@@ -106,7 +108,7 @@ class Request:
                         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_case("seed", range(150))
 def test_however_requests_end_all_memory_is_released_and_no_wait_is_forgotten(seed: int) -> None:
     async def crowd() -> None:
         chance = random.Random(seed)

@@ -4,6 +4,8 @@ import pytest
 from app.nearest import find_correct_spelling, find_nearest, find_nearest_model, suggest_name
 from app.params import SERVER_PARAMS, GenerateCfg
 
+from tests.each_case import each_case
+
 PARAMS = [*GenerateCfg.model_fields, "model", "messages", "stream", "tools"]
 
 
@@ -34,7 +36,7 @@ def test_a_model_is_found_without_what_stands_before_its_last_slash(name: str, m
     assert find_nearest_model(name, ["Qwen/Qwen3-8B", "gpt-4o"]) == meant
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "meant"),
     [
         ("temprature", "temperature"),
@@ -56,7 +58,7 @@ def test_a_misspelled_name_is_recognized(name: str, meant: str) -> None:
     assert find_correct_spelling(name, PARAMS) == meant
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     [
         "top_a",

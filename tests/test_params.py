@@ -2,11 +2,12 @@
 
 from typing import Any
 
-import pytest
 from app.params import GenerateCfg, merge_params
 
+from tests.each_case import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("defaults", "given", "want"),
     [
         ({"temperature": 1, "top_p": 0.5}, {"temperature": 0}, {"temperature": 0, "top_p": 0.5}),
@@ -31,7 +32,7 @@ def test_the_callers_word_wins_whichever_name_it_uses(
     assert merge_params(defaults, given) == want
 
 
-@pytest.mark.parametrize("name", GenerateCfg.model_fields)
+@each_case("name", GenerateCfg.model_fields)
 def test_a_parameter_that_is_given_as_null_has_no_default(name: str) -> None:
     given = GenerateCfg.model_validate({name: None}).given_params()
     assert given == {name: None}

@@ -151,7 +151,7 @@ async def test_a_sender_learns_that_its_client_has_disconnected(end: Callable[[A
     assert late.notes == ["disconnected"], "nothing is missed between two senders"
 
 
-async def test_a_sender_that_has_ended_is_told_nothing() -> None:
+async def test_a_sender_that_has_ended_is_not_called() -> None:
     client = Client()
     writer, sender = await client.ask(), Sender()
     writer.attach(sender)
@@ -160,7 +160,7 @@ async def test_a_sender_that_has_ended_is_told_nothing() -> None:
     assert sender.notes == []
 
 
-async def test_a_sender_is_told_when_its_client_reads_too_slowly_and_when_it_has_read() -> None:
+async def test_a_sender_is_paused_while_its_client_reads_too_slowly_and_resumed_after() -> None:
     client = Client()
     writer, sender = await client.ask(), Sender()
     writer.attach(sender)

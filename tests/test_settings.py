@@ -10,10 +10,13 @@ from app.settings import (
     CacheSettings,
     Documents,
     Fetch,
+    Key,
+    MetricsSettings,
     Model,
     Server,
     Settings,
     SettingsError,
+    Tracing,
     Upstream,
     UsageSettings,
     load,
@@ -21,6 +24,8 @@ from app.settings import (
 from app.usage.pricing import Price
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+from tests.each_case import each_case
 
 DOCUMENT = (Path(__file__).parent.parent / "docs/reference/settings.md").read_text()
 LOCAL = '[upstreams.local]\nbase_url = "http://127.0.0.1:1/v1"\n'
@@ -263,7 +268,7 @@ def test_settings_cannot_be_changed() -> None:
 # -- mistakes ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "start"),
     [
         ("[server]\nport = 70000", "server.port: "),
@@ -280,7 +285,7 @@ def test_settings_cannot_be_changed() -> None:
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
         ("[cache]\nurl = 'mysql://h/d'", "cache.url: must begin with sqlite, redis, rediss, memory or null"),
         ("[cache]\nmax_bytes = 1", "cache.max_bytes: "),
-        ("[cache]\nscope = 'all'", "cache.scope: must be one of shared, caller"),
+        ("[cache]\nscope = 'all'", "cache.scope: must be one of auto, shared, caller"),
         ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
@@ -416,10 +421,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "usage.": UsageSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "metrics.": MetricsSettings,
+    "tracing.": Tracing,
+    "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "upstreams", "models", "cache", "usage"}
+TABLES = {"server", "fetch", "documents", "metrics", "tracing", "upstreams", "models", "keys", "cache", "usage"}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:
@@ -443,7 +451,9 @@ def shown(info: FieldInfo) -> str:
         return ""
     if isinstance(default, BaseModel):
         return "`{}`"
-    return f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]")
+    return (
+        f"`{default}`".replace("False", "false").replace("True", "true").replace("()", "[]").replace("('*',)", '["*"]')
+    )
 
 
 def test_the_document_lists_every_setting_with_its_default() -> None:

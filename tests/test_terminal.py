@@ -13,6 +13,8 @@ from app.terminal.frames import frames, lines
 from app.terminal.screen import replace_control_characters
 from typing_extensions import Unpack
 
+from tests.each_case import each_case
+
 Json = dict[str, Any]
 Answer = bytes | httpx.Response | BaseException
 
@@ -120,7 +122,7 @@ def test_reasoning_content_and_calls_are_shown_one_below_the_other(told: Told) -
     assert told.err.getvalue() == ""
 
 
-def test_colours_tell_the_parts_apart_and_nothing_is_left_coloured(told: Told) -> None:
+def test_each_part_has_its_colour_and_nothing_is_left_coloured(told: Told) -> None:
     run(told, stream(*REPLY), color=True)
     text = told.out.getvalue()
     assert f"{DIM}Hm.{END}\nHello you\n{CALL}get_weather({END}" in text
@@ -257,7 +259,7 @@ def test_an_address_that_leads_nowhere_cannot_be_connected_to(told: Told, url: s
 BYTES = "data: a\u2028\u0085\x0b\x0cb\r\ndata: ü\rx\n\n: c\r\n\r\nlast".encode()
 
 
-@pytest.mark.parametrize("size", range(1, 12))
+@each_case("size", range(1, 12))
 def test_lines_are_the_same_however_the_bytes_are_cut(size: int) -> None:
     chunks = [BYTES[at : at + size] for at in range(0, len(BYTES), size)]
     assert list(lines([b"", *chunks])) == ["data: a\u2028\u0085\x0b\x0cb", "data: ü", "x", "", ": c", ""]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.recorded_token_counts import UNITS
 
@@ -64,7 +65,7 @@ def test_ranks_count_as_qwen_agent_does(case: dict[str, Any], ranks: TokenCounte
     assert ranks.count(case["text"]) == case["count"]
 
 
-@pytest.mark.parametrize("case", TRUNCATED, ids=lambda case: f"{case['text'][:3]}-{case['max_token']}")
+@each_case("case", TRUNCATED, ids=lambda case: f"{case['text'][:3]}-{case['max_token']}")
 def test_texts_are_cut_as_qwen_agent_cuts_them(case: dict[str, Any], ranks: TokenCounter) -> None:
     assert ranks.truncate(case["text"], case["max_token"], case["keep_both_sides"]) == case["result"]
 

@@ -17,6 +17,8 @@ from app.settings import Settings
 from app.validation import MAX_LISTED, known_keys, to_violations
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from tests.each_case import each_case
+
 LIMITS = RequestLimits(max_messages=1000, max_content_items=1000, max_functions=100, max_nesting=100)
 JARGON = re.compile(
     r"Input |input (should|is)|\bNone\b|"
@@ -49,7 +51,7 @@ def violations(raw: bytes) -> Sequence[Violation]:
     return error.violations
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("more", "path", "message"),
     [
         ({"generate_cfg": {"temprature": 1}}, "generate_cfg.temprature", meant("temperature")),
@@ -118,8 +120,8 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("value", ["9" * 400, "-" + "9" * 400, "1e400", "NaN", "Infinity", "-Infinity"])
-@pytest.mark.parametrize(
+@each_case("value", ["9" * 400, "-" + "9" * 400, "1e400", "NaN", "Infinity", "-Infinity"])
+@each_case(
     "place",
     [
         '"cache":{"ttl_seconds":%s}',
@@ -171,8 +173,8 @@ def schemas() -> list[type[BaseModel]]:
     return list(seen.values())
 
 
-@pytest.mark.parametrize("model", schemas(), ids=lambda model: f"{model.__module__}.{model.__qualname__}")
-def test_no_message_speaks_of_python_or_of_the_library_that_found_it(model: type[BaseModel]) -> None:
+@each_case("model", schemas(), ids=lambda model: f"{model.__module__}.{model.__qualname__}")
+def test_no_message_names_python_or_the_library_that_found_the_error(model: type[BaseModel]) -> None:
     values = [*ODD, *({field.alias or name: odd} for name, field in model.model_fields.items() for odd in ODD)]
     for value in values:
         try:
@@ -183,7 +185,7 @@ def test_no_message_speaks_of_python_or_of_the_library_that_found_it(model: type
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_format_speaks_so_of_a_message(name: str) -> None:
+def test_no_format_names_python_or_the_library_in_an_error_of_a_message(name: str) -> None:
     keys = ("role", "content", "name", "type", "source", "models_usage", "function_call", "tool_calls", "extra", "id")
     for odd in ODD:
         for item in (odd, *({"role": "user", "content": "Hi", "type": "TextMessage", key: odd} for key in keys)):
@@ -221,14 +223,14 @@ def test_the_modes_of_the_cache_are_the_same_in_body_and_header() -> None:
     assert refused({"messages": MESSAGES, "cache": {"mode": 1}})["cache.mode"] == f"must be one of {', '.join(MODES)}"
 
 
-def test_of_very_many_errors_only_the_number_is_told() -> None:
+def test_of_very_many_errors_only_the_number_is_reported() -> None:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(list[int]).validate_python(["x"] * (MAX_LISTED + 1))
     (found,) = to_violations(caught.value, [], "here")
     assert (found.path, found.message) == ("here", f"has {MAX_LISTED + 1} errors; at most {MAX_LISTED} can be listed")
 
 
-def test_choices_that_are_no_texts_are_told_as_in_json() -> None:
+def test_choices_that_are_no_texts_are_written_as_json() -> None:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(Literal[True, None]).validate_python("x")
     (found,) = to_violations(caught.value, "x", "here")

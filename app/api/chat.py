@@ -27,12 +27,13 @@ from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
-from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UpstreamFailed, Violation
+from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
-from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
+from app.gateway import ReplyOptions, new_reply_id
 from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.routing import ModelRoute, PreparedRequest
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -63,7 +64,9 @@ class ChatEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
-        record = RequestRecord(request_id, self._name)
+        caller: Caller = scope["state"]["caller"]
+        record = RequestRecord(request_id, self._name, caller.name)
+        record.trace = self._context.begin_trace(scope)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -91,7 +94,12 @@ class ChatEndpoint:
         server = self._context.server
         writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
+<<<<<<< HEAD
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
+=======
+            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            record.received_at = time.perf_counter()
+>>>>>>> main
             with self._context.admit():
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
@@ -102,7 +110,7 @@ class ChatEndpoint:
                     return parsed
                 try:
                     model = await self._context.gateway.resolve_model(parsed.body.model)
-                    attempts = AttemptLog()
+                    attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
                         parsed, model, large, lease, scope, writer or SendQueue(send), request_id, record, attempts
                     )
@@ -113,7 +121,10 @@ class ChatEndpoint:
                     await self._context.run_response(response, _open_with_lease(opening, lease), receive)
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
+                    attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+                record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
+                record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
@@ -145,9 +156,7 @@ class ChatEndpoint:
         gateway = self._context.gateway
         body = parsed.body
         caller: Caller = scope["state"]["caller"]
-        route = gateway.route(model)
-        if caller.models is not None:
-            caller.check_model(model, route.model)
+        route = gateway.route(model) if caller.models is None else self._find_allowed_route(model, caller)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -164,10 +173,22 @@ class ChatEndpoint:
         record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(writer, info, parsed.reply_format, body.mode)
+        response.attempts = attempts
         response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
+
+    def _find_allowed_route(self, model: str, caller: Caller) -> ModelRoute:
+        """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
+        exists, and UnknownModel."""
+        try:
+            route = self._context.gateway.route(model)
+        except UnknownModel:
+            caller.check_model(model)
+            raise
+        caller.check_model(model, route.model)
+        return route
 
     def _make_options(
         self,

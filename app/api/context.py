@@ -21,15 +21,21 @@ from app.api.resumable import (
 )
 from app.cache import Cache
 from app.chat.stream import Reply
+from app.chat.token_usage import CallUsage
 from app.errors import Busy, Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
+from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
+from app.usage.ledger import UsageLedger
+from app.usage.totals import Totals
 
 log = logging.getLogger("parley.observe")
 
@@ -52,6 +58,11 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    upstreams: UpstreamStates
+    metrics: Metrics | None = None
+    """None if they are off."""
+    trace_ratio: float | None = None
+    """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
@@ -60,6 +71,8 @@ class AppContext:
     """The requests that are admitted and have not ended."""
     observers: list[RequestObserver] = field(default_factory=list)
     """Called with the record of each request for a reply that has ended."""
+    usage_ledger: UsageLedger | None = None
+    """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
 
@@ -89,6 +102,13 @@ class AppContext:
             raise Busy("this gateway already serves its maximum number of requests; try again later")
         return _Admission(self)
 
+    def begin_trace(self, scope: Scope) -> PassedTrace | RequestTrace | None:
+        """Begin the trace of a request, or pass the caller's on if tracing is off."""
+        traceparent: bytes | None = scope["state"].get("traceparent")
+        if self.trace_ratio is not None:
+            return begin_trace(traceparent, scope["headers"], scope["path"], self.trace_ratio)
+        return None if traceparent is None else pass_trace(traceparent, scope["headers"])
+
     def finish_request(self, record: RequestRecord) -> None:
         """Report a request that has ended to all observers. The first exception of each of them is logged."""
         record.duration = time.perf_counter() - record.started_at
@@ -99,6 +119,13 @@ class AppContext:
                 if observer not in self.failed_observers:
                     self.failed_observers.add(observer)
                     log.exception("defect in an observer of requests; it is not logged again")
+
+    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+        """Count the usage of a call that ended after its request, which was counted without it."""
+        if self.usage_ledger is not None:
+            self.usage_ledger.add(caller, model, Totals.from_call(usage))
+        if self.metrics is not None:
+            self.metrics.count_late_usage(caller, model, usage)
 
     def create_event_stream(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0

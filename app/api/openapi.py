@@ -113,10 +113,33 @@ def install_openapi(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
             _add_chat(document)
+            _add_security(document)
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
+
+
+SECURITY_SCHEMES: dict[str, Any] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key of the gateway."},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "api-key": {"type": "apiKey", "in": "header", "name": "api-key"},
+}
+
+
+def _add_security(document: dict[str, Any]) -> None:
+    """Describe the API key, which every path but the health checks needs if the gateway has keys."""
+    document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    document["security"] = [{}, *({name: []} for name in SECURITY_SCHEMES)]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if "health" in operation.get("tags", ()):
+                operation["security"] = []
+            elif "4XX" not in operation["responses"]:
+                description = "No API key, an unknown or an expired one"
+                operation["responses"].setdefault(
+                    "401", {"description": description, "content": _json_content("Error")}
+                )
 
 
 def _add_chat(document: dict[str, Any]) -> None:
@@ -279,7 +302,7 @@ def _describe_chat() -> dict[str, Any]:
     problem = {"application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="Error")}, AUTOGEN_ERROR]}}}
     statuses = {
         "400": "The body is not valid JSON, or the model server refused the request",
-        "403": "A web page of an origin that is not allowed",
+        "403": "A model that the API key may not use, or a web page of an origin that is not allowed",
         "404": "Unknown model",
         "405": "Another method than POST",
         "413": "The body is too large",

@@ -19,9 +19,10 @@ from typing_extensions import override
 
 from app.api.response_writer import ResponseWriter
 from app.chat.events import Event, Failed, Finish
-from app.chat.stream import Origin, Reply
+from app.chat.stream import AttemptLog, Origin, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
+from app.routing.header import write_attempts_header
 
 log = logging.getLogger("parley.delivery")
 
@@ -76,16 +77,26 @@ class ReplyResponse(ABC):
         """The HTTP status; 0 before the head of the response is sent."""
         self.first_at: float | None = None
         """When the model's first event came, by `time.perf_counter`."""
+        self.send_seconds: float | None = None
+        """How long it took from the first event to the first bytes of the reply; for a whole reply, from the last."""
         self.outcome: Finish | None = None
         self.error: ParleyError | None = None
         self.disconnected = False
         """The client disconnected before the end."""
+        self.attempts: AttemptLog | None = None
+        """The requests to model servers for this reply; None if another request made them."""
         self.owner = ""
         """The caller to whom the reply belongs, as `AppContext.owner` names it."""
 
     def set_origin(self, origin: Origin) -> None:
-        """Set where the reply comes from, once it is known."""
-        self._set_info(replace(self.info, origin=origin))
+        """Set where the reply comes from, once it is known. The reply of a fallback model has that model's name."""
+        info = replace(self.info, origin=origin)
+        if origin.fallback_model is not None:
+            text = (
+                f"the model {info.model!r} could not answer: this is a reply of its fallback {origin.fallback_model!r}"
+            )
+            info = replace(info, model=origin.fallback_model, warnings=(*info.warnings, text))
+        self._set_info(info)
 
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self._set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
@@ -98,7 +109,8 @@ class ReplyResponse(ABC):
             self._encoder.open()  # these bytes were sent when the stream was opened
 
     def _make_encoder(self) -> Encoder:
-        return self.format.reply_encoder(self.info, self.mode)
+        encoder = self.format.reply_encoder(self.info, self.mode)
+        return JoinedReplyEncoder(encoder) if self.info.origin.label == "shared" else encoder
 
     @property
     def encoder(self) -> Encoder:
@@ -160,10 +172,6 @@ class ReplyResponse(ABC):
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
         """Write the events of several reads."""
 
-    def _record_first_event(self) -> None:
-        if self.first_at is None:
-            self.first_at = time.perf_counter()
-
     # The request's handler calls these methods.
 
     @abstractmethod
@@ -210,6 +218,8 @@ class ReplyResponse(ABC):
         yield b"x-parley-cache", origin.label.encode()
         if origin.age_seconds is not None:
             yield b"age", b"%d" % origin.age_seconds
+        if self.attempts is not None and self.attempts.shown and self.attempts.attempts:
+            yield b"x-parley-attempts", write_attempts_header(self.attempts.attempts)
         if self.info.warnings:
             yield b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in self.info.warnings])
 
@@ -253,6 +263,26 @@ class ReplyResponse(ABC):
         if now - self._writer.blocked_since > self._limits.stall_seconds:
             self.disconnect()
             self._writer.abort()
+
+
+class JoinedReplyEncoder:
+    """An encoder of a reply that joined the call of another request. The cost of the call is counted there, and is 0
+    here, so that the sum of all replies is what was spent."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def open(self) -> bytes:
+        return self._encoder.open()
+
+    def feed(self, events: list[Event]) -> bytes:
+        last = events[-1] if events else None
+        if type(last) is Finish and last.usage and "cost" in last.usage:
+            events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
+        return self._encoder.feed(events)
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self._encoder.fail(error)
 
 
 class SkipFrames:
@@ -331,7 +361,8 @@ class EventStreamResponse(ReplyResponse):
             self._write(earlier)
             self._write_failure(events, last)
             return
-        self._record_first_event()
+        if self.first_at is None:
+            self.first_at = time.perf_counter()
         self.start_stream()  # the frame that opens the stream must get the first number
         data = earlier + self.encoder.feed(events) if earlier else self.encoder.feed(events)
         if type(last) is Finish:
@@ -340,12 +371,15 @@ class EventStreamResponse(ReplyResponse):
         elif data:  # some formats have no frame for some events: then heartbeats must go on
             self._quiet = False
             self._write(data)
+        if self.send_seconds is None:
+            self.send_seconds = time.perf_counter() - self.first_at
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
         earlier = [batch for batch in batches[:-1] if batch]
         if earlier:
-            self._record_first_event()
+            if self.first_at is None:
+                self.first_at = time.perf_counter()
             self.start_stream()
         self._write_events(batches[-1], b"".join([self.encoder.feed(batch) for batch in earlier]))
 
@@ -406,14 +440,18 @@ class JsonResponse(ReplyResponse):
     def _write_events(self, events: list[Event]) -> None:
         if not events:
             return
-        last, data = events[-1], self.encoder.feed(events)
+        last = events[-1]
+        began = time.perf_counter() if self.first_at is None or type(last) is Finish else 0.0
+        data = self.encoder.feed(events)
         if type(last) is Failed:
             self.fail(UpstreamFailed(last.fault))
             return
-        self._record_first_event()
+        if self.first_at is None:
+            self.first_at = began
         if type(last) is Finish:
             self.outcome = last
             self._send_body(200, data, {})
+            self.send_seconds = time.perf_counter() - began
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:

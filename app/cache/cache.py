@@ -9,6 +9,8 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec.structs import replace
+
 from app.cache.codec import LARGE_ENTRY, Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.log import ReplyLocation
@@ -97,6 +99,9 @@ class Cache:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
                 origin = Origin("shared")
+        answering = found.source if isinstance(found.source, InFlightCall) else reply
+        if answering.fallback_model is not None:
+            origin = replace(origin, fallback_model=answering.fallback_model)
         self.counts[origin.label] += 1
         return OpenedReply(reply, origin)
 
@@ -272,6 +277,11 @@ class Cache:
     def is_shared(self) -> bool:
         """Whether the cache shares calls with other processes."""
         return self._coordinator is not None
+
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the cache's Redis answers; None if it is not in Redis."""
+        return None if self._coordinator is None else self._coordinator.is_connected
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None:
         if self._coordinator is not None:

@@ -83,10 +83,11 @@ def pack_log(log: ReplyLog, size: int, location: ReplyLocation | None) -> Packed
 
 
 def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """Mark the usage as `cached`: this reply used no tokens."""
+    """Mark the usage as `cached`: this reply used no tokens, and cost nothing."""
     last = batches[-1] if batches else None
     finish = last.events[-1] if last is not None and last.events else None
     if last is None or not isinstance(finish, Finish) or finish.usage is None:
         return batches
-    marked = replace(finish, usage={**finish.usage, "cached": True})
+    cost = {"cost": 0.0} if "cost" in finish.usage else {}
+    marked = replace(finish, usage={**finish.usage, **cost, "cached": True})
     return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]

@@ -50,6 +50,10 @@ class ReplaySource(Protocol):
 class CallCoordinator(Protocol):
     """Shares calls between all gateways of one Redis, so that equal requests cause one call."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether Redis answers. While it does not, requests are served without it."""
+
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
         """Return the source of a call: a new call or that of another gateway. Raises UpstreamFailed."""
 

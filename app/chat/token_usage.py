@@ -48,3 +48,13 @@ def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
 
 def _count(value: Any) -> int:
     return value if type(value) is int and value > 0 else 0
+
+
+class CallUsage(Struct, frozen=True):
+    """What one call to a model used."""
+
+    tokens: TokenUsage
+    cost: float | None = None
+    """None if the model has no price and the server reported no cost."""
+    estimated: bool = False
+    """The tokens are an estimate: the server reported none, or the call ended before it did."""

@@ -11,7 +11,9 @@ from msgspec import Struct, field
 
 from app.chat.events import Finish
 from app.chat.stream import Attempt
+from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
+from app.observe.trace_context import PassedTrace, RequestTrace
 
 DISCONNECTED_STATUS = 499
 """The status in the log of a request whose client left before the end, as nginx has it."""
@@ -26,6 +28,7 @@ class ResponseOutcome(Protocol):
     error: ParleyError | None
     disconnected: bool
     first_at: float | None
+    send_seconds: float | None
 
 
 class RequestRecord(Struct, eq=False):
@@ -53,7 +56,12 @@ class RequestRecord(Struct, eq=False):
     usage: Mapping[str, Any] | None = None
     """As the reply has it. Its values are the model server's, so they may have any type."""
     cost: float | None = None
-    """None without a price for the model."""
+    """What the reply cost; 0 for a reply from the cache or from another request's call. None if the model has no price
+    and the server reported no cost, and if the call goes on without its client."""
+    tokens: TokenUsage | None = None
+    """The tokens of the reply, as they are billed; None if nothing is known of them."""
+    tokens_estimated: bool = False
+    """`tokens` is an estimate: the server reported none."""
     cache: str = ""
     """The value of `x-parley-cache`; empty if the request was rejected before."""
     attempts: Sequence[Attempt] = ()
@@ -62,10 +70,26 @@ class RequestRecord(Struct, eq=False):
     """The failure of a model server that an operator should know of, even if another server answered."""
     first_token_at: float | None = None
     """When the reply's first event came; None if none came."""
+    received_at: float | None = None
+    """When the whole body of the request had arrived."""
+    sent_at: float | None = None
+    """When the first request to a model server was sent; None for a reply from the cache or from another request's
+    call."""
+    send_seconds: float | None = None
+    """How long the gateway took from the reply's first event to its first bytes; for a whole reply, from its last."""
     duration: float = 0.0
     """Seconds from the start to the end of the request. It is set at its end."""
+    trace: PassedTrace | RequestTrace | None = None
+    """None: the caller has no trace, and this gateway records none."""
     disconnected: bool = False
     """The client left before the end."""
+
+    @property
+    def overhead(self) -> float | None:
+        """The gateway's own part of the time to the first byte, in seconds; None if no model server was asked."""
+        if self.received_at is None or self.sent_at is None:
+            return None
+        return self.sent_at - self.received_at + (self.send_seconds or 0.0)
 
     def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self.model, self.stream, self.metadata = model, stream, metadata
@@ -80,7 +104,7 @@ class RequestRecord(Struct, eq=False):
 
     def record_response(self, response: ResponseOutcome, cache: str) -> None:
         """Record how the response ended. An error in a stream that had begun leaves its status at 200."""
-        self.cache, self.first_token_at = cache, response.first_at
+        self.cache, self.first_token_at, self.send_seconds = cache, response.first_at, response.send_seconds
         if response.outcome is not None:
             self.finish_reason, self.usage = response.outcome.reason, response.outcome.usage
         if response.disconnected:
@@ -89,6 +113,14 @@ class RequestRecord(Struct, eq=False):
         if response.error is not None:
             self.record_error(response.error)
         self.status = response.status
+
+    def record_usage(self, call: CallUsage | None) -> None:
+        """Record what the reply used, after `record_response`. `call` is the usage of the call that was made for this
+        request; None if there was none, or it has not ended."""
+        if self.cache in ("hit", "shared"):
+            self.tokens, self.cost = read_token_usage(self.usage), 0.0
+        elif call is not None:
+            self.tokens, self.cost, self.tokens_estimated = call.tokens, call.cost, call.estimated
 
 
 RequestObserver: TypeAlias = Callable[[RequestRecord], None]

@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from app.chat.token_usage import CallUsage
+
 GroupBy: TypeAlias = Literal["day", "key", "model"]
 GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
 
@@ -27,6 +29,19 @@ class Totals(Struct, frozen=True, gc=False):
     saved_tokens: int = 0
     """Input and output tokens of the replies of `cache_hits`; no other number contains them."""
     cost: float = 0.0
+
+    @classmethod
+    def from_call(cls, call: CallUsage) -> "Totals":
+        """Return the numbers of a call to a model, without its request."""
+        tokens = call.tokens
+        return cls(
+            estimated_requests=int(call.estimated),
+            input_tokens=tokens.input,
+            cached_input_tokens=tokens.cached_input,
+            output_tokens=tokens.output,
+            reasoning_tokens=tokens.reasoning,
+            cost=call.cost or 0.0,
+        )
 
     def add(self, other: "Totals") -> "Totals":
         return Totals(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))

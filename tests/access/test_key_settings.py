@@ -60,7 +60,7 @@ def test_keys_of_the_variable_add_to_those_of_the_file_and_only_hashes_are_kept(
     }
     assert settings.keys["Alice"].models == ("qwen*",)
     assert "0123456789" not in repr(settings)
-    assert load({"PARLEY_API_KEYS": ""}).keys == {}
+    assert written("", PARLEY_API_KEYS="").keys == {}
 
 
 def test_a_mistake_of_a_key_never_repeats_it() -> None:

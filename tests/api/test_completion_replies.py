@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import validate
 
 from tests.api.completion_requests import (
     DONE,
@@ -22,7 +21,7 @@ from tests.api.completion_requests import (
 )
 from tests.cuts import bytewise, random_cuts
 from tests.in_process_gateway import Answer
-from tests.interop.shapes import CHUNK, COMPLETION
+from tests.interop.shapes import CHUNK_VALIDATOR, COMPLETION_VALIDATOR
 
 DETAILS = [{"type": "reasoning.encrypted", "data": "e"}]
 BROKEN = frame({"error": {"message": "out of memory", "type": "server_error"}})
@@ -35,7 +34,7 @@ def told(answer: Answer) -> list[Json]:
     assert done == "data: [DONE]"
     chunks = [json.loads(line.removeprefix("data: ")) for line in lines]
     for chunk in chunks:
-        validate(chunk, CHUNK)
+        CHUNK_VALIDATOR.validate(chunk)
     assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) == 1
     return chunks
 
@@ -52,7 +51,7 @@ def deltas(*pieces: bytes, **body: Any) -> list[Any]:
 def message(*pieces: bytes, settings: Json | None = None, **body: Any) -> Json:
     answer = ask(saying(*pieces), settings, **body)
     assert answer.status == 200, answer.body
-    validate(answer.json, COMPLETION)
+    COMPLETION_VALIDATOR.validate(answer.json)
     found: Json = answer.json["choices"][0]["message"]
     return found
 
@@ -60,7 +59,7 @@ def message(*pieces: bytes, settings: Json | None = None, **body: Any) -> Json:
 # -- a stream ----------------------------------------------------------
 
 
-def test_a_stream_tells_thought_text_and_calls_in_their_order() -> None:
+def test_a_stream_has_reasoning_text_and_calls_in_their_order() -> None:
     assert deltas(*THOUGHT_SAID_CALLED, tools=[TOOL]) == [
         {"role": "assistant", "content": ""},
         {"reasoning_content": "Where "},
@@ -156,7 +155,7 @@ def test_calls_in_text_become_calls_if_tools_were_prompted() -> None:
 
 def test_a_whole_reply_is_one_message() -> None:
     answer = ask(saying(*THOUGHT_SAID_CALLED), tools=[TOOL])
-    validate(answer.json, COMPLETION)
+    COMPLETION_VALIDATOR.validate(answer.json)
     assert answer.json["usage"] == USAGE
     assert answer.json["choices"] == [
         {

@@ -8,6 +8,7 @@ from app.api.asgi import LARGE_BYTES
 from app.gateway import Gateway
 
 from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
+from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
 NAMED = {"type": "function", "function": {"name": "f"}}
@@ -30,7 +31,7 @@ def refused(**body: Any) -> Json:
 # -- what is sent ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "told"),
     [
         ({"max_completion_tokens": 5}, {"max_tokens": 5}),
@@ -125,7 +126,7 @@ def test_a_strict_tool_stays_strict() -> None:
 # -- what is refused ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "param"),
     [
         ({"n": 2}, "n"),
@@ -224,7 +225,7 @@ def test_a_wrong_method_and_a_defect_are_errors_in_openais_shape() -> None:
     assert (defect.status, defect.json["error"]["type"]) == (500, "server_error")
 
 
-def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
+def test_a_busy_gateway_answers_in_openais_shape() -> None:
     with Running() as gateway:
         gateway.app.context.in_progress = gateway.app.context.settings.server.max_concurrent_requests
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
@@ -234,8 +235,8 @@ def test_a_gateway_that_has_no_room_says_so_in_openais_shape() -> None:
 # -- what the model server refuses ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
+@each_case("stream", [True, False])
+@each_case(
     ("status", "error", "told", "kind"),
     [
         (400, {"message": "bad", "type": "invalid_request_error"}, 400, "invalid_request_error"),
@@ -320,7 +321,7 @@ def test_a_call_without_a_result_is_named_by_its_place_among_the_calls() -> None
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[1].tool_calls[1]")
 
 
-def test_a_result_without_a_call_says_how_to_mend_it() -> None:
+def test_the_error_of_a_result_without_a_call_says_how_to_fix_it() -> None:
     messages = [{"role": "user", "content": "Hi"}, {"role": "tool", "tool_call_id": "x", "content": "1"}]
     error = ask(messages=messages, tools=[TOOL]).json["error"]
     assert error["message"].startswith("messages[1]: tool result with the id 'x' has no matching call before it: add ")

@@ -11,6 +11,7 @@ from app.formats.base import Options
 from app.settings import Server
 
 from tests.conversations.sample_conversations import golden
+from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 PLACE = re.compile(r"messages\[\d+\][^ :]*: .+")
@@ -18,7 +19,7 @@ PAIRS = list(permutations(FORMATS, 2))
 USER = {"role": "user", "content": "Hi"}
 TEXT = {"type": "TextMessage", "source": "user", "content": "Hi"}
 LATE = {"role": "user", "content": "Hi", "extra": {"mood": "good"}}
-each_pair = pytest.mark.parametrize(("form", "to"), PAIRS)
+each_pair = each_case(("form", "to"), PAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_a_result_without_a_call_before_it_is_a_warning(gateway: Running, to: st
     assert all("name" not in one or one["name"] for one in answer.json["messages"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "param"),
     [
         ({"messages": [USER]}, "to"),

@@ -42,7 +42,7 @@ def test_a_demanded_call_that_does_not_come_is_warned_of_and_not_kept(
 
 
 @pytest.mark.parametrize(("server", "choice"), [(CALLS_G, "required"), (CALLS_G, "g"), (SAID, "auto"), (SAID, None)])
-def test_without_a_demand_or_with_the_call_there_is_nothing_to_tell(server: ModelServer, choice: Any) -> None:
+def test_without_a_demand_or_with_the_call_there_is_no_warning(server: ModelServer, choice: Any) -> None:
     with Running({**SERVER, **CACHED}, server) as gateway:
         first, second = ask(gateway, function_choice=choice), ask(gateway, function_choice=choice)
     assert (first.json["warnings"], second.headers["x-parley-cache"]) == ([], "hit")

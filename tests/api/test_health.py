@@ -5,7 +5,7 @@ from app import __version__
 from tests.in_process_gateway import ModelServer, Running
 
 
-def test_health_tells_the_version() -> None:
+def test_health_reports_the_version() -> None:
     with Running(server=ModelServer()) as gateway:
         answer = gateway.get("/healthz")
     assert (answer.status, answer.json) == (200, {"status": "ok", "version": __version__})

@@ -113,7 +113,7 @@ def test_a_local_path_is_refused_with_its_place_whether_the_model_takes_it_or_no
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_openai_face_refuses_local_paths_too(path: str) -> None:
+def test_the_openai_endpoint_refuses_local_paths_too(path: str) -> None:
     server = ModelServer()
     with Running(None, server) as gateway:
         for messages, place in _openai(path):

@@ -9,10 +9,11 @@ import httpx
 import pytest
 from app.observe.logs import ConsoleFormatter, JsonFormatter, log_format
 
+from tests.each_case import each_case
 from tests.in_process_gateway import SAID, STOP, ModelServer, Running, streamed
 
 PROMPT, KEY, REPLY = "pr0mpt", "s3cret", "r3ply"
-USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":"x"}}\n\n'
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
 SETTINGS = {
     "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key": KEY, "headers": {"x-a": KEY}}},
     "models": {"m": {"upstreams": ["local"]}},
@@ -64,6 +65,7 @@ def test_a_request_that_works_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         "cache": "bypass",
         "finish_reason": "stop",
         "prompt_tokens": 3,
+        "completion_tokens": 2,
         "upstream": "local",
     }
 
@@ -127,20 +129,20 @@ def a_record(message: str = "request", **fields: Any) -> logging.LogRecord:
     return record
 
 
-@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter(color=False)])
-@pytest.mark.parametrize("character", HOSTILE)
+@each_case("formatter", [JsonFormatter(), ConsoleFormatter(color=False)])
+@each_case("character", HOSTILE)
 def test_no_line_holds_a_control_character(formatter: logging.Formatter, character: str) -> None:
     line = formatter.format(a_record(character, metadata={f"k{character}": [character]}, **{character: character}))
     assert character not in line
     assert line.encode().decode() == line
 
 
-@pytest.mark.parametrize("character", HOSTILE)
+@each_case("character", HOSTILE)
 def test_an_escaped_character_is_read_back_as_it_was(character: str) -> None:
     assert json.loads(JsonFormatter().format(a_record(character)))["message"] == character
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
     [
         "x" * 20_000_000,
@@ -152,7 +154,7 @@ def test_an_escaped_character_is_read_back_as_it_was(character: str) -> None:
     ],
     ids=["text", "table", "key", "list", "deep", "number"],
 )
-@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter(color=False)])
+@each_case("formatter", [JsonFormatter(), ConsoleFormatter(color=False)])
 def test_a_line_is_short_whatever_a_caller_sends(formatter: logging.Formatter, value: Any) -> None:
     assert len(formatter.format(a_record("request", metadata=value))) < 200_000
     assert len(formatter.format(a_record("x" * 20_000_000))) < 10_000

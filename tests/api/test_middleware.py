@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
 CHAT = {"messages": [{"role": "user", "content": "x"}]}
@@ -40,7 +41,7 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
+@each_case(("method", "path", "body", "status"), REQUESTS)
 def test_every_reply_has_one_request_id(gateway: Running, method: str, path: str, body: bytes, status: int) -> None:
     answer = gateway.ask(method, path, [body], {"x-request-id": "mine-1"})
     assert answer.status == status

@@ -7,6 +7,7 @@ import pytest
 from app.params import SERVER_PARAMS
 
 from tests.api.completion_requests import QUESTION, ask
+from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running
 
 
@@ -15,8 +16,8 @@ def warned(answer: Answer) -> list[str]:
     return list(json.loads(answer.headers.get("x-parley-warnings", "[]")))
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(
+@each_case("stream", [True, False])
+@each_case(
     ("given", "meant"),
     [
         ("temprature", "temperature"),

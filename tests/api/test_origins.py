@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
 
 ASK = b'{"model":"m","stream":false,"messages":[{"role":"user","content":"x"}]}'
@@ -65,8 +66,8 @@ def test_loopback_names_are_always_good(local: Running, exposed: Running, config
         assert gateway.get("/v1/models", {"host": host}).status == 200
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("host", [*STRANGE, "myserver", "192.168.1.5"])
+@each_case("path", PATHS)
+@each_case("host", [*STRANGE, "myserver", "192.168.1.5"])
 def test_a_gateway_for_this_machine_answers_to_no_other_name(local: Running, host: str, path: str) -> None:
     answer = ask(local, path, host=host)
     assert outcome(answer) == (421, "host_not_allowed")
@@ -79,7 +80,7 @@ def test_a_gateway_for_a_network_answers_programs_by_any_name(exposed: Running, 
     assert ask(exposed, host=host).status == 200
 
 
-@pytest.mark.parametrize(("host", "status"), [*((host, 421) for host in STRANGE), *((host, 200) for host in NETWORK)])
+@each_case(("host", "status"), [*((host, 421) for host in STRANGE), *((host, 200) for host in NETWORK)])
 def test_a_page_of_a_name_that_was_made_to_lead_here_is_refused(exposed: Running, host: str, status: int) -> None:
     assert ask(exposed, host=host, origin=f"http://{host}").status == status
 
@@ -112,8 +113,8 @@ def test_the_name_that_it_is_bound_to_is_good() -> None:
         assert ask(gateway, host="gateway.example:8000", origin="http://gateway.example:8000").status == 200
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
+@each_case("path", PATHS)
+@each_case(
     "origin",
     [
         "https://evil.example",
@@ -185,8 +186,8 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("content_type", [*TYPES, "application/jsonp", "text/json"])
+@each_case("path", PATHS)
+@each_case("content_type", [*TYPES, "application/jsonp", "text/json"])
 def test_a_body_that_does_not_say_it_is_json_is_refused(local: Running, content_type: str, path: str) -> None:
     answer = local.post(path, ASK, {"content-type": content_type})
     assert answer.status == 415
@@ -206,6 +207,6 @@ def test_a_program_may_leave_the_content_type_out_and_a_page_may_not(local: Runn
     assert local.post("/v1/chat", ASK, {"origin": "http://localhost:3000"}).status == 415
 
 
-def test_the_openai_face_refuses_in_its_own_shape(local: Running) -> None:
+def test_the_openai_endpoint_refuses_in_its_own_shape(local: Running) -> None:
     error = ask(local, "/v1/chat/completions", host="evil.example").json["error"]
     assert (error["type"], error["code"]) == ("invalid_request_error", "host_not_allowed")

@@ -46,7 +46,7 @@ def test_the_documentation_page_loads_the_document_and_sends_it_to_no_validator(
     assert gateway.get("/openapi.json").json["info"]["title"] == "Parley"
 
 
-def test_who_is_no_browser_gets_the_links_as_json(gateway: Running) -> None:
+def test_a_client_that_is_no_browser_gets_the_links_as_json(gateway: Running) -> None:
     answer = gateway.get("/", {"accept": "*/*"})
     assert answer.json["name"] == "parley"
     assert "/docs" in answer.json["links"]

@@ -68,7 +68,7 @@ def test_all_refused_urls_are_reported_at_once() -> None:
     assert places == ["messages[0].content[1].image", "messages[0].content[3].image"]
 
 
-def test_the_openai_face_names_its_own_place() -> None:
+def test_the_openai_endpoint_names_its_own_place() -> None:
     parts = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": PRIVATE[0]}}]
     with Running(settings(), ModelServer()) as gateway:
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": parts}]})

@@ -52,7 +52,7 @@ def failed(path: str, fields: dict[str, Any], answer: Any, stream: bool) -> Answ
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(("path", "fields"), FACES, ids=[fields.get("format", path) for path, fields in FACES])
 @pytest.mark.parametrize(("answer", "cause"), [(down, b"connection_refused"), (breaking, b"reply_not_finished")])
-def test_every_face_names_the_upstream_and_the_cause(
+def test_every_endpoint_names_the_upstream_and_the_cause(
     path: str, fields: dict[str, Any], stream: bool, answer: Any, cause: bytes
 ) -> None:
     body = failed(path, fields, answer, stream).body
@@ -68,7 +68,9 @@ def test_every_face_names_the_upstream_and_the_cause(
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(("path", "fields"), FACES, ids=[fields.get("format", path) for path, fields in FACES])
 @pytest.mark.parametrize("answer", [refusing, refusing_late])
-def test_no_face_tells_a_secret_of_any_upstream(path: str, fields: dict[str, Any], stream: bool, answer: Any) -> None:
+def test_no_endpoint_shows_a_secret_of_any_upstream(
+    path: str, fields: dict[str, Any], stream: bool, answer: Any
+) -> None:
     text = failed(path, fields, answer, stream).body.decode()
     assert "bad key [redacted] or [redacted] of [redacted] at [address]" in text
     assert not [word for word in ("plain", "other?", "red!42", "9999", "/srv") if word in text]

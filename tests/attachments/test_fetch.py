@@ -12,6 +12,7 @@ from app.attachments.fetch import FetchedFile, Fetcher
 from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
 
 from tests.default_limits import fetch_limits
+from tests.each_case import each_case
 from tests.web_server import Site, drip, endless, reply, waiting
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +134,7 @@ async def test_a_name_that_leads_inside_is_refused(name: str) -> None:
     assert nowhere.requests == []
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_case("address", PRIVATE)
 async def test_a_name_on_an_address_that_is_not_public_is_refused_and_nothing_is_connected(address: str) -> None:
     nowhere = Nowhere()
     async with Fetcher(fetch_limits(), Names(**{"evil.test": [address]}), nowhere) as fetcher:
@@ -141,7 +142,7 @@ async def test_a_name_on_an_address_that_is_not_public_is_refused_and_nothing_is
     assert nowhere.requests == []
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_case("address", PRIVATE)
 async def test_an_address_that_is_not_public_is_refused_as_it_stands(address: str) -> None:
     nowhere, names = Nowhere(), Names()
     async with Fetcher(fetch_limits(), names, nowhere) as fetcher:
@@ -152,7 +153,7 @@ async def test_an_address_that_is_not_public_is_refused_as_it_stands(address: st
     assert nowhere.requests == [] and names.asked == []
 
 
-@pytest.mark.parametrize("url", HOSTILE)
+@each_case("url", HOSTILE)
 async def test_a_hostile_url_is_refused_and_nothing_is_connected(url: str) -> None:
     nowhere = Nowhere()
     names = Names(**{"public.test": ["93.184.216.34"]})
@@ -213,7 +214,7 @@ async def test_a_redirect_to_the_same_name_is_looked_up_and_judged_again() -> No
     assert len(nowhere.requests) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     "location",
     [
         "http://evil.test:{port}/secret",
@@ -235,7 +236,7 @@ async def test_a_redirect_to_the_same_name_is_looked_up_and_judged_again() -> No
         "",
     ],
 )
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@each_case("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_what_would_be_refused_is_refused(location: str, status: int) -> None:
     async with Site() as site, reading(Names(**{"evil.test": ["127.0.0.1"]})) as fetcher:
         site.answer("/", moved("/again"))
@@ -270,7 +271,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
         assert (await fetcher.fetch(site.url("/"), kinds=("image",))).data == b"bytes"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("allow", "host", "addresses", "reached"),
     [
         (("files.test",), "files.test", ["10.0.0.1"], True),
@@ -377,7 +378,7 @@ async def test_a_compressed_body_is_inflated_as_far_as_the_limit() -> None:
 @pytest.mark.parametrize(
     "sent", [(), (b"HTTP/1.1 200",), (b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\n", b"x")]
 )
-async def test_a_slow_server_costs_the_time_limit_and_holds_up_nobody_else(sent: tuple[bytes, ...]) -> None:
+async def test_a_slow_server_costs_the_time_limit_and_delays_no_other_request(sent: tuple[bytes, ...]) -> None:
     async with Site({"/slow": waiting(*sent), "/quick": reply()}) as site, reading(max_seconds=0.3) as fetcher:
         slow = asyncio.create_task(refused(fetcher, site.url("/slow")))
         for _ in range(5):
@@ -396,7 +397,7 @@ async def test_what_drips_for_ever_is_left_at_the_time_limit() -> None:
         await asyncio.wait_for(site.gone.wait(), 5)
 
 
-async def test_a_caller_who_leaves_takes_the_connection_along() -> None:
+async def test_a_caller_who_disconnects_closes_the_connection() -> None:
     asked = asyncio.Event()
 
     async def answer(writer: asyncio.StreamWriter) -> None:
@@ -434,12 +435,12 @@ async def test_no_more_are_read_at_once_than_the_limit_allows() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"garbage\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx"])
-async def test_a_server_that_breaks_off_or_speaks_no_http_is_unavailable(answer: bytes) -> None:
+async def test_a_server_that_breaks_off_or_is_not_http_is_unavailable(answer: bytes) -> None:
     async with Site({"/": answer}) as site, reading() as fetcher:
         assert isinstance(await refused(fetcher, site.url("/")), MediaUnavailable)
 
 
-async def test_a_name_that_nobody_knows_is_unavailable() -> None:
+async def test_an_unknown_host_name_is_unavailable() -> None:
     async with reading() as fetcher:
         assert (
             await refused(fetcher, "http://unknown.test/")

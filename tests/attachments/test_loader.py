@@ -17,6 +17,7 @@ from app.steps.media import ImageLimits, MediaRequest
 
 from tests.attachments.documents import sample_documents
 from tests.default_limits import attachment_limits, document_limits, fetch_limits
+from tests.each_case import each_case
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +144,7 @@ async def test_a_request_fetches_only_a_few_at_once(workshop: DocumentWorkers) -
     assert len(desk.web.paths) == 9 and desk.web.most <= 2
 
 
-async def test_everything_that_is_refused_is_told_at_once(workshop: DocumentWorkers) -> None:
+async def test_everything_that_is_refused_is_reported_at_once(workshop: DocumentWorkers) -> None:
     needs = [
         picture("http://evil.test/a.png", "messages[0].content[0].image"),
         picture("http://h.test/a.png", "messages[0].content[1].image"),
@@ -189,7 +190,7 @@ async def test_nothing_wanted_is_nothing_done(workshop: DocumentWorkers) -> None
     assert await Desk(workshop).gather([]) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head", "declared", "expected"),
     [
         (b"ID3\x04", "", "audio/mpeg"),

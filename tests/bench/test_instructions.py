@@ -19,7 +19,7 @@ totals: 1234567
 """
 
 
-def test_a_dump_tells_its_name_and_how_many_instructions_were_counted() -> None:
+def test_a_dump_has_its_name_and_its_number_of_instructions() -> None:
     assert read_dump(DUMP) == ("10 chunks qwen", 1_234_567)
 
 
@@ -50,7 +50,7 @@ def test_the_cases_of_figures_are_those_that_are_counted() -> None:
     assert used == counted
 
 
-def test_a_figure_above_its_bound_is_told() -> None:
+def test_a_figure_above_its_bound_is_reported() -> None:
     verdicts = judge({"chunk": 1031, "hit": 1030}, {"this": {"chunk": 1030, "hit": 1030}}, "this")
     assert [verdict.exceeded for verdict in verdicts] == [True, False]
     assert "1,031        1,030  ABOVE ITS BOUND" in table(verdicts)
@@ -62,7 +62,7 @@ def test_bounds_of_another_python_do_not_count() -> None:
     assert "ABOVE" not in table(verdicts)
 
 
-def test_new_bounds_leave_room_of_five_percent_and_those_of_other_pythons() -> None:
+def test_new_bounds_add_five_percent_and_keep_those_of_other_pythons() -> None:
     bounds = with_bounds({"another": {"chunk": 7}, "this": {"old": 1}}, {"chunk": 1000}, "this")
     assert bounds == {"another": {"chunk": 7}, "this": {"chunk": 1050}}
 

@@ -66,7 +66,7 @@ def test_the_table_shows_medians_and_ranges_and_no_cpu_where_there_is_no_gateway
     assert "Not a quiet machine" not in text
 
 
-def test_a_busy_machine_is_told() -> None:
+def test_a_busy_machine_is_reported() -> None:
     runs = RUNS | {"nginx": [row(500) | {"strangers": 0.5}]}
     assert "up to 50% of the gateway's core" in report.markdown([replace(BURST, targets=())], {"burst": runs})
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
 from tests.cache.fake_calls import DONE, say
 from tests.cache.fake_model import ENTRY, REPLY, RUBBISH, Bench, Broken, failed
+from tests.each_case import each_case
 
 REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), make_cache_policy("only")
 
@@ -78,7 +79,7 @@ def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
     play(scenario)
 
 
-def test_a_caller_who_wants_a_younger_reply_gets_a_new_one_which_is_kept() -> None:
+def test_a_caller_with_a_smaller_max_age_gets_a_new_reply_which_is_stored() -> None:
     async def scenario(bench: Bench) -> None:
         young = CachePolicy(max_age=10)
         await bench.told()
@@ -125,8 +126,8 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize("again", [True, False], ids=["at once", "later"])
-@pytest.mark.parametrize("batches", BAD.values(), ids=BAD)
+@each_case("again", [True, False], ids=["at once", "later"])
+@each_case("batches", BAD.values(), ids=BAD)
 def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
@@ -258,7 +259,7 @@ def test_a_refresh_that_fails_leaves_the_old_reply() -> None:
 
 
 @pytest.mark.parametrize(("how", "label"), [(REFRESH, "refresh"), (OFF, "bypass")])
-def test_who_wants_a_call_of_their_own_joins_none_and_is_joined_by_none(how: CachePolicy, label: str) -> None:
+def test_a_call_that_is_not_shared_joins_none_and_is_joined_by_none(how: CachePolicy, label: str) -> None:
     async def scenario(bench: Bench) -> None:
         answers = [await bench.ask(how), await bench.ask(), await bench.ask(how)]
         assert [answer.origin.label for answer in answers] == [label, "miss", label]
@@ -356,7 +357,7 @@ def test_a_call_that_is_under_way_outlives_a_purge() -> None:
     play(scenario)
 
 
-def test_closing_gives_up_every_call_and_tells_who_listens() -> None:
+def test_closing_cancels_every_call_and_fails_its_readers() -> None:
     async def scenario(bench: Bench) -> None:
         answers = [await bench.ask(keep_running=True), await bench.ask(OFF)]
         await bench.cache.aclose()

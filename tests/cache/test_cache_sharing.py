@@ -60,7 +60,7 @@ def test_equal_questions_at_one_time_are_one_call() -> None:
     play(scenario)
 
 
-def test_who_comes_in_the_middle_gets_what_came_before_at_once() -> None:
+def test_a_late_reader_first_gets_the_log_so_far() -> None:
     async def scenario(bench: Bench) -> None:
         first = await bench.ask()
         bench.model.calls[0].push(*REPLY[:2])
@@ -76,7 +76,7 @@ def test_who_comes_in_the_middle_gets_what_came_before_at_once() -> None:
     play(scenario)
 
 
-def test_who_looked_just_before_the_reply_was_stored_finds_it_all_the_same() -> None:
+def test_a_lookup_just_before_the_reply_was_stored_finds_it_all_the_same() -> None:
     """The store is asked, and has nothing yet; when it has answered, the call is over and stored."""
 
     async def scenario(bench: Bench) -> None:

@@ -43,7 +43,7 @@ def filled(url: str) -> None:
     asyncio.run(fill())
 
 
-def test_stats_tell_what_is_there_of_each_model_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stats_count_the_entries_of_each_model_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     filled(default_url())
     assert main(["cache", "stats"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
@@ -55,7 +55,7 @@ def test_stats_tell_what_is_there_of_each_model_and_of_all(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(("model", "line"), [("qwen3", "qwen3 4 replies 4,000 bytes"), ("x", "x 0 replies 0 bytes")])
-def test_stats_of_one_model_tell_only_that(model: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stats_of_one_model_count_only_its_entries(model: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     filled(default_url())
     assert main(["cache", "stats", "--model", model]) == 0
     assert [" ".join(one.split()) for one in capsys.readouterr().out.splitlines()[1:]] == [line]

@@ -22,6 +22,8 @@ from app.chat.events import Event, Extra, Failed, Fault, Finish, FinishReason, R
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | TEXTS,
@@ -160,7 +162,7 @@ STORABLE: dict[str, tuple[list[Event], bool, bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", STORABLE)
+@each_case("name", STORABLE)
 def test_only_whole_replies_are_storable(name: str) -> None:
     events, plain, with_length = STORABLE[name]
     for batches in ([Batch(0.0, events)], [Batch(0.0, [event]) for event in events]):

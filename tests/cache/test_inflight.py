@@ -39,7 +39,7 @@ def test_whenever_one_joins_all_is_heard_in_its_pieces(place: int) -> None:
     run(scenario)
 
 
-def test_one_who_came_before_the_call_began_hears_all() -> None:
+def test_a_reader_that_joined_before_the_call_began_gets_all_events() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = Scene()
         ear = scene.ear()
@@ -89,7 +89,7 @@ def test_the_server_is_paused_exactly_while_all_readers_have_paused() -> None:
     run(scenario)
 
 
-def test_one_who_joins_while_all_others_pause_need_not_wait_for_them() -> None:
+def test_a_reader_that_joins_while_all_others_pause_need_not_wait_for_them() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         scene.ear().pause()
@@ -322,7 +322,7 @@ def test_readers_of_an_aborted_call_get_a_failure() -> None:
     run(scenario)
 
 
-def test_a_source_that_speaks_on_after_the_end_is_not_heard() -> None:
+def test_events_of_a_source_after_its_end_are_ignored() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         ear = scene.ear()
@@ -354,7 +354,7 @@ def test_a_long_reply_is_caught_up_with_in_turns_and_what_comes_meanwhile_is_not
     run(scenario)
 
 
-def test_who_leaves_while_catching_up_hears_no_more() -> None:
+def test_a_reader_that_closes_while_catching_up_gets_no_more_events() -> None:
     async def scenario(loop: Clocked) -> None:
         scene = await Scene().opened()
         scene.source.push(*say(*map(str, range(3 * LOG_LIMITS.batches_per_turn))), [DONE])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, completion_key, key, rich, schema
 from tests.cache.conversation import CONVERSATION
+from tests.each_case import each_case
 
 PLAIN = Profile()
 NOUS = Profile(native_tools=False)
@@ -47,7 +48,7 @@ def _changed(body: Json, path: tuple[Any, ...]) -> Json:
 LEAVES = [path for path in _leaves(rich()) if path[-1] not in ("role", "model", "type") and path[0] != "generate_cfg"]
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=lambda path: ".".join(map(str, path)))
+@each_case("path", LEAVES, ids=lambda path: ".".join(map(str, path)))
 def test_every_word_of_the_conversation_counts(path: tuple[Any, ...]) -> None:
     changed = key(_changed(rich(), path))
     if path == ("messages", 4, "name"):  # the server is told whose result it is by the call's id
@@ -79,7 +80,7 @@ def test_a_conversation_has_one_key_in_every_format(profile: Profile) -> None:
     assert key({**body, "format": "auto", "messages": CONVERSATION["qwen"]}, profile) in found.values()
 
 
-def test_the_face_that_was_asked_does_not_count() -> None:
+def test_the_endpoint_is_not_part_of_the_key() -> None:
     tools = [{"type": "function", "function": schema("weather")}]
     asked = {"model": "m", "messages": CONVERSATION["openai"], "tools": tools, "temperature": 0.5, "top_x": {"a": 1}}
     cfg = {"temperature": 0.5, "extra_body": {"top_x": {"a": 1}}}
@@ -87,7 +88,7 @@ def test_the_face_that_was_asked_does_not_count() -> None:
     assert completion_key(asked) == ours == completion_key({**asked, "stream": True, "metadata": {"a": "b"}})
 
 
-@pytest.mark.parametrize(
+@each_case(
     "said",
     [
         {"metadata": {"trace": "1"}},

@@ -7,6 +7,7 @@ from app.params import GenerateCfg
 from app.profiles import Profile
 
 from tests.cache.cache_keys import FUNCTIONS, HI, Json, asking, key, rich
+from tests.each_case import each_case
 
 PLAIN = Profile()
 NOUS = Profile(native_tools=False)
@@ -55,7 +56,7 @@ def test_every_parameter_is_known_to_count_or_not() -> None:
     assert sorted([*COUNTS, *COUNTS_NOT]) == sorted(GenerateCfg.model_fields)
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@each_case("name", COUNTS)
 def test_a_parameter_that_the_server_or_the_reading_sees_counts(name: str) -> None:
     one, other, profile, asked = COUNTS[name]
     body = {**HI, **asked}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.cache.cache_keys import PLAIN, Json, key, prepared, rich, schema
+from tests.each_case import each_case
 
 PART = KeyPart("http://a/v1", "m", b'{"messages":[],"a":1}', {"stop": ["x"]}, {"inline_think": "off"})
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -127,8 +128,8 @@ def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> N
     assert seen == READS_REPLIES
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("cfg", CFGS, ids=str)
+@each_case("profile", PROFILES)
+@each_case("cfg", CFGS, ids=str)
 def test_the_traits_of_a_request_are_of_all_that_reading_its_reply_asks_for(profile: Profile, cfg: Json) -> None:
     asked = prepared({**rich(), "generate_cfg": cfg}).request
     by_stages, by_traits = Watched(asked.params), Watched(asked.params)
@@ -196,7 +197,7 @@ def _asked_for(profile: Profile) -> Json:
     return {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
 
 
-@pytest.mark.parametrize("name", sorted(READS_REPLIES | SHAPES_REQUESTS))
+@each_case("name", sorted(READS_REPLIES | SHAPES_REQUESTS))
 def test_a_profile_counts_exactly_as_far_as_it_changes_what_is_sent_or_how_the_reply_is_read(name: str) -> None:
     usual = _asked_for(PLAIN)
     for value in _others(name):

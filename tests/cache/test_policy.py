@@ -7,6 +7,8 @@ import pytest
 from app.cache.policy import OFF, ON, CachePolicy, Mode, make_cache_policy
 from msgspec.structs import replace
 
+from tests.each_case import each_case
+
 UNHELD = replace(OFF, keep=False)
 """Not even for a caller who might come back."""
 REFRESH = CachePolicy(read=False, share=False, label="refresh")
@@ -16,7 +18,7 @@ NEVER = CachePolicy(read=False, write=False, share=False, only=True, label="bypa
 NEVER_FRESH = CachePolicy(read=False, write=False, share=False, only=True, label="refresh")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mode", "headers", "want"),
     [
         (None, [], ON),

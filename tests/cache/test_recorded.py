@@ -4,7 +4,6 @@ import asyncio
 import random
 from pathlib import Path
 
-import pytest
 from app.cache.codec import is_cacheable
 from app.chat.events import Event
 from app.profiles import Profile
@@ -13,6 +12,7 @@ from tests.cache.cacheable import case_is_kept, recording_is_kept
 from tests.cache.replies_of_modes import WAYS, differences, some_ways, timed
 from tests.conformance.cases import Json, body_chunks, load_cases
 from tests.cuts import random_cuts
+from tests.each_case import each_case
 from tests.reply_pipeline import Recorded, replay
 from tests.streams.agreement import recorded
 from tests.streams.reader import read, read_body
@@ -27,7 +27,7 @@ async def _case(case: Json) -> list[list[Event]]:
     return await replay(reply, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+@each_case("case", CASES, ids=lambda case: case["id"])
 def test_a_case_that_ends_normally_is_replayed_byte_for_byte_and_no_other_is_stored(case: Json) -> None:
     async def scenario() -> None:
         batches = await _case(case)

@@ -9,6 +9,7 @@ from app.cache.log import LOG_LIMITS, LogLimits, LogReader, Pace, ReplyLog
 from app.chat.events import Event, Finish, TextDelta, ToolCallDelta
 
 from tests.cache.manual_clock import Clocked, Listener, run
+from tests.each_case import each_case
 
 
 def made(count: int, gap: float = 0.1) -> list[Batch]:
@@ -25,8 +26,8 @@ def events_of(batches: list[Batch]) -> list[list[Event]]:
     return [batch.events for batch in batches]
 
 
-@pytest.mark.parametrize("pace", ["fast", "original"])
-@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 300])
+@each_case("pace", ["fast", "original"])
+@each_case("count", [1, 2, 63, 64, 65, 300])
 def test_a_reply_is_replayed_completely_in_order_and_in_its_batches(count: int, pace: Pace) -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = made(count), Listener()
@@ -134,8 +135,8 @@ def test_a_timer_that_comes_early_is_waited_for_again() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("pace", ["fast", "original"])
-@pytest.mark.parametrize("seed", range(40))
+@each_case("pace", ["fast", "original"])
+@each_case("seed", range(40))
 def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace: Pace) -> None:
     """Pauses and resumes come from whoever is told, in the middle of being told, and from outside, also twice."""
     chance = random.Random(seed)
@@ -161,9 +162,9 @@ def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace
     run(scenario)
 
 
-@pytest.mark.parametrize("pace", ["fast", "original"])
-@pytest.mark.parametrize("after", range(5))
-@pytest.mark.parametrize("inside", [True, False])
+@each_case("pace", ["fast", "original"])
+@each_case("after", range(5))
+@each_case("inside", [True, False])
 def test_nothing_is_delivered_after_a_close(after: int, pace: Pace, inside: bool) -> None:
     async def scenario(loop: Clocked) -> None:
         reply = replayed(made(5), pace, LogLimits(batches_per_turn=1))

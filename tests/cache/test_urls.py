@@ -3,8 +3,10 @@
 import pytest
 from app.cache.urls import CacheUrl, MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 
+from tests.each_case import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("url", "address"),
     [
         ("memory:", MemoryUrl()),
@@ -33,7 +35,7 @@ def test_an_address_is_read(url: str, address: CacheUrl) -> None:
     assert parse_cache_url(url) == address
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "words"),
     [
         ("", "must be a URL"),

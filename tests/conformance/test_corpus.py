@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.cases import CASES, Json, body_chunks, compare, load_cases
 from tests.conformance.schema import VALIDATOR
+from tests.each_case import each_case
 
 QUIRKS_IN_RANGES = ((1, 29), (38, 97), (100, 196))
 """Quirks of the catalogue that have wire bytes; the rest describe requests, timing and clients."""
@@ -15,7 +16,7 @@ EMPTY_BODIES = {"Q-147", "Q-186"}
 
 ALL = load_cases()
 
-every_case = pytest.mark.parametrize("case", ALL, ids=lambda case: case["id"])
+every_case = each_case("case", ALL, ids=lambda case: case["id"])
 
 
 @every_case

@@ -2,12 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from tests.conformance.case_runner import CASES, differences
 from tests.conformance.cases import Json
+from tests.each_case import each_case
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_any_cut_of_a_body_and_any_way_of_telling_give_what_the_case_expects(case: Json) -> None:
+@each_case("case", CASES, ids=lambda case: case["id"])
+def test_any_cut_of_a_body_in_any_reply_mode_gives_what_the_case_expects(case: Json) -> None:
     assert asyncio.run(differences(case)) == []

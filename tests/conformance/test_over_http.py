@@ -11,13 +11,14 @@ from app.settings import Settings
 from tests.conformance.case_runner import CASES
 from tests.conformance.cases import Json, body_chunks, compare
 from tests.cuts import bytewise
+from tests.each_case import each_case
 from tests.scripted_server import Reply
 from tests.uvicorn_gateway import ByModel, ask, serving
 
 pytestmark = pytest.mark.anyio
 
 BYTEWISE = random.Random(1).sample([case for case in CASES if case["upstream_kind"] == "stream"], 20)
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+every_case = each_case("case", CASES, ids=lambda case: case["id"])
 
 
 @pytest.fixture(scope="module")

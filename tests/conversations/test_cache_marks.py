@@ -75,7 +75,7 @@ def test_a_server_that_knows_the_mark_gets_it_where_it_stood(gateway: Gateway, m
 
 
 @pytest.mark.parametrize("model", OTHERS)
-def test_another_server_is_not_sent_it_and_the_caller_is_told(gateway: Gateway, model: str) -> None:
+def test_another_server_is_not_sent_the_mark_and_the_caller_gets_a_warning(gateway: Gateway, model: str) -> None:
     body, warnings = gateway.sent(model, MESSAGES, tools=TOOLS)
     assert "cache_control" not in json.dumps(body)
     assert body["messages"][0]["content"] == "Be kind.\nA long book."
@@ -124,7 +124,7 @@ def test_a_rewritten_prompt_has_no_marks(gateway: Gateway) -> None:
     assert len(warnings) == 1
 
 
-def test_a_translation_keeps_a_mark_or_tells_of_it() -> None:
+def test_a_translation_keeps_a_mark_or_warns_of_its_loss() -> None:
     messages = [{"role": "user", "content": [text("Hi"), marked("Ho")]}]
     assert convert("openai", "openai", messages) == (messages, [])
     for to in ("agentscope", "agentscope2"):
@@ -302,7 +302,7 @@ def test_fields_of_a_call_that_a_server_does_not_take_are_named(gateway: Gateway
     ]
 
 
-def test_fields_of_a_call_that_is_told_in_words_are_named(gateway: Gateway) -> None:
+def test_a_warning_names_the_fields_of_a_call_that_is_written_as_text(gateway: Gateway) -> None:
     _, warnings = gateway.sent("prompted", SAID_AND_CALLED, tools=[LOOK])
     assert warnings == [
         "messages[1].tool_calls[1].extra_content was not sent: tool calls are sent as text",

@@ -10,6 +10,7 @@ from app.formats import FORMATS
 
 from tests.conversations.clients import CALLERS, call, frames, more, sse
 from tests.conversations.sample_conversations import Json, said
+from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 
 SPOKEN = sse(
@@ -52,8 +53,8 @@ def _scope2_total(msg: Json) -> int:
     return int(msg["usage"]["input_tokens"] + msg["usage"]["output_tokens"])
 
 
-each_form = pytest.mark.parametrize("form", FORMATS)
-each_reply = pytest.mark.parametrize("reply", FORMATS)
+each_form = each_case("form", FORMATS)
+each_reply = each_case("reply", FORMATS)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +135,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
 
 @each_form
 @each_reply
-def test_a_refusal_is_told_in_the_replys_shape(running: Running, form: str, reply: str) -> None:
+def test_a_refusal_has_the_shape_of_the_reply_format(running: Running, form: str, reply: str) -> None:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("x"), {"type": 5}]}
     answer = running.post("/v1/chat", body)
     assert answer.status == 422

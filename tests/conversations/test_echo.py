@@ -10,6 +10,7 @@ from app.formats import FORMATS
 from tests.conversations.clients import CALLERS, call, frames, more, sse
 from tests.conversations.openai_rules import broken
 from tests.conversations.sample_conversations import MODELS, Gateway, Json
+from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running, streamed
 
 REPLIES: dict[str, tuple[Json, ...]] = {
@@ -59,9 +60,9 @@ INTERLEAVED = (
 )
 PROFILE = MODELS["models"]["plain"]["profile"] | {"replay_details": True}
 ECHOING = {**MODELS, "models": {"m": {"upstreams": ["local"], "profile": PROFILE}}}
-each = pytest.mark.parametrize("name", REPLIES)
+each = each_case("name", REPLIES)
 each_form = pytest.mark.parametrize("form", FORMATS)
-either = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+either = each_case("stream", [False, True], ids=["whole", "stream"])
 
 
 class Talk(Gateway):
@@ -113,7 +114,7 @@ def test_a_reply_goes_back_as_it_does_in_openais_form(talk: Talk, name: str, for
 
 @each_form
 @either
-def test_a_reply_goes_back_as_the_model_said_it(talk: Talk, form: str, stream: bool) -> None:
+def test_a_reply_goes_back_as_the_model_wrote_it(talk: Talk, form: str, stream: bool) -> None:
     Talk.says = sse(*REPLIES["thought, text, two calls"])
     _, said, first, second, thanks = talk.echoed(form, stream=stream)
     arguments = [one["function"]["arguments"] for one in said.pop("tool_calls")]

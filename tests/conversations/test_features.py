@@ -4,9 +4,10 @@ import pytest
 from app.formats import FORMATS
 
 from tests.conversations.features import FEATURES, Feature, verdict
+from tests.each_case import each_case
 
-each = pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-each_form = pytest.mark.parametrize("form", FORMATS)
+each = each_case("feature", FEATURES, ids=lambda feature: feature.name)
+each_form = each_case("form", FORMATS)
 
 
 @each
@@ -17,7 +18,7 @@ def test_nothing_is_lost_without_a_warning(feature: Feature, form: str) -> None:
 
 @each
 @each_form
-def test_a_loss_is_told_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
+def test_a_warning_is_given_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
     assert verdict(feature, form) != "field, told"
 
 

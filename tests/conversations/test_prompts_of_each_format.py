@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running
 
 Json = dict[str, Any]
@@ -15,7 +16,7 @@ URI = f"data:image/png;base64,{PNG}"
 TEXT_FILE = "data:text/plain;base64,aGVsbG8="
 LOOK = {"name": "look", "parameters": {"type": "object", "properties": {}}}
 OTHERS = ("openai", "autogen", "agentscope", "agentscope2")
-each_other = pytest.mark.parametrize("form", OTHERS)
+each_other = each_case("form", OTHERS)
 
 PROFILES: dict[str, Json] = {
     "plain": {},
@@ -113,8 +114,8 @@ def parts(*texts: str) -> Json:
 
 
 @each_other
-@pytest.mark.parametrize("text", ["What is this?", "这是什么？"])
-@pytest.mark.parametrize("functions", [[], [LOOK]])
+@each_case("text", ["What is this?", "这是什么？"])
+@each_case("functions", [[], [LOOK]])
 def test_an_image_is_not_named_in_words(gateway: Gateway, form: str, text: str, functions: list[Json]) -> None:
     assert gateway.sent(form, [said(form, "user", text, image=URI)], functions=functions) == [parts(text)]
 
@@ -173,7 +174,7 @@ def test_an_image_of_a_tool_is_named_to_a_model_that_takes_none_with_a_warning(g
 
 
 @each_other
-@pytest.mark.parametrize("model", ["plain", *(f"kind_{kind}" for kind in KINDS), "prompted"])
+@each_case("model", ["plain", *(f"kind_{kind}" for kind in KINDS), "prompted"])
 def test_a_last_assistant_message_is_sent_behind_the_users(gateway: Gateway, form: str, model: str) -> None:
     messages = [said(form, "user", "q"), said(form, "assistant", "It is")]
     found = [{key: one[key] for key in ("role", "content")} for one in gateway.sent(form, messages, model)]
@@ -229,7 +230,7 @@ def test_neighbours_stay_apart_but_where_a_profile_merges_them(gateway: Gateway,
 
 
 @pytest.mark.parametrize("form", ["openai", "autogen"])
-def test_nothing_is_said_between_two_users_where_old_calls_are_told_in_words(gateway: Gateway, form: str) -> None:
+def test_nothing_is_inserted_between_two_users_where_old_calls_are_written_as_text(gateway: Gateway, form: str) -> None:
     calls: dict[str, list[Json]] = {
         "openai": [
             {
@@ -284,8 +285,8 @@ EMPTY: dict[str, list[Json]] = {
 }
 
 
-@pytest.mark.parametrize(("form", "empty"), [(form, one) for form, all_ in EMPTY.items() for one in all_])
-@pytest.mark.parametrize("model", ["plain", "strict", "prompted", "marking", "no_end"])
+@each_case(("form", "empty"), [(form, one) for form, all_ in EMPTY.items() for one in all_])
+@each_case("model", ["plain", "strict", "prompted", "marking", "no_end"])
 def test_an_assistant_turn_that_says_nothing_is_not_sent(gateway: Gateway, form: str, empty: Json, model: str) -> None:
     messages = [said(form, "user", "q"), empty, said(form, "user", "so?")]
     expected = [user("q\n\nso?")] if model == "strict" else [user("q"), user("so?")]

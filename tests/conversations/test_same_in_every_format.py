@@ -21,11 +21,12 @@ from tests.conversations.sample_conversations import (
     said,
     without_errors,
 )
+from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
 
-each = pytest.mark.parametrize("conversation", NAMES)
-each_form = pytest.mark.parametrize("form", FORMATS)
-each_pair = pytest.mark.parametrize(("conversation", "form", "to"), PAIRS)
+each = each_case("conversation", NAMES)
+each_form = each_case("form", FORMATS)
+each_pair = each_case(("conversation", "form", "to"), PAIRS)
 MEDIA_OF_TOOLS = "picture_of_a_tool"
 LOST = {
     (MEDIA_OF_TOOLS, "openai"),
@@ -70,7 +71,7 @@ def test_a_conversation_is_read_as_the_same_messages(conversation: str, form: st
 
 @each
 @each_form
-@pytest.mark.parametrize("profile", PROFILES)
+@each_case("profile", PROFILES)
 def test_a_model_server_is_sent_the_same_bytes(gateway: Gateway, conversation: str, form: str, profile: str) -> None:
     if profile == "named" and conversation not in NAMED:
         return
@@ -112,7 +113,7 @@ def test_a_translation_says_the_same(gateway: Gateway, conversation: str, form: 
 
 
 @each_pair
-def test_a_translation_tells_what_is_lost(conversation: str, form: str, to: str) -> None:
+def test_a_translation_warns_of_what_is_lost(conversation: str, form: str, to: str) -> None:
     messages = golden(conversation, form)
     _, warnings = convert(form, to, messages)
     assert bool(warnings) is loses(conversation, form, to)

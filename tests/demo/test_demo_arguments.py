@@ -9,6 +9,7 @@ from app.demo.arguments import fill_schema, find_details
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
 from tests.effort import examples
 
 Strategy = st.SearchStrategy[Any]
@@ -91,7 +92,7 @@ def test_less_common_schemas_are_filled_too(schema: Any) -> None:
     jsonschema.validate(fill_schema(schema, find_details("Hello Paris")), schema, cls=jsonschema.Draft202012Validator)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "schema",
     [
         {"$ref": "#"},

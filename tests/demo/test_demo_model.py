@@ -10,6 +10,7 @@ from app.demo.model import ANSWER, split_tokens
 from app.demo.request import MalformedRequest, read_request
 
 from tests.demo.demo_replies import Ask, Converse
+from tests.each_case import each_case
 
 Tool = dict[str, Any]
 
@@ -54,7 +55,7 @@ def test_it_thinks_first_and_in_several_deltas(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("switch", [{"enable_thinking": False}, {"chat_template_kwargs": {"enable_thinking": False}}])
-def test_it_does_not_think_when_told_so(ask: Ask, switch: dict[str, Any]) -> None:
+def test_it_does_not_reason_where_thinking_is_disabled(ask: Ask, switch: dict[str, Any]) -> None:
     reply = ask("Hello", **switch)
     assert reply.thought == ""
     assert reply.content
@@ -103,7 +104,7 @@ def test_it_calls_the_functions_that_the_question_is_about(
     assert reply.finish.reason == ("tool_calls" if calls else "stop")
 
 
-def test_before_a_call_that_nobody_demanded_it_writes_a_sentence(ask: Ask) -> None:
+def test_before_a_call_that_was_not_demanded_it_writes_a_sentence(ask: Ask) -> None:
     reply = ask("weather in Paris", tools=[WEATHER])
     assert reply.content == "Let me check."
     assert [type(event) for event in reply.deltas if not isinstance(event, ReasoningDelta)][:3] == [TextDelta] * 3
@@ -282,7 +283,7 @@ def test_tokens_joined_are_the_text(text: str) -> None:
 USER = [{"role": "user", "content": "hi"}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "field"),
     [
         (b"", "body"),

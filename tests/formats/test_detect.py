@@ -7,6 +7,7 @@ from app.formats import FORMATS
 from app.formats.base import Options
 from app.formats.detect import detect
 
+from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
 
 Json = dict[str, Any]
@@ -73,12 +74,12 @@ EACH = [(form, sign) for form, signs in SIGNS.items() for sign in signs]
 MIXED = [(one, other) for one in SIGNS for other in SIGNS if one != other]
 
 
-@pytest.mark.parametrize(("form", "sign"), EACH)
+@each_case(("form", "sign"), EACH)
 def test_one_sign_decides(form: str, sign: Json) -> None:
     assert detect([sign]) == (form, [])
 
 
-@pytest.mark.parametrize(("form", "sign"), EACH)
+@each_case(("form", "sign"), EACH)
 def test_words_alone_around_a_sign_decide_nothing(form: str, sign: Json) -> None:
     assert detect([PLAIN, sign, PLAIN]) == (form, [])
 
@@ -87,7 +88,7 @@ def test_every_format_has_signs() -> None:
     assert SIGNS.keys() == FORMATS.keys()
 
 
-@pytest.mark.parametrize(("one", "other"), MIXED)
+@each_case(("one", "other"), MIXED)
 def test_two_formats_in_one_list_are_refused_at_the_second(one: str, other: str) -> None:
     name, found = detect([PLAIN, SIGNS[one][0], PLAIN, SIGNS[other][0]])
     assert name == one
@@ -96,7 +97,7 @@ def test_two_formats_in_one_list_are_refused_at_the_second(one: str, other: str)
     assert other in found[0].message
 
 
-@pytest.mark.parametrize(
+@each_case(
     "messages",
     [
         [PLAIN],

@@ -9,6 +9,7 @@ import pytest
 from app.errors import InvalidInput
 from app.profiles import Profile
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import sent as sent_for_agentscope
 from tests.formats.agentscope.recorded_requests import CASES, DEEPSEEK, OPENAI
 from tests.formats.autogen.recorded_cases import read
@@ -26,7 +27,7 @@ MODELS = {
     },
 }
 SOUND = "sound goes out under the type that its bytes show: the goldens' mp3 and ogg are wav in truth"
-with_and_without_functions = pytest.mark.parametrize("functions", [[], [FUNCTION]], ids=["plain", "functions"])
+with_and_without_functions = each_case("functions", [[], [FUNCTION]], ids=["plain", "functions"])
 
 
 class Gateway:
@@ -53,7 +54,7 @@ def gateway() -> Iterator[Gateway]:
         yield Gateway(running, server)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each_case("name", REQUESTS)
 @with_and_without_functions
 def test_a_core_list_of_autogen_reaches_the_server_as_it_is_compared(
     gateway: Gateway, name: str, functions: list[Any]
@@ -67,7 +68,7 @@ def test_a_core_list_of_autogen_reaches_the_server_as_it_is_compared(
     assert gateway.sent(model, "autogen", messages, functions=functions) == expected
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@each_case("name", TRANSCRIPTS)
 @with_and_without_functions
 def test_a_transcript_of_autogen_reaches_the_server_as_it_is_compared(
     gateway: Gateway, name: str, functions: list[Any]
@@ -78,7 +79,7 @@ def test_a_transcript_of_autogen_reaches_the_server_as_it_is_compared(
     assert found == expected
 
 
-@pytest.mark.parametrize(("form", "messages", "formatter", "name", "expected"), CASES)
+@each_case(("form", "messages", "formatter", "name", "expected"), CASES)
 @with_and_without_functions
 def test_a_list_of_agentscope_reaches_the_server_as_it_is_compared(
     gateway: Gateway, form: Any, messages: list[Any], formatter: str, name: str, expected: Any, functions: list[Any]

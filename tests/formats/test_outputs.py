@@ -9,6 +9,8 @@ from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, T
 from app.formats import FORMATS
 from app.formats.base import Options, ReplyInfo, ReplyMode
 
+from tests.each_case import each_case
+
 Json = dict[str, Any]
 URL = "data:audio/wav;base64,UklGRg=="
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -60,7 +62,7 @@ def frames(text: str) -> list[Json]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize(("name", "mode", "options"), WAYS)
+@each_case(("name", "mode", "options"), WAYS)
 def test_every_format_carries_them(name: str, mode: ReplyMode, options: Json) -> None:
     text = told(name, mode, **options)
     for carried in ("UklGRg==", "iVBORw0KGgo=", "a1", "first", "beware", "https://example.com", "AbC="):

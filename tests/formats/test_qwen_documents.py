@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.completion_requests import ENDED, USAGE, event, profiled, saying
+from tests.each_case import each_case
 from tests.formats.qwen_documents import EXAMPLES, Example
 from tests.in_process_gateway import Running
 
-each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.document}: {example.name}")
+each = each_case("example", EXAMPLES, ids=lambda example: f"{example.document}: {example.name}")
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def gateway() -> Iterator[Running]:
 
 
 @each
-def test_an_example_is_taken_or_refused_as_it_is_said_here(gateway: Running, example: Example) -> None:
+def test_an_example_is_accepted_or_refused_as_the_table_says(gateway: Running, example: Example) -> None:
     answer = gateway.post("/v1/chat", {"model": "m", "stream": False, **example.request})
     if example.refused_at is None:
         assert answer.status == 200, answer.body

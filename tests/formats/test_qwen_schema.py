@@ -10,6 +10,7 @@ from app.chat.messages import ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.base import Options, ParsedMessages
 
+from tests.each_case import each_case
 from tests.formats.recorded_qwen_schema import CASES, STRICTER
 
 REFUSED_AT = {
@@ -52,7 +53,7 @@ def call(name: str = "f", arguments: str = "{}", id_: str = "1") -> dict[str, An
     return {"role": "assistant", "content": "", "function_call": called, "extra": {"function_id": id_}}
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+@each_case("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_message_is_taken_or_refused_as_qwen_agent_does_but_for_the_differences(case: dict[str, Any]) -> None:
     where = REFUSED_AT.get(case["name"])
     if case["name"] in STRICTER:
@@ -65,7 +66,7 @@ def test_the_tables_say_what_qwen_agent_does() -> None:
     assert {case["name"] for case in CASES if not case["ok"]} == set(REFUSED_AT)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("item", "place"),
     [
         ({"text": "", "image": ""}, "image"),
@@ -134,7 +135,7 @@ def test_nothing_is_held_against_what_follows_a_refused_message() -> None:
         ({"role": "user", "content": [{"type": "text", "text": "x"}]}, "content[0]"),
     ],
 )
-def test_openais_form_is_refused_and_the_format_to_name_is_said(message: dict[str, Any], place: str) -> None:
+def test_openais_form_is_refused_and_the_error_names_the_format_to_use(message: dict[str, Any], place: str) -> None:
     (violation,) = decode(message).violations
     assert violation.path == f"messages[1].{place}"
     assert violation.message.endswith('set "format": "openai" in the request')
@@ -150,7 +151,7 @@ def test_unknown_keys_are_warnings_that_name_them() -> None:
     ]
 
 
-def test_reasoning_of_a_user_is_not_sent_and_said_so() -> None:
+def test_reasoning_of_a_user_is_dropped_with_a_warning() -> None:
     decoded = decode({"role": "user", "content": "x", "reasoning_content": "hm"})
     assert [part.kind for part in decoded.messages[1].parts] == ["text"]
     assert decoded.warnings == ["messages[1].reasoning_content was not sent: only an assistant message can have it"]
@@ -197,7 +198,7 @@ def test_a_number_is_taken_for_an_id_and_nothing_else_is() -> None:
     assert places(call() | {"extra": {"function_id": True}}) == ["messages[1].extra.function_id"]
 
 
-def test_a_user_speaks_first_and_there_is_one_system_message() -> None:
+def test_a_user_message_comes_first_and_there_is_one_system_message() -> None:
     system, user, assistant = ({"role": role, "content": "x"} for role in ("system", "user", "assistant"))
     found = FORMATS["qwen"].parse([assistant, system, user, system], Options()).violations
     assert [violation.path for violation in found] == ["messages[3].role", "messages[0].role"]

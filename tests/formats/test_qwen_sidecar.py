@@ -72,7 +72,7 @@ def test_a_result_without_a_name_has_that_of_its_call() -> None:
     assert written(*messages)[2] == {**items[2], "name": "f"}
 
 
-def test_rules_of_order_that_a_translation_breaks_are_told() -> None:
+def test_a_translation_that_breaks_rules_of_order_warns() -> None:
     messages = [
         Message("system", (Text("a"),), path="messages[0]"),
         Message("assistant", (Text("b"),), path="messages[1]"),

@@ -24,7 +24,7 @@ def test_an_original_stands_for_the_messages_that_were_read_from_it() -> None:
     assert _count(keep_original(READ, "test", ORIGINAL)) == 2
 
 
-def test_an_original_does_not_stand_for_messages_that_somebody_edited_or_removed() -> None:
+def test_an_original_does_not_replace_messages_that_were_edited_or_removed() -> None:
     first, second = keep_original(READ, "test", ORIGINAL)
     assert _count([first, replace(second, parts=(Text("c"),))]) == 0
     assert _count([first]) == 0

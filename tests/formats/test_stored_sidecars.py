@@ -18,6 +18,7 @@ from app.formats.base import Options
 from msgspec.structs import replace
 
 from tests.conversations.features import FEATURES
+from tests.each_case import each_case
 
 FOLDER = Path(__file__).parent / "sidecars"
 SAMPLES = {one.name: one.messages for one in FEATURES}
@@ -47,7 +48,7 @@ def edit(value: Any) -> Any:
     return changed
 
 
-each_stored = pytest.mark.parametrize(
+each_stored = each_case(
     ("form", "row"),
     [
         pytest.param(path.stem, json.loads(line), id=f"{path.stem}-{number}")
@@ -72,7 +73,7 @@ def test_a_format_reads_what_was_stored_before(form: str, row: dict[str, Any]) -
 
 
 @each_stored
-def test_a_stored_list_that_somebody_edited_is_read_as_before(form: str, row: dict[str, Any]) -> None:
+def test_an_edited_stored_list_is_read_as_before(form: str, row: dict[str, Any]) -> None:
     assert describe(FORMATS[form].parse(edit(row["written"]), Options()).messages) == row["edited"]
 
 

@@ -46,7 +46,7 @@ def _key(entry: Json) -> str:
     return key({"model": "m", "messages": [of_the_web(one) for one in entry["messages"]], **functions, **cfg})
 
 
-def test_conversations_that_qwen_agent_tells_apart_have_keys_of_their_own_or_a_reason() -> None:
+def test_conversations_with_different_keys_in_qwen_agent_have_different_keys_or_a_reason() -> None:
     entries = load_keys()
     assert len({entry["key"] for entry in entries}) == len(entries)
     with pytest.raises(ParleyError):

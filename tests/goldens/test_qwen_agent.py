@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.each_case import each_case
 from tests.goldens.differences import EXPECTED
 from tests.goldens.expectations import Expected, Json
 from tests.goldens.golden_runner import FOLDER, Outcome, load_all_verdicts, load_cases, load_verdicts, play, words
@@ -28,7 +29,7 @@ UNITS = (
     "truncation",
 )
 
-every_case = pytest.mark.parametrize("name", CASES)
+every_case = each_case("name", CASES)
 
 
 @cache

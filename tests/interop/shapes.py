@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 TEXT = {"type": ["string", "null"]}
 COUNT = {"type": "integer", "minimum": 0}
 FINISH = ["stop", "length", "tool_calls", "content_filter", "function_call"]
@@ -81,3 +83,5 @@ CHUNK = an_object(
     },
     {"usage": USAGE},
 )
+
+COMPLETION_VALIDATOR, CHUNK_VALIDATOR = Draft202012Validator(COMPLETION), Draft202012Validator(CHUNK)

@@ -1,16 +1,17 @@
 """Requests as real client packages sent them (`make interop` with `--record`): each is taken, and answered in shape."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from interop.rooms import clients
-from jsonschema import validate
 
+from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
-from tests.interop.shapes import CHUNK, COMPLETION
+from tests.interop.shapes import CHUNK_VALIDATOR, COMPLETION_VALIDATOR
 
 RECORDED = Path(__file__).parent / "recorded"
 SETTINGS = {
@@ -50,14 +51,23 @@ def replying(request: httpx.Request) -> httpx.Response:
     )
 
 
-def asked(path: str, body: Any) -> tuple[Answer, Any]:
-    """The answer, and what the model server was sent."""
+Ask = Callable[[str, Any], tuple[Answer, Any]]
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    """Gives the answer, and what the model server was sent."""
     server = ModelServer(replying)
-    with Running(SETTINGS, server) as gateway:
+
+    def post(path: str, body: Any) -> tuple[Answer, Any]:
         answer = gateway.post(path, body)
-    assert answer.status == 200, answer.body
-    (request,) = server.requests
-    return answer, json.loads(request.content)
+        assert answer.status == 200, answer.body
+        (request,) = server.requests
+        server.requests.clear()
+        return answer, json.loads(request.content)
+
+    with Running(SETTINGS, server) as gateway:
+        yield post
 
 
 def lines(answer: Answer) -> list[str]:
@@ -77,23 +87,23 @@ def answers_follow_their_calls(messages: list[Any]) -> bool:
     return not open_calls
 
 
-@pytest.mark.parametrize("name", [name for name, body in COMPLETIONS.items() if not body.get("stream")])
-def test_a_whole_reply_has_the_shape_that_clients_expect(name: str) -> None:
-    answer, sent = asked("/v1/chat/completions", COMPLETIONS[name])
-    validate(answer.json, COMPLETION)
+@each_case("name", [name for name, body in COMPLETIONS.items() if not body.get("stream")])
+def test_a_whole_reply_has_the_shape_that_clients_expect(ask: Ask, name: str) -> None:
+    answer, sent = ask("/v1/chat/completions", COMPLETIONS[name])
+    COMPLETION_VALIDATOR.validate(answer.json)
     message = answer.json["choices"][0]["message"]
     assert (message["reasoning_content"], message["content"]) == (THOUGHT, SAID)
     assert len(message.get("tool_calls", ())) == (2 if sent.get("tools") else 0)
 
 
-@pytest.mark.parametrize("name", [name for name, body in COMPLETIONS.items() if body.get("stream")])
-def test_every_chunk_of_a_stream_has_the_shape_that_clients_expect(name: str) -> None:
+@each_case("name", [name for name, body in COMPLETIONS.items() if body.get("stream")])
+def test_every_chunk_of_a_stream_has_the_shape_that_clients_expect(ask: Ask, name: str) -> None:
     body = COMPLETIONS[name]
-    answer, sent = asked("/v1/chat/completions", body)
+    answer, sent = ask("/v1/chat/completions", body)
     *told, done = lines(answer)
     chunks = [json.loads(line) for line in told]
     for chunk in chunks:
-        validate(chunk, CHUNK)
+        CHUNK_VALIDATOR.validate(chunk)
     deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
     begun = [call for delta in deltas for call in delta.get("tool_calls", ()) if "id" in call]
     assert done == "[DONE]"
@@ -103,9 +113,9 @@ def test_every_chunk_of_a_stream_has_the_shape_that_clients_expect(name: str) ->
     assert ("usage" in chunks[-1]) == bool((body.get("stream_options") or {}).get("include_usage"))
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_what_the_model_server_is_sent_is_a_sound_conversation(name: str) -> None:
-    _, sent = asked(REQUESTS[name]["path"], REQUESTS[name]["body"])
+@each_case("name", REQUESTS)
+def test_what_the_model_server_is_sent_is_a_sound_conversation(ask: Ask, name: str) -> None:
+    _, sent = ask(REQUESTS[name]["path"], REQUESTS[name]["body"])
     assert sent["messages"][-1]["role"] in ("user", "tool")
     assert answers_follow_their_calls(sent["messages"])
 
@@ -119,10 +129,10 @@ FIELDS = {
 BEGINNINGS = {"qwen": "type", "autogen": "type", "agentscope": "msg", "agentscope2": "type"}
 
 
-@pytest.mark.parametrize("name", MESSAGES)
-def test_frameworks_are_answered_in_their_own_form(name: str) -> None:
+@each_case("name", MESSAGES)
+def test_frameworks_are_answered_in_their_own_form(ask: Ask, name: str) -> None:
     body = MESSAGES[name]
-    answer, _ = asked("/v1/chat", body)
+    answer, _ = ask("/v1/chat", body)
     form = body.get("format", "qwen")
     if body.get("stream", True):
         frames = answer.frames
@@ -134,14 +144,14 @@ def test_frameworks_are_answered_in_their_own_form(name: str) -> None:
         assert answer.json.keys() >= FIELDS[form]
 
 
-def test_a_result_that_qwen_agent_names_by_id_answers_its_call() -> None:
+def test_a_result_that_qwen_agent_names_by_id_answers_its_call(ask: Ask) -> None:
     call = {"id": "c7", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     history = [
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "name": "f", "content": "done", "id": "c7", "extra": {"function_id": "c7"}},
     ]
-    _, sent = asked("/v1/chat/completions", {"model": "demo", "messages": history})
+    _, sent = ask("/v1/chat/completions", {"model": "demo", "messages": history})
     assert sent["messages"][2] == {"role": "tool", "tool_call_id": "c7", "content": "done"}
 
 

@@ -55,7 +55,7 @@ async def admin(gateway: Gateway, method: str, query: str = "", **headers: str) 
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_without_the_key_nothing_is_told_and_nothing_forgotten(method: str) -> None:
+async def test_without_the_key_nothing_is_shown_and_nothing_deleted(method: str) -> None:
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
         await replied(gateway, "a")
         for said in ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "s3cret", "Basic s3cret"]:
@@ -79,7 +79,7 @@ async def test_where_no_key_is_configured_none_opens_it() -> None:
                 assert (status, answer["error"]["code"]) == (403, "permission")
 
 
-async def test_it_tells_what_is_kept_of_which_model_and_where_replies_came_from(url: str) -> None:
+async def test_it_counts_entries_of_each_model_and_the_sources_of_replies(url: str) -> None:
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
         nothing = {"entries": 0, "bytes": 0, "models": {}, "requests": {}}
         assert await admin(gateway, "GET", **KEY) == (200, nothing)
@@ -117,7 +117,7 @@ async def test_what_was_stored_a_moment_ago_is_purged_too() -> None:
             assert caller.headers["x-parley-cache"] == "miss"
 
 
-async def test_a_store_that_is_away_is_said_to_be(own_redis: RedisServer) -> None:
+async def test_a_store_that_is_down_is_reported_as_down(own_redis: RedisServer) -> None:
     async with ScriptedServer() as upstream, caching(upstream, own_redis.url, server=SERVER) as gateway:
         own_redis.kill()
         for method in ("GET", "DELETE"):

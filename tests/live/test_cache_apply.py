@@ -102,7 +102,7 @@ ASKED: list[tuple[Json, Json]] = [(body, {}) for body in BY_BODY] + [({}, header
 @pytest.mark.parametrize(
     ("apply", "path"), [("auto", OPENAI), ("deterministic", OPENAI), ("deterministic", CHAT), ("on_request", CHAT)]
 )
-async def test_who_asks_for_the_cache_gets_it(apply: str, path: str, body: Json, headers: Json) -> None:
+async def test_a_request_that_asks_for_the_cache_gets_it(apply: str, path: str, body: Json, headers: Json) -> None:
     async with ScriptedServer(ANSWER) as upstream, caching(upstream, apply=apply) as gateway:
         request = plain(path) | body
         assert await labels(gateway, request, request, headers=headers) == ["miss", "hit"]
@@ -115,7 +115,7 @@ async def test_a_header_that_wants_a_new_reply_does_not_ask_for_the_cache(header
         assert await gateway.entries() == 0
 
 
-async def test_a_reply_that_was_asked_for_anew_is_found_by_who_asks_for_the_cache() -> None:
+async def test_a_refreshed_reply_is_found_by_a_request_for_the_cache() -> None:
     async with ScriptedServer(ANSWER) as upstream, caching(upstream) as gateway:
         modes = ["on", "refresh", "on", "only", "off"]
         asked = [plain(OPENAI) | {"cache": {"mode": mode}} for mode in modes]
@@ -123,7 +123,7 @@ async def test_a_reply_that_was_asked_for_anew_is_found_by_who_asks_for_the_cach
 
 
 @pytest.mark.parametrize(("mode", "label"), [("off", "bypass"), ("refresh", "refresh"), ("only", "hit"), ("ON", "hit")])
-async def test_every_mode_can_be_said_in_the_header(mode: str, label: str) -> None:
+async def test_every_mode_can_be_set_in_the_header(mode: str, label: str) -> None:
     async with ScriptedServer(ANSWER) as upstream, caching(upstream) as gateway:
         await gateway.ask(stream=False)
         assert await labels(gateway, plain(CHAT), headers={"x-parley-cache": mode}) == [label]
@@ -162,7 +162,7 @@ async def test_equal_requests_that_are_deterministic_share_one_call(url: str) ->
         assert gateway.calls == 1
 
 
-async def test_a_sample_never_joins_the_call_of_the_other_face(url: str) -> None:
+async def test_a_sample_never_joins_the_call_of_the_other_endpoint(url: str) -> None:
     gate = asyncio.Event()
     gated = Reply([say("a"), gate, end(), DONE], chunked=True)
     async with ScriptedServer(gated) as upstream, caching(upstream, url=url) as gateway:

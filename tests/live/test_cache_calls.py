@@ -46,7 +46,7 @@ async def test_callers_share_a_call_only_where_they_share_replies(scope: str, ca
         assert gateway.calls == calls
 
 
-async def test_equal_requests_in_every_way_of_telling_are_one_call() -> None:
+async def test_equal_requests_in_every_reply_mode_are_one_call() -> None:
     gate = asyncio.Event()
     async with ScriptedServer(Reply([say("a"), gate, say("b"), end(), DONE], chunked=True)) as upstream:
         async with caching(upstream) as gateway:
@@ -61,7 +61,7 @@ async def test_equal_requests_in_every_way_of_telling_are_one_call() -> None:
             assert not any(b'"cached":true' in answer.body for answer in answers)
 
 
-async def test_whoever_asked_first_may_leave_and_who_came_later_hears_all_of_it() -> None:
+async def test_the_first_caller_may_leave_and_later_ones_get_the_whole_reply() -> None:
     gate = asyncio.Event()
     async with ScriptedServer(Reply([say("a"), gate, say("b"), end(), DONE], chunked=True)) as upstream:
         async with caching(upstream) as gateway:
@@ -96,7 +96,7 @@ async def test_a_call_that_fails_its_first_caller_is_made_again_for_the_second()
         assert gateway.calls == 2
 
 
-async def test_a_call_that_breaks_off_fails_each_who_listens_and_none_who_comes_later() -> None:
+async def test_a_call_that_breaks_off_fails_its_readers_and_no_later_caller() -> None:
     gate = asyncio.Event()
     async with ScriptedServer(Reply([say("a"), gate], chunked=True, abrupt=True), OLD) as upstream:
         async with caching(upstream) as gateway:
@@ -108,7 +108,7 @@ async def test_a_call_that_breaks_off_fails_each_who_listens_and_none_who_comes_
             assert await told(gateway) == ("miss", "old")
 
 
-async def test_a_slow_caller_holds_nobody_back() -> None:
+async def test_a_slow_caller_delays_no_other() -> None:
     script = [say("x" * 20_000)] * 200
     async with ScriptedServer(Reply([*script, end(), DONE], chunked=True)) as upstream, caching(upstream) as gateway:
         async with calling(gateway.gateway.address, receive_bytes=8192) as slow:
@@ -120,7 +120,7 @@ async def test_a_slow_caller_holds_nobody_back() -> None:
             assert len(gateway.gateway.context.active) == 1, "the slow one is still at it"
 
 
-async def test_a_hundred_who_ask_one_of_ten_questions_at_once_are_ten_calls() -> None:
+async def test_a_hundred_requests_of_ten_questions_at_once_are_ten_calls() -> None:
     gate = asyncio.Event()
     scripts = {str(number): Reply([say(str(number)), gate, end(), DONE], chunked=True) for number in range(10)}
     async with ByQuestion(scripts) as upstream, caching(upstream) as gateway:

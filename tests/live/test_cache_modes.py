@@ -36,7 +36,7 @@ async def test_a_refreshed_reply_stands_in_place_of_the_old_one(later: bool) -> 
         assert gateway.calls == 2 * len(hows)
 
 
-async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one() -> None:
+async def test_a_request_without_cache_neither_gets_a_stored_reply_nor_stores_one() -> None:
     hows = [mode("off"), said("no-store"), said("max-age=60, No-Store")]
     async with ScriptedServer(*[NEW, OLD, NEW] * len(hows)) as upstream, caching(upstream) as gateway:
         for how in hows:
@@ -48,7 +48,7 @@ async def test_who_wants_no_cache_neither_gets_a_kept_reply_nor_leaves_one() -> 
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later: bool) -> None:
+async def test_a_request_for_a_stored_reply_only_makes_no_call(stream: bool, later: bool) -> None:
     async with ScriptedServer(OLD) as upstream, caching(upstream, make_cache=cache_for(later)) as gateway:
         for calls, how in enumerate([mode("only"), said("only-if-cached")]):
             asked: Json = {"messages": question(str(how)), "stream": stream}
@@ -64,7 +64,7 @@ async def test_who_wants_a_kept_reply_or_none_costs_no_call(stream: bool, later:
                 assert (refused.status, gateway.calls) == (504, calls + 1)
 
 
-async def test_who_names_an_age_gets_no_older_reply() -> None:
+async def test_a_request_with_a_max_age_gets_no_older_reply() -> None:
     clock = Clock()
     maker = CacheMaker(linger_seconds=0.0, clock=clock)
     async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, make_cache=maker) as gateway:
@@ -77,7 +77,7 @@ async def test_who_names_an_age_gets_no_older_reply() -> None:
         assert await told(gateway, **said("max-age=90")) == ("miss", "new")
 
 
-async def test_a_kept_reply_expires_when_its_request_said() -> None:
+async def test_a_stored_reply_expires_after_the_ttl_of_its_request() -> None:
     clock = Clock()
     maker = CacheMaker(linger_seconds=0.0, store=MemoryStore(StoreLimits(clock=clock)))
     async with ScriptedServer(OLD, NEW, OLD) as upstream:

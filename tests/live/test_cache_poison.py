@@ -61,7 +61,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_what_is_no_whole_reply_is_never_told_again(store: str, tmp_path: Path) -> None:
+async def test_an_incomplete_reply_is_never_sent_again(store: str, tmp_path: Path) -> None:
     labels: dict[str, list[str]] = {}
     async with ByQuestion(BAD) as upstream, caching(upstream, url=url_of(store, tmp_path)) as gateway:
         for name in BAD:

@@ -52,7 +52,7 @@ async def test_a_cancelled_stream_ends_with_that_failure_and_nothing_is_kept(url
                 assert caller.headers["x-parley-cache"] == "miss"
 
 
-async def test_a_cancelled_reply_is_told_as_the_gateway_tells_failures() -> None:
+async def test_a_cancelled_reply_ends_as_failures_do() -> None:
     async with ScriptedServer(endless()) as upstream, caching(upstream) as gateway:
         async with calling(gateway.address) as caller:
             await cancel(gateway, await started(caller))
@@ -62,7 +62,7 @@ async def test_a_cancelled_reply_is_told_as_the_gateway_tells_failures() -> None
     assert expected.items() <= error.items()
 
 
-async def test_others_who_share_the_call_hear_it_to_its_end(url: str) -> None:
+async def test_other_callers_of_a_shared_call_get_it_to_its_end(url: str) -> None:
     gate = asyncio.Event()
     async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as first, calling(gateway.address) as second:
@@ -86,7 +86,7 @@ async def test_a_call_that_outlives_its_caller_can_be_cancelled(url: str) -> Non
         await closed(upstream)
 
 
-async def test_whoever_has_come_back_for_the_reply_hears_the_same_end(url: str) -> None:
+async def test_a_caller_who_resumed_the_reply_gets_the_same_end(url: str) -> None:
     async with ScriptedServer(endless()) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller, calling(gateway.address) as again:
             id_ = await started(caller)

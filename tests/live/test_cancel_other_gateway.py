@@ -52,7 +52,7 @@ async def test_any_gateway_can_cancel(shared_redis: RedisServer) -> None:
             assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
 
 
-async def test_whoever_has_come_back_to_another_gateway_hears_the_same_end(shared_redis: RedisServer) -> None:
+async def test_a_caller_who_resumed_at_another_gateway_gets_the_same_end(shared_redis: RedisServer) -> None:
     gate, url = asyncio.Event(), shared_redis.url
     async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
         async with calling(one.address) as caller, calling(other.address) as again:
@@ -109,7 +109,7 @@ async def test_a_reply_that_ended_elsewhere_is_forgotten_there(shared_redis: Red
         await eventually(lambda: one.context.resumable.find(id_) is None)
 
 
-async def test_without_redis_a_reply_can_be_cancelled_where_it_is_told(own_redis: RedisServer) -> None:
+async def test_without_redis_a_reply_can_be_cancelled_at_its_own_gateway(own_redis: RedisServer) -> None:
     async with ScriptedServer(endless()) as upstream, caching(upstream, own_redis.url) as gateway:
         async with calling(gateway.address) as caller:
             id_ = await started(caller)

@@ -36,7 +36,7 @@ async def test_connections_that_ask_nothing_take_no_place_from_others() -> None:
     assert "ulimit -n" in warnings[0]
 
 
-async def test_heads_that_do_not_come_are_given_up_and_told() -> None:
+async def test_connections_whose_heads_do_not_come_are_closed_with_an_error() -> None:
     async with ScriptedServer() as upstream, serving(upstream, server={"head_seconds": 0.4}) as gateway:
         async with calling(gateway.address) as silent, calling(gateway.address) as slow:
             await slow.say(HEALTH[:-2])
@@ -64,7 +64,7 @@ async def test_a_client_that_still_sends_can_read_why_it_is_refused() -> None:
                 assert json.loads(await caller.rest())["error"]["code"] == "too_large"
 
 
-async def test_who_does_not_read_a_page_is_given_up() -> None:
+async def test_a_client_that_does_not_read_a_page_is_disconnected() -> None:
     """Not only a reply: /openapi.json, over and over."""
     async with ScriptedServer() as upstream, serving(upstream, server={"stall_seconds": 0.4}) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:

@@ -47,7 +47,7 @@ def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
 
 
-async def test_a_hit_is_told_as_the_reply_itself_was(later: bool, tmp_path: Path) -> None:
+async def test_a_hit_has_the_events_of_the_reply_itself(later: bool, tmp_path: Path) -> None:
     store = "sqlite" if later else "memory:"
     maker = CacheMaker(linger_seconds=0.0 if later else 1.0, clock=Clock())
     async with (

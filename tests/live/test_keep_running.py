@@ -26,7 +26,7 @@ from tests.scripted_server import Reply, ScriptedServer
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_call_that_nobody_listens_to_is_given_up(url: str) -> None:
+async def test_a_call_without_readers_is_cancelled(url: str) -> None:
     async with ScriptedServer(Reply([say("One"), asyncio.Event()])) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller:
             id_, got = await starting(caller)
@@ -66,7 +66,7 @@ async def test_a_call_may_outlive_its_caller(url: str) -> None:
         assert len(upstream.requests) == 1
 
 
-async def test_who_comes_back_elsewhere_keeps_the_call_alive(shared_redis: RedisServer) -> None:
+async def test_a_caller_who_resumes_at_another_gateway_keeps_the_call_alive(shared_redis: RedisServer) -> None:
     gate = asyncio.Event()
     script = Reply([say("One"), gate, say(" two"), end(), DONE], chunked=True)
     async with ScriptedServer(script) as upstream, caching(upstream, shared_redis.url) as one:
@@ -118,7 +118,7 @@ async def test_a_shared_reply_can_be_resumed_when_all_others_have_left(url: str)
         assert len(upstream.requests) == 1
 
 
-async def test_a_reply_of_the_cache_that_was_replaced_is_not_told_for_another(shared_redis: RedisServer) -> None:
+async def test_a_replaced_cache_entry_is_not_resumed_as_another_reply(shared_redis: RedisServer) -> None:
     def script(word: str) -> Reply:
         return Reply([say("One"), say(word), end(), DONE], chunked=True)
 

@@ -20,7 +20,7 @@ from tests.uvicorn_gateway import ByModel
 
 pytestmark = pytest.mark.anyio
 
-COUNT = len(RECORDINGS) if LONG else 250
+COUNT = len(RECORDINGS) if LONG else 80
 PARTS = 4
 """The cases and the recordings are tried in so many tests, which can run beside each other."""
 CASES = [case for case in load_cases() if case["upstream_kind"] != "error"]
@@ -52,7 +52,7 @@ async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_every_case_that_is_kept_is_told_as_the_first_time(part: int) -> None:
+async def test_every_case_that_is_stored_is_sent_as_the_first_time(part: int) -> None:
     wrong: dict[str, list[str]] = {}
     cases = CASES[part::PARTS]
     models = {case["id"]: {"profile": case["profile"]} for case in cases}
@@ -73,7 +73,7 @@ def _scripted(case: Json) -> Reply:
 
 @needs_recordings
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_a_recording_that_is_kept_is_told_as_the_first_time(part: int) -> None:
+async def test_a_recording_that_is_stored_is_sent_as_the_first_time(part: int) -> None:
     wrong: dict[str, list[str]] = {}
     recordings = some_recordings(COUNT)[part::PARTS]
     models: Json = {f"{path.parent.name}/{path.name}": {} for path in recordings}

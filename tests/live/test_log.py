@@ -82,7 +82,7 @@ async def test_a_caller_who_is_cut_off_is_no_error_in_the_log(capsys: pytest.Cap
     assert capsys.readouterr().err == ""
 
 
-async def test_a_log_that_nobody_reads_stops_nobody_and_says_what_is_missing() -> None:
+async def test_a_log_without_a_reader_stops_no_request_and_counts_what_is_missing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}

@@ -147,7 +147,7 @@ async def _in_the_middle(
 
 
 @HOWS
-async def test_who_follows_another_gateway_is_told_all_of_it_and_sharing_works_again(
+async def test_a_follower_of_another_gateway_gets_all_events_and_sharing_works_again(
     own_redis: RedisServer, how: How
 ) -> None:
     async with (
@@ -176,7 +176,7 @@ async def test_who_follows_another_gateway_is_told_all_of_it_and_sharing_works_a
 
 
 @HOWS
-async def test_who_follows_and_was_told_nothing_yet_does_not_wait_for_redis(own_redis: RedisServer, how: How) -> None:
+async def test_a_follower_without_events_so_far_does_not_wait_for_redis(own_redis: RedisServer, how: How) -> None:
     async with (
         Model() as model,
         caching(model, own_redis.url) as one,

@@ -33,7 +33,7 @@ def error_of(raw: bytes) -> dict[str, Any]:
     return error
 
 
-async def test_what_is_not_known_is_said_to_be_unknown(url: str) -> None:
+async def test_an_unknown_reply_is_reported_as_unknown(url: str) -> None:
     async with ScriptedServer() as upstream, caching(upstream, url) as gateway:
         status, raw = await asked(gateway, "GET", "/v1/chat/chat-0/events", x_request_id="r7")
         error = error_of(raw)
@@ -74,7 +74,7 @@ async def test_a_header_that_is_no_number_is_refused() -> None:
     assert (status, error_of(raw)["param"]) == (422, "Last-Event-ID")
 
 
-async def test_somebody_elses_reply_is_unknown(shared_redis: RedisServer) -> None:
+async def test_a_reply_of_another_caller_is_unknown(shared_redis: RedisServer) -> None:
     gate = asyncio.Event()
     script = Reply([say("One"), gate, end(), DONE], chunked=True)
     redis = shared_redis.url

@@ -89,7 +89,7 @@ async def test_as_fast_as_possible_it_waits_for_nothing() -> None:
     assert at[-1] - at[0] < 5
 
 
-async def test_who_leaves_a_hit_in_its_middle_leaves_nothing_behind() -> None:
+async def test_a_caller_who_leaves_a_hit_in_its_middle_leaves_nothing_behind() -> None:
     async with ScriptedServer(Reply(SCRIPT, chunked=True)) as upstream:
         async with from_store(upstream, replay="original") as (gateway, store):
             await gateway.ask()
@@ -102,7 +102,7 @@ async def test_who_leaves_a_hit_in_its_middle_leaves_nothing_behind() -> None:
             assert (await gateway.ask(cache={"mode": "off"})).label == "bypass"
 
 
-async def test_a_hit_that_is_not_read_holds_nobody_up_and_is_told_whole_when_it_is() -> None:
+async def test_a_hit_that_is_not_read_delays_no_other_caller_and_is_whole_when_read() -> None:
     script = [say("x" * 20_000)] * 200
     async with (
         ScriptedServer(Reply([*script, end(), DONE], chunked=True)) as upstream,

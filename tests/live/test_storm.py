@@ -56,7 +56,7 @@ async def test_equal_questions_in_all_formats_and_modes_are_one_call() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_the_one_who_asked_first_is_killed_and_all_others_hear_the_whole_reply(seed: int) -> None:
+async def test_the_first_caller_is_killed_and_all_others_get_the_whole_reply(seed: int) -> None:
     pick, text = random.Random(seed), f"storm {seed}"
     moment = pick.randint(-1, len(words(text)) - 1)
     async with Model() as model, caching(model) as gateway, crowd(*[gateway.address] * SOME) as (first, *others):
@@ -79,7 +79,7 @@ async def test_the_one_who_asked_first_is_killed_and_all_others_hear_the_whole_r
 
 
 @pytest.mark.parametrize("said", [0, 3])
-async def test_a_reply_that_is_cut_off_is_whole_for_nobody_and_is_not_kept(said: int) -> None:
+async def test_a_reply_that_is_cut_off_is_complete_for_no_caller_and_is_not_stored(said: int) -> None:
     more = asyncio.Event()
     cut = Reply([say(word) for word in words("Hi")[:said]] + [more], chunked=True, abrupt=True)
     async with Model(0.0) as model, caching(model) as gateway, crowd(*[gateway.address] * SOME) as callers:

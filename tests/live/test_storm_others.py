@@ -35,7 +35,7 @@ async def joined(one: Gateway, other: Gateway, count: int = SOME) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_all_who_asked_at_the_gateway_that_leads_are_killed(shared_redis: RedisServer, seed: int) -> None:
+async def test_all_callers_of_the_leading_gateway_are_killed(shared_redis: RedisServer, seed: int) -> None:
     pick, text = random.Random(seed), f"desert {seed}"
     moment = pick.randint(-1, len(words(text)) - 1)
     async with Model() as model, pair(model, shared_redis) as (one, other, callers):
@@ -57,7 +57,7 @@ async def test_all_who_asked_at_the_gateway_that_leads_are_killed(shared_redis: 
 
 
 @pytest.mark.parametrize("said", [0, 3])
-async def test_a_reply_that_is_cut_off_is_whole_for_nobody(shared_redis: RedisServer, said: int) -> None:
+async def test_a_reply_that_is_cut_off_is_complete_for_no_caller(shared_redis: RedisServer, said: int) -> None:
     more = asyncio.Event()
     cut = Reply([say(word) for word in words("Hi")[:said]] + [more], chunked=True, abrupt=True)
     async with Model(0.0) as model, pair(model, shared_redis) as (one, other, callers):

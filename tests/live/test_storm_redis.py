@@ -130,9 +130,7 @@ class Fall:
         assert max(self.model.asked[text] for text in self.texts) <= 2
 
 
-async def test_a_process_that_leads_is_killed_and_another_tells_the_rest(
-    born: Nursery, shared_redis: RedisServer
-) -> None:
+async def test_a_leading_process_is_killed_and_another_sends_the_rest(born: Nursery, shared_redis: RedisServer) -> None:
     fallen: list[Fall] = []
     async with Model() as model:
         told = configuration(model, shared_redis)

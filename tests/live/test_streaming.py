@@ -37,7 +37,7 @@ async def test_every_word_arrives_before_the_next_one_is_sent() -> None:
             assert [frame.type for frame in frames(await caller.rest())] == ["message.completed", "response.completed"]
 
 
-async def test_a_chunk_that_comes_byte_by_byte_is_told_at_its_last_byte() -> None:
+async def test_a_chunk_that_comes_byte_by_byte_is_sent_at_its_last_byte() -> None:
     gate = asyncio.Event()
     pieces = [bytes([byte]) for byte in say("slow but sure").rstrip(b"\n") + b"\n"]
     async with ScriptedServer(Reply([*pieces, gate, end(), DONE])) as upstream, serving(upstream) as gateway:
@@ -182,7 +182,7 @@ async def test_an_error_after_the_stream_was_opened_is_its_last_frame(reply: Rep
 
 
 @pytest.mark.parametrize("abrupt", [True, False])
-async def test_what_came_before_a_cut_is_told_and_then_the_failure(abrupt: bool) -> None:
+async def test_events_before_a_cut_are_sent_and_then_the_failure(abrupt: bool) -> None:
     gate = asyncio.Event()
     reply = Reply([say("half a "), gate, say("sentence")], chunked=True, abrupt=abrupt)
     async with ScriptedServer(reply) as upstream, serving(upstream) as gateway:
@@ -221,7 +221,7 @@ async def test_characters_at_which_some_readers_end_a_line_are_escaped() -> None
     assert len(raw.decode().splitlines()) == raw.count(b"\n")
 
 
-async def test_completed_messages_can_come_without_what_the_deltas_said() -> None:
+async def test_completed_messages_can_come_without_the_text_of_the_deltas() -> None:
     async with ScriptedServer(Reply(HELLO)) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address, completed_bodies=False)
     (whole,) = [event for event in checked(raw) if event.type == "message.completed"]

@@ -179,7 +179,7 @@ def test_the_docs_list_every_cause() -> None:
     ("word", "name", "expired"),
     [("tls_certificate_expired", "IP:127.0.0.1", True), ("tls_host_name_mismatch", "DNS:other.example", False)],
 )
-async def test_a_certificate_that_is_refused_is_told_with_the_reason(
+async def test_the_error_of_a_refused_certificate_names_the_reason(
     word: str, name: str, expired: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = certificate(tmp_path, name, expired=expired)
@@ -189,7 +189,7 @@ async def test_a_certificate_that_is_refused_is_told_with_the_reason(
     assert (told["error"]["upstream"]["cause"], line["cause"]) == (word, word)
 
 
-async def test_a_server_that_speaks_no_tls_is_told_apart() -> None:
+async def test_a_server_without_tls_has_its_own_error() -> None:
     def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -200,7 +200,7 @@ async def test_a_server_that_speaks_no_tls_is_told_apart() -> None:
     assert told["error"]["upstream"]["cause"] == "tls_not_spoken"
 
 
-async def test_a_server_that_expects_tls_is_told_apart(tmp_path: Path) -> None:
+async def test_a_server_that_expects_tls_has_its_own_error(tmp_path: Path) -> None:
     async with over_tls(certificate(tmp_path, "IP:127.0.0.1"), "http") as url:
         told, _ = await failure(url)
     assert told["error"]["upstream"]["cause"] in ("tls_expected", "connection_reset", "closed_without_answer")
@@ -221,7 +221,7 @@ async def test_a_server_that_expects_tls_is_told_apart(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
-async def test_each_way_to_break_is_told_by_name_and_cause(reply: Reply, word: str, stream: bool) -> None:
+async def test_each_failure_is_reported_with_name_and_cause(reply: Reply, word: str, stream: bool) -> None:
     with logged() as lines:
         async with ScriptedServer(reply) as server, serving(server, server=LOG) as gateway:
             status, raw = await reply_of(gateway.address, stream=stream)
@@ -234,7 +234,7 @@ async def test_each_way_to_break_is_told_by_name_and_cause(reply: Reply, word: s
     assert "out of memory" not in str(line)
 
 
-async def test_a_connect_timeout_is_told_apart_from_a_slow_answer() -> None:
+async def test_a_connect_timeout_differs_from_a_slow_answer() -> None:
     async with unreachable() as url:
         told, line = await failure(url, connect_seconds=0.1)
     assert (told["error"]["upstream"]["cause"], line["cause"]) == ("connect_timeout", "connect_timeout")
@@ -243,7 +243,11 @@ async def test_a_connect_timeout_is_told_apart_from_a_slow_answer() -> None:
 async def test_a_server_that_another_one_stands_in_for_leaves_a_warning() -> None:
     async with nothing() as down, ScriptedServer(Reply([say("a"), end(), DONE])) as two:
         rows = {"one": {"base_url": f"{down}/v1"}, "two": {"base_url": f"{two.url}/v1"}}
-        tree = {"upstreams": rows, "models": {"m": {"upstreams": ["one", "two"]}}, "server": LOG}
+        tree = {
+            "upstreams": rows,
+            "models": {"m": {"upstreams": ["one", {"name": "two", "priority": 2}]}},
+            "server": LOG,
+        }
         with logged() as lines:
             async with serving_with(Settings.model_validate(tree | {"cache": {"url": "null:"}})) as gateway:
                 status, raw = await reply_of(gateway.address, stream=True)
@@ -269,7 +273,7 @@ async def test_a_request_that_the_server_refuses_is_no_warning() -> None:
     assert lines == []
 
 
-async def test_every_caller_of_one_call_is_told_the_same() -> None:
+async def test_every_caller_of_one_call_gets_the_same_error() -> None:
     gate = asyncio.Event()
     cut = Reply([say("a")], hold=gate)
     tree: dict[str, Any] = {"server": LOG, "models": {"m": {"upstreams": ["local"]}}}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from app.profiles import KINDS
 
+from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, refused, sent, user
 
 URL, URI, SOUND = "https://h/x", "data:image/png;base64,AA==", "data:audio/mpeg;base64,AAAA"
@@ -61,8 +62,8 @@ def test_every_kind_has_its_row() -> None:
     assert set(TAKES) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("medium", ["image", "audio", "video", "file"])
+@each_case("kind", KINDS)
+@each_case("medium", ["image", "audio", "video", "file"])
 def test_a_kind_takes_its_media_and_refuses_the_others_with_their_place(kind: str, medium: str) -> None:
     data = SOUND if medium == "audio" else URI
     if medium in TAKES[kind].split():
@@ -71,7 +72,7 @@ def test_a_kind_takes_its_media_and_refuses_the_others_with_their_place(kind: st
         assert problem(kind, **{medium: data}) == f"this model does not accept {medium} input"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "item", "want"),
     [
         ("openai_compatible", {"image": URL}, [image(URL)]),

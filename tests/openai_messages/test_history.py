@@ -5,6 +5,7 @@ from app.chat.messages import Message, Text, ToolCall, ToolResult
 from app.openai_messages.messages import write_openai_messages
 from app.profiles import Profile
 
+from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, calls, refused, returns, says, sent, thinks, user
 
 Q, R = user("q"), "reasoning_content"
@@ -24,7 +25,7 @@ def _word(message: Json) -> str:
     return "r" * (R in message) + "t" * bool(message["content"]) + "c" * len(message.get("tool_calls", ()))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("messages", "want"),
     [
         ([thinks("r"), says("t")], ["rt"]),

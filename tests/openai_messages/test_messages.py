@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from app.profiles import KINDS
 
+from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, calls, refused, returns, says, sent, thinks, user
 
 Q = user("q")
@@ -165,7 +166,7 @@ def test_a_signature_goes_back_on_its_call_and_nothing_else_of_extra_does() -> N
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_a_signature_is_sent_only_to_servers_that_may_know_it(kind: str) -> None:
     call = calls("f", extra={"extra_content": {"google": {}}}, id="a")
     sent_calls = sent(Q, call, returns("f"), **KINDS[kind].model_dump())[1]["tool_calls"]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each_case import each_case
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
@@ -41,7 +43,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
     return goal.exists() and (not fragment or fragment in anchors(goal))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_case("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 

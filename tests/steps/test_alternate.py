@@ -50,7 +50,7 @@ def test_opaque_reasoning_of_both_is_kept() -> None:
     assert merged.messages[1].extra == {"reasoning_details": [1, 2], "x": 1}
 
 
-def test_an_assistant_who_says_nothing_is_left_out() -> None:
+def test_an_empty_assistant_message_is_left_out() -> None:
     given = request(user(Text("a")), Message("assistant", ()), user(Text("b")))
     assert texts(alternate_roles(given, STRICT)) == [("user", "a\n\nb")]
 
@@ -63,7 +63,7 @@ def test_results_stay_apart_and_a_user_behind_them_waits_for_the_assistant() -> 
     assert roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
 
 
-def test_a_user_who_speaks_before_the_result_is_heard_after_it() -> None:
+def test_a_user_message_before_a_tool_result_moves_after_it() -> None:
     call = Message("assistant", (ToolCall("f", "{}", "1"),))
     result = Message("tool", (ToolResult((Text("r"),), "f", "1"),))
     given = request(user(Text("a")), call, user(Text("b")), result, user(Text("c")))
@@ -94,7 +94,7 @@ def test_mistral_is_strict() -> None:
 @pytest.mark.parametrize("replay", ["reasoning_content", "none"])
 @examples(50)
 @given(given=conversations())
-def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> None:
+def test_any_conversation_is_sent_in_alternating_turns(replay: str, given: ChatRequest) -> None:
     """User and assistant alternate; only results follow results; none is followed by a user."""
     strict = STRICT.model_copy(update={"replay_reasoning": replay})
     messages, _ = write_openai_messages(alternate_roles(given, strict).messages, strict, "\n")
@@ -105,7 +105,7 @@ def test_whatever_is_said_is_sent_in_turns(replay: str, given: ChatRequest) -> N
 
 @examples(40)
 @given(conversations())
-def test_nothing_that_was_said_is_lost(given: ChatRequest) -> None:
+def test_no_text_is_lost(given: ChatRequest) -> None:
     after = alternate_roles(given, STRICT)
     for kind in (ToolCall, ToolResult, Reasoning, Media):
         assert parts(after, kind) == parts(given, kind)

@@ -125,7 +125,7 @@ def told(reply: Reply) -> tuple[list[Json], str | None]:
 
 @examples(70)
 @given(replies(), st.sampled_from(ENDS), PROFILES, PARAMS, CUTS, st.data())
-def test_pieces_tell_what_the_whole_tells(
+def test_any_cut_of_a_reply_gives_the_same_messages(
     events: list[Event], end: Event, profile: Profile, params: Json, cuts: list[int], data: st.DataObject
 ) -> None:
     params = {**params, "stop": data.draw(stop_words(events))}
@@ -155,7 +155,7 @@ def short(reply: Reply) -> list[tuple[str, object]]:
 @pytest.mark.parametrize("family", WRITTEN)
 @examples(20)
 @given(thought=st.none() | WORDS, pieces=st.lists(WORDS | VALUES, min_size=1, max_size=5), cuts=CUTS)
-def test_thoughts_words_and_calls_are_told_as_the_model_meant_them(
+def test_reasoning_text_and_calls_are_what_the_model_wrote(
     family: str, thought: str | None, pieces: list[str | Json], cuts: list[int]
 ) -> None:
     prompted = {"native_tools": False, "fncall_prompt_type": family}

@@ -12,6 +12,7 @@ from app.profiles import KINDS, Profile
 from app.steps.continuation import fold_continuation
 from app.upstream import request as upstream_request
 
+from tests.each_case import each_case
 from tests.steps.conversations import conversation, texts
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "qwen_agent"
@@ -98,8 +99,8 @@ def test_a_model_that_cannot_refuses() -> None:
 WAYS = ["fold", "prefix", "partial", "continue_final_message", "send", "refuse"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("wire", [(), ASKED[:1], (ASKED[0], CALL, RESULT), (*ASKED, ASKED[0])])
+@each_case("way", WAYS)
+@each_case("wire", [(), ASKED[:1], (ASKED[0], CALL, RESULT), (*ASKED, ASKED[0])])
 def test_a_conversation_that_ends_otherwise_is_left_alone(way: str, wire: tuple[dict[str, Any], ...]) -> None:
     request = conversation(*wire)
     assert fold_continuation(request, profile(way)) == (request, ())
@@ -127,7 +128,7 @@ def test_a_thought_alone_is_not_continued(way: str) -> None:
     assert not request.continue_last
 
 
-def test_what_the_assistant_said_in_several_messages_is_one() -> None:
+def test_several_messages_of_the_assistant_become_one() -> None:
     thought = {"role": "assistant", "content": "", "reasoning_content": "r"}
     more = {"role": "assistant", "content": "four"}
     request, _ = fold_continuation(conversation(ASKED[0], thought, ASKED[1], more), profile("prefix"))

@@ -12,6 +12,7 @@ from app.steps.media import ImageLimits, basename, media_requests, rewrite_media
 from app.steps.prompt_language import detect_language
 from app.upstream import request as upstream_request
 
+from tests.each_case import each_case
 from tests.steps.recorded_media import NO_URL, UNITS, item, why_different
 
 TEXT = Profile(media=(), file_text=False)
@@ -57,10 +58,8 @@ def reference(case: Any) -> list[Any]:
     return [(one["role"], flat(one["content"])) for one in case["upstream"][0]["request"]["body"]["messages"]]
 
 
-@pytest.mark.parametrize(
-    "path", ["/etc/passwd", "file:///etc/passwd", "FILE:///etc/passwd", "C:\\x.png", "~/x", "ftp://h/x"]
-)
-@pytest.mark.parametrize("kind", ["image", "file", "audio", "video"])
+@each_case("path", ["/etc/passwd", "file:///etc/passwd", "FILE:///etc/passwd", "C:\\x.png", "~/x", "ftp://h/x"])
+@each_case("kind", ["image", "file", "audio", "video"])
 def test_what_is_no_url_of_the_web_is_refused_with_its_place(path: str, kind: str) -> None:
     violations = QWEN.parse([{"role": "user", "content": [{"text": "x"}, {kind: path}]}], Options()).violations
     assert [item.path for item in violations] == [f"messages[0].content[1].{kind}"]
@@ -96,14 +95,14 @@ def test_a_name_is_the_last_one_of_the_path(url: str, name: str) -> None:
     assert basename(url) == name
 
 
-@pytest.mark.parametrize("row", alike("format_as_multimodal_message"))
+@each_case("row", alike("format_as_multimodal_message"))
 def test_a_message_is_that_of_qwen_agent(row: Any) -> None:
     request = asked(row["input"], tools=(TOOL,) if row["add_multimodel_upload_info"] else ())
     result, _ = rewrite_media(request, OMNI, {}, "zh" if row["lang"] == "zh" else "en")
     assert result.messages[0].parts == message(row["result"]).parts
 
 
-@pytest.mark.parametrize("row", [row for row in UNITS if why_different(row) == NO_URL])
+@each_case("row", [row for row in UNITS if why_different(row) == NO_URL])
 def test_what_is_neither_a_url_nor_base64_is_refused(row: Any) -> None:
     assert QWEN.parse([row["input"]], Options()).violations
 
@@ -131,7 +130,7 @@ def test_an_image_in_a_result_is_named_to_a_model_that_takes_none() -> None:
     assert isinstance(result, ToolResult) and result.content == (Text("see"), Text("![图片](i.png)"))
 
 
-def test_an_assistants_image_that_is_not_taken_is_told_to_the_caller() -> None:
+def test_an_assistants_image_that_is_not_accepted_gives_a_warning() -> None:
     request = one(
         Text("see"), Media("image", ("https://h/x.png",), path="messages[1].content[1].image"), role="assistant"
     )
@@ -164,7 +163,7 @@ def test_data_uris_of_one_type_have_names_of_their_own_that_do_not_depend_on_wha
     assert prefix == Text(f"(Uploaded {names} [file](notes.txt)) ")
 
 
-def test_where_there_are_tools_a_model_may_be_told_only_what_it_does_not_take() -> None:
+def test_where_there_are_tools_only_files_that_a_model_does_not_accept_are_described() -> None:
     request = one(Media("image", ("https://h/a.png",)), tools=(TOOL,))
     quiet = VISION.model_copy(update={"name_media": "untaken"})
     assert rewrite_media(request, quiet, {}, "en")[0].messages == request.messages
@@ -216,7 +215,7 @@ def test_the_text_of_a_file_in_a_result_stands_for_the_file() -> None:
 WEB = "https://h/a"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("media", "profile", "purposes"),
     [
         (Media("image", (WEB,)), VISION, []),
@@ -241,7 +240,7 @@ def test_bytes_are_wanted_only_where_the_model_needs_them(media: Media, profile:
     assert [need.purpose for need in media_requests(one(media), profile)] == purposes
 
 
-def test_what_an_assistant_said_is_not_fetched_to_be_described() -> None:
+def test_files_of_an_assistant_are_not_fetched_to_be_described() -> None:
     assert media_requests(one(Media("file", (WEB,)), role="assistant"), Profile(media=())) == []
 
 

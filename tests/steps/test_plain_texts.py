@@ -37,13 +37,15 @@ class _SearchingStage(ReasoningStage):
         return False
 
 
-@pytest.mark.parametrize("interrupt", [None, "<tool_call>"])
-@pytest.mark.parametrize("mode", ["leading", "forced_open", "auto_close", "interleaved"])
+MODES: tuple[ThinkMode, ...] = ("leading", "forced_open", "auto_close", "interleaved")
+
+
 @given(split_texts(WORDS))
-def test_reasoning_is_found_in_the_same_places(
-    mode: ThinkMode, interrupt: str | None, reads: list[list[Event]]
-) -> None:
-    assert run(ReasoningStage(mode, TAGS, interrupt), reads) == run(_SearchingStage(mode, TAGS, interrupt), reads)
+def test_reasoning_is_found_in_the_same_places(reads: list[list[Event]]) -> None:
+    for mode in MODES:
+        for interrupt in (None, "<tool_call>"):
+            found = run(ReasoningStage(mode, TAGS, interrupt), reads)
+            assert found == run(_SearchingStage(mode, TAGS, interrupt), reads), (mode, interrupt)
 
 
 TOOLS = [Tool("f", {"name": "f"})]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each_case import each_case
 from tests.steps.real_ranks import DIFFERENT_BY_RANKS, Recorded, at_hand, compute, load_figures, survivors_by
 from tests.steps.recorded_truncations import CASES, name_of, survivors
 
@@ -16,7 +17,7 @@ def test_the_figures_are_what_the_gateway_keeps() -> None:
     assert survivors_by(Recorded(figures)) == figures["survivors"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@each_case("case", CASES, ids=name_of)
 def test_the_messages_that_qwen_agent_keeps_survive_or_the_table_says_why_not(case: dict[str, Any]) -> None:
     kept = load_figures()["survivors"][name_of(case)]
     expected = survivors(case) if case["ok"] else "refused"

@@ -1,15 +1,15 @@
 """A tool marker at the beginning of a line ends a thought that was left open."""
 
-import pytest
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
 
+from tests.each_case import each_case
 from tests.steps.stage_runner import run, texts
 
 CALL = "<tool_call>{}"
 
 
-@pytest.mark.parametrize("seed", [None, *range(6)])
-@pytest.mark.parametrize(
+@each_case("seed", [None, *range(6)])
+@each_case(
     ("mode", "text", "want"),
     [
         ("forced_open", f"Need it.\n{CALL}", [("R", "Need it."), ("C", CALL)]),

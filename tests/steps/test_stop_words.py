@@ -179,7 +179,7 @@ def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], dat
 
 @examples(120)
 @given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
-def test_exactly_what_stands_before_the_first_word_is_said(text: str, words: list[str]) -> None:
+def test_exactly_the_text_before_the_first_stop_word_is_emitted(text: str, words: list[str]) -> None:
     stage = StopWordStage(words)
     out = [event for letter in text for event in stage.feed([TextDelta(letter)])]
     out += stage.feed([END])

@@ -104,7 +104,7 @@ def test_the_first_user_hears_it_wherever_that_one_stands() -> None:
     assert texts(place_system(request, Profile(system="none"))) == [("assistant", "a"), ("user", "s\n\nq")]
 
 
-def test_without_a_user_the_system_message_is_said_by_one() -> None:
+def test_without_a_user_message_the_system_message_becomes_one() -> None:
     assert texts(place_system(said(("system", "s")), Profile(system="none"))) == [("user", "s")]
 
 

@@ -24,13 +24,14 @@ from app.token_counting import EstimatingCounter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.steps.conversations import conversation, conversations, texts
 from tests.steps.recorded_truncations import CASES, DIFFERENT, MEDIA, TOO_LONG, name_of, places, survivors
 from tests.steps.word_counter import Words
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@each_case("case", CASES, ids=name_of)
 def test_the_messages_that_qwen_agent_keeps_survive(case: dict[str, Any]) -> None:
     key = (case["name"], case["max_tokens"])
     expected = DIFFERENT[key][0] if key in DIFFERENT else survivors(case)

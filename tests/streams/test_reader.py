@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.cases import Json, body_chunks, load_cases
+from tests.each_case import each_case
 from tests.streams.reader import Expected, read, read_body
 from tests.streams.recordings import RECORDINGS, needs_recordings
 
@@ -78,7 +79,7 @@ def test_fragments_find_their_calls(deltas: list[Json], calls: list[tuple[str, s
     assert read_text(*map(event, deltas), DONE).calls == calls
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("events", "finish", "complete"),
     [
         ([event({"content": "a"}, "eos"), DONE], "stop", True),
@@ -124,7 +125,7 @@ PLAIN_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case["id"])
+@each_case("case", PLAIN_CASES, ids=lambda case: case["id"])
 def test_the_reader_agrees_with_the_conformance_corpus(case: Json) -> None:
     got, expect = read_body(_unpacked(case)), case["expect"]
     messages = expect["messages"]

@@ -10,6 +10,8 @@ from app.chat.events import Fault
 from app.upstream import causes
 from app.upstream.http.connection import ClosedEarly, TlsAnswered
 
+from tests.each_case import each_case
+
 
 def refused_certificate(code: int) -> ssl.SSLCertVerificationError:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
@@ -23,7 +25,7 @@ def tls(reason: str) -> ssl.SSLError:
     return error
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "word"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "no"), "connection_refused"),

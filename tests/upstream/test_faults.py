@@ -12,6 +12,7 @@ from app.upstream import faults
 from app.upstream.fault_kinds import TRANSIENT
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
+from tests.each_case import each_case
 from tests.linear_time import linear
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -23,7 +24,7 @@ def fault(body: Any, status: int = 500, headers: dict[str, str] | None = None) -
     return faults.from_response(status, headers or {}, raw, NOW)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         {"error": {"message": SAID, "type": "server_error", "param": None, "code": "broken"}},
@@ -95,7 +96,7 @@ def test_json_inside_a_message_is_unfolded() -> None:
 # -- kinds ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "words", "kind"),
     [
         (500, "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant", "invalid_request"),
@@ -135,7 +136,7 @@ def test_the_servers_own_code_counts_as_a_word(field: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "kind"),
     [
         *((400, "invalid_request"), (401, "authentication"), (402, "insufficient_quota"), (403, "permission")),
@@ -184,7 +185,7 @@ def test_what_the_model_had_written_comes_with_a_failed_call() -> None:
 # -- what may be shown --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "secret",
     [
         "sk-proj-abc_DEF-123",
@@ -196,7 +197,7 @@ def test_what_the_model_had_written_comes_with_a_failed_call() -> None:
         "sk-****abcd",
     ],
 )
-@pytest.mark.parametrize("shape", ["Incorrect API key provided: {}.", "no {} here", '{{"error": "bad {}"}}'])
+@each_case("shape", ["Incorrect API key provided: {}.", "no {} here", '{{"error": "bad {}"}}'])
 def test_what_looks_like_a_key_is_never_shown(secret: str, shape: str) -> None:
     text = shape.format(secret)
     for body in (text.encode(), {"error": {"message": text}}, {"base_resp": {"status_code": 1, "status_msg": text}}):
@@ -268,7 +269,7 @@ def test_a_message_is_bounded_and_printable() -> None:
 # -- when to come back ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -317,6 +318,6 @@ def test_an_error_that_is_nested_too_deeply_is_taken_for_text() -> None:
 
 
 @pytest.mark.parametrize("raw", ["5", 5, '["x", 5]'])
-def test_what_the_provider_behind_a_relay_said_may_be_no_object(raw: Any) -> None:
+def test_the_error_of_the_provider_behind_a_relay_may_be_no_object(raw: Any) -> None:
     body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
     assert fault(body).message

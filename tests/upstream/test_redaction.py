@@ -9,6 +9,8 @@ from app.chat.events import Fault
 from app.upstream.faults import MAX_MESSAGE, from_body
 from app.upstream.redaction import Redactor
 
+from tests.each_case import each_case
+
 KEY = "Zx9!plain/key+val=0"
 KNOWN = Redactor(
     [KEY, "sk-abc/def:ghijkl", "Basic dXNlcjpwYXNzd29yZDEyMw==", "none", "x"],
@@ -16,7 +18,7 @@ KNOWN = Redactor(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("form", "secret"),
     [
         (KEY, "plain"),

@@ -13,6 +13,7 @@ from app.profiles import KINDS, Profile
 from app.upstream.request import build
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, body, calls, options, request, returns, user, warnings
 
 LIMITS = RequestLimits(max_messages=10, max_content_items=10, max_functions=10, max_nesting=20)
@@ -25,7 +26,7 @@ def wrong(*messages: Json, tools: tuple[str, ...] = (), **params: Any) -> list[t
     return [(found.path, found.message) for found in caught.value.violations]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_a_body_streams_and_asks_for_usage_where_the_server_knows_how(kind: str) -> None:
     got = body(kind)
     usage = {} if kind in ("mistral", "llamacpp_python") else {"stream_options": {"include_usage": True}}
@@ -54,7 +55,7 @@ def test_without_functions_there_is_no_list_of_tools() -> None:
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "choice", "want"),
     [
         ("vllm", "auto", "auto"),
@@ -149,8 +150,8 @@ def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str)
     assert warnings(kind, tools=("f",), parallel_function_calls=True) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@each_case("kind", KINDS)
+@each_case("name", ["max_tokens", "max_completion_tokens"])
 def test_max_tokens_is_sent_once_under_the_servers_name(kind: str, name: str) -> None:
     word = "max_completion_tokens" if kind == "openai" else "max_tokens"
     assert options(kind, (), **{name: 5}) == {word: 5}
@@ -177,8 +178,8 @@ RENAMED = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", SAMPLING)
+@each_case("kind", KINDS)
+@each_case("name", SAMPLING)
 def test_a_way_to_sample_has_the_servers_name_or_the_caller_is_warned(kind: str, name: str) -> None:
     lacks = kind in (LACK_SEED if name == "seed" else LACK_SAMPLERS)
     word = RENAMED.get(kind, {}).get(name, name)
@@ -240,7 +241,7 @@ def test_private_keys_of_messages_never_reach_the_body() -> None:
     assert all(word not in sent for word in ("hush", "extra", "t9", "function_id", "turn"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_equal_requests_give_equal_bytes(kind: str) -> None:
     params: Json = {
         "temperature": 1,

@@ -6,6 +6,7 @@ import pytest
 from app.profiles import KINDS
 from app.upstream.request import build
 
+from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, options, request, warnings
 
 TEMPLATE_ON = {"chat_template_kwargs": {"enable_thinking": True, "thinking": True}}
@@ -47,8 +48,8 @@ def test_every_kind_has_its_row() -> None:
     assert set(THINKING) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@each_case("kind", KINDS)
+@each_case(
     ("place", "name", "value"),
     [(0, "enable_thinking", True), (1, "enable_thinking", False), (2, "thinking_budget", 100)],
 )

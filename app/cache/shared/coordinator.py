@@ -39,12 +39,17 @@ class Coordinator:
         """A leader that does not renew its lease within `lease_seconds` has lost it. A call can be followed until
         `keep_seconds` after its end, and joined until `joinable_ms` after it. Notices are read again
         `retry_seconds` after Redis failed."""
+        self._breaker = breaker
         self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
         self._calls = CallStore(breaker, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
         self.writer = BatchWriter(self._calls)
         self.tailer = StreamTailer(self._calls)
         self._notices: NoticeReader | None = None
         self._cancel: Callable[[str], None] | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return not self._breaker.is_open
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
         """Return the source of the call once the reply has begun: the equal call of another gateway, or a new call of
@@ -144,7 +149,7 @@ class Coordinator:
         begun."""
         Publisher(call, lease, self._joinable_ms)
         source = await open_upstream()
-        lease.write_started()
+        lease.write_started(source.fallback_model)
         return source
 
     # Following a call.

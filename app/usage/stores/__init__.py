@@ -8,13 +8,9 @@ __all__ = ["SqliteUsageStore", "UsageStore", "UsageStoreError", "open_usage_stor
 
 
 def open_usage_store(address: FileUrl | PostgresUrl) -> UsageStore:
-    """Return the store at an address. It connects with its first use. Raises UsageStoreError without psycopg."""
+    """Return the store at an address. It connects with its first use."""
     if isinstance(address, FileUrl):
         return SqliteUsageStore(address.path)
-    try:
-        from app.usage.stores.postgres import PostgresUsageStore
-    except ImportError:
-        raise UsageStoreError(
-            "usage.url needs the package psycopg for PostgreSQL: install parley-gateway[postgres]"
-        ) from None
+    from app.usage.stores.postgres import PostgresUsageStore  # psycopg is an extra
+
     return PostgresUsageStore(address)

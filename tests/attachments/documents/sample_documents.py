@@ -1,5 +1,6 @@
 """Documents made on the spot: small ones of every kind, and hostile ones."""
 
+import functools
 import io
 import struct
 import zipfile
@@ -85,6 +86,7 @@ def _saved(document: object) -> bytes:
     return out.getvalue()
 
 
+@functools.cache
 def zip_bomb(part: str, size: int) -> bytes:
     """A document one part of which unpacks to `size` bytes."""
     out = io.BytesIO()

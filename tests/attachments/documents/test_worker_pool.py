@@ -121,7 +121,7 @@ async def test_a_worker_that_dies_is_replaced() -> None:
         assert (await workshop.extract_text(b"x", "")).sections and workers(workshop) != [first]
 
 
-async def test_one_too_many_is_told_to_come_back_later() -> None:
+async def test_one_document_too_many_is_refused_as_busy() -> None:
     async with shop(max_waiting=1) as workshop:
         tasks = [asyncio.create_task(workshop.extract_text(b"x", "")) for _ in range(3)]
         found = await asyncio.gather(*tasks, return_exceptions=True)

@@ -79,7 +79,7 @@ def test_a_later_request_does_not_join_a_failed_reply(shared_redis: RedisServer)
     play(scene())
 
 
-def test_a_leader_that_is_refused_tells_its_followers_why(shared_redis: RedisServer) -> None:
+def test_followers_get_the_reason_why_their_leader_was_refused(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model()
@@ -100,7 +100,7 @@ def test_a_leader_that_is_refused_tells_its_followers_why(shared_redis: RedisSer
     play(scene())
 
 
-def test_a_caller_who_leaves_does_not_hurt_those_elsewhere(shared_redis: RedisServer) -> None:
+def test_a_caller_who_disconnects_does_not_affect_callers_of_other_gateways(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model = Model()

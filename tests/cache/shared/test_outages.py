@@ -236,7 +236,7 @@ def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisS
     play(scene())
 
 
-def test_an_answer_of_redis_that_comes_late_tells_nothing_twice(shared_redis: RedisServer) -> None:
+def test_a_late_answer_of_redis_repeats_no_event(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as two:
             model, other = Model(), Model()
@@ -285,7 +285,7 @@ def test_a_log_whose_beginning_was_dropped_is_not_taken_over(shared_redis: Redis
     play(scene())
 
 
-def test_who_takes_over_may_store_the_reply(shared_redis: RedisServer) -> None:
+def test_a_new_leader_may_store_the_reply(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)

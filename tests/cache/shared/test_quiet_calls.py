@@ -198,7 +198,7 @@ def test_an_unfollowed_reply_is_renewed_or_written_slowly() -> None:
     assert one.due_at(3.0) == 20.0 and woken
 
 
-def test_an_end_that_nobody_saw_begin_is_needed_only_by_who_joins() -> None:
+def test_only_a_joining_reader_needs_the_end_of_a_call_without_a_beginning() -> None:
     one, woken = lease()
     one.append(WORD)
     one.end(2000)

@@ -1,6 +1,5 @@
 """A reply that goes on where another one broke off: never a character twice, never one lost."""
 
-import pytest
 from app.cache.shared.splice import DIVERGED, Splice
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import (
@@ -18,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cache.shared.reply_strategies import DONE, cuts, flat, letters, replies
+from tests.each_case import each_case
 
 
 def spliced(told: list[list[Event]], new: list[list[Event]]) -> list[Event]:
@@ -82,7 +82,7 @@ DIVERGING: list[tuple[str, list[Event], list[Event]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
+@each_case(("told", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
 def test_a_reply_that_differs_is_a_fault_that_may_pass(told: list[Event], new: list[Event]) -> None:
     rest = spliced([told], [[event] for event in [*new, TextDelta("more"), DONE]])
     assert rest == [Failed(DIVERGED)]
@@ -120,7 +120,7 @@ def test_a_failure_of_the_second_reply_is_passed_on_unchanged() -> None:
 PICTURE = MediaOutput("image", "https://a.test/x.png")
 
 
-def test_media_are_told_once() -> None:
+def test_media_are_emitted_once() -> None:
     reply: list[Event] = [TextDelta("a"), PICTURE, TextDelta("b"), PICTURE, DONE]
     for place in range(len(reply)):
         assert flat([spliced([reply[:place]], [reply])]) == flat([reply[place:]])
@@ -138,7 +138,7 @@ def test_a_reply_that_failed_before_is_repeated_to_its_failure() -> None:
     assert spliced([told], [[TextDelta("ab"), DONE]]) == [TextDelta("b"), DONE]
 
 
-def test_an_extra_more_of_the_run_that_is_open_is_told() -> None:
+def test_a_further_extra_of_the_open_run_is_emitted() -> None:
     told: list[Event] = [TextDelta("ab"), Extra({"x": 1})]
     new: list[Event] = [TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), DONE]
     assert spliced(

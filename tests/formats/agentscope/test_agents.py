@@ -1,14 +1,14 @@
 """What AgentScope's own agents hold after a talk is sent as they sent it, and passes through every format."""
 
-import pytest
 from app.formats import FORMATS
 
 from tests.conversations.sample_conversations import convert
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, load, sent
 from tests.formats.agentscope.recorded_requests import OPENAI
 
 AGENTS = load("agentscope/agents")
-each = pytest.mark.parametrize("name", AGENTS)
+each = each_case("name", AGENTS)
 
 
 @each
@@ -21,7 +21,7 @@ def test_a_talk_is_sent_as_the_agent_sent_it(name: str) -> None:
 
 
 @each
-@pytest.mark.parametrize("to", FORMATS)
+@each_case("to", FORMATS)
 def test_a_talk_comes_back_from_every_format(name: str, to: str) -> None:
     golden: Json = AGENTS[name]
     there, _ = convert(golden["format"], to, golden["messages"])

@@ -6,6 +6,7 @@ import pytest
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, load, refused
 
 IMAGE_URL = {"type": "url", "url": "x"}
@@ -89,9 +90,7 @@ CASES: list[tuple[Any, str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("form", "file", "probe"), [pytest.param(*case, id=f"{case[1]}-{case[2]['probe']}") for case in CASES]
-)
+@each_case(("form", "file", "probe"), [pytest.param(*case, id=f"{case[1]}-{case[2]['probe']}") for case in CASES])
 def test_what_the_classes_accept_is_accepted(form: Any, file: str, probe: Json) -> None:
     message = (PROBES_2 if form is AGENTSCOPE2 else PROBES_1)[probe["probe"]]
     accepted = not refused(form, message)

@@ -3,6 +3,7 @@
 import pytest
 from app.formats.agentscope.v1 import AGENTSCOPE
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, decoded, msg, refused
 
 BASE64 = {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"}
@@ -43,7 +44,7 @@ def test_a_block_of_the_document_is_accepted(name: str) -> None:
     assert decoded(AGENTSCOPE, msg([DOCUMENTED[name]]))
 
 
-@pytest.mark.parametrize(("name", "key"), REQUIRED)
+@each_case(("name", "key"), REQUIRED)
 def test_a_block_without_a_required_key_is_refused_with_its_place(name: str, key: str) -> None:
     block = {field: value for field, value in DOCUMENTED[name].items() if field != key}
     found = refused(AGENTSCOPE, msg("before"), msg([block]))

@@ -9,6 +9,7 @@ from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 
 from tests.cuts import bytewise, random_cuts
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, load
 from tests.formats.agentscope.replies import batches_of, body_of, built, grown, renamed, stream, whole
 
@@ -17,7 +18,7 @@ CASES = [
     for folder, form in (("agentscope1", AGENTSCOPE), ("agentscope2", AGENTSCOPE2))
     for name, golden in load(f"emit/{folder}").items()
 ]
-each = pytest.mark.parametrize(("form", "golden"), CASES)
+each = each_case(("form", "golden"), CASES)
 NO_ARGUMENTS = "a call without arguments has `{}` for them, in every format"
 DIFFERENT = {
     "s15": ('"finish_reason": "stop"', '"finish_reason": "tool_calls"'),
@@ -34,9 +35,9 @@ def frames_of(form: Format, golden: Json) -> list[Json]:
     return stream(form, batches_of(body_of(golden)))
 
 
-@each
-def test_a_stream_is_told_in_the_frames_of_the_golden(form: Format, golden: Json, request: Any) -> None:
-    name = request.node.callspec.id.partition("-")[2][:3]
+@each_case(("form", "golden", "id"), [(*case.values, case.id) for case in CASES])
+def test_a_stream_has_the_frames_of_the_golden(form: Format, golden: Json, id: str) -> None:
+    name = id.partition("-")[2][:3]
     found, wanted = renamed(frames_of(form, golden)), renamed(golden["expected"]["frames"])
     if form is AGENTSCOPE2:
         if name == "s22":
@@ -76,7 +77,7 @@ def test_events_have_an_id_each() -> None:
 
 
 @each
-@pytest.mark.parametrize("cut", [bytewise, lambda data: [data], lambda data: random_cuts(data, 7, 9)])
+@each_case("cut", [bytewise, lambda data: [data], lambda data: random_cuts(data, 7, 9)])
 def test_any_cut_of_a_stream_ends_in_the_same(form: Format, golden: Json, cut: Any) -> None:
     expected, found = frames_of(form, golden), stream(form, batches_of(cut(b"".join(body_of(golden)))))
     if form is AGENTSCOPE:
@@ -86,20 +87,20 @@ def test_any_cut_of_a_stream_ends_in_the_same(form: Format, golden: Json, cut: A
         assert [one["type"] for one in found][-2:] == [one["type"] for one in expected][-2:]
 
 
-@pytest.mark.parametrize("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
+@each_case("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
 def test_snapshots_only_grow_under_one_id(golden: Json) -> None:
     told = [one for one in frames_of(AGENTSCOPE, golden) if "msg" in one]
     assert len({one["msg"]["id"] for one in told}) == 1
     assert all(grown(before["msg"], after["msg"]) for before, after in zip(told, told[1:], strict=False))
 
 
-@pytest.mark.parametrize("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
+@each_case("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
 def test_a_read_makes_one_frame_at_most(golden: Json) -> None:
     for batch in batches_of(body_of(golden))[:-1]:
         assert len(stream(AGENTSCOPE, [batch])) <= 1
 
 
-@pytest.mark.parametrize("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
+@each_case("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
 def test_a_whole_reply_is_the_last_frame(golden: Json) -> None:
     batches = batches_of(body_of(golden))
     last, body = stream(AGENTSCOPE, batches)[-1], whole(AGENTSCOPE, batches)
@@ -108,7 +109,7 @@ def test_a_whole_reply_is_the_last_frame(golden: Json) -> None:
     assert body == last
 
 
-@pytest.mark.parametrize("golden", load("emit/agentscope2").values(), ids=load("emit/agentscope2"))
+@each_case("golden", load("emit/agentscope2").values(), ids=load("emit/agentscope2"))
 def test_a_whole_reply_is_the_message_that_the_events_make(golden: Json) -> None:
     batches = batches_of(body_of(golden))
     said = whole(AGENTSCOPE2, batches)["msg"]["content"]

@@ -10,9 +10,10 @@ from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, decoded, encoded, msg
 
-either = pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
+either = each_case("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 HI = [{"type": "text", "text": "hi"}]
 
 
@@ -27,7 +28,7 @@ def test_a_raw_item_is_sent_again_where_it_says_the_same(form: Format) -> None:
 
 
 @either
-@pytest.mark.parametrize(
+@each_case(
     "raw",
     [
         None,
@@ -86,7 +87,7 @@ NOTES: list[Any] = [
 
 
 @either
-@pytest.mark.parametrize("notes", NOTES)
+@each_case("notes", NOTES)
 def test_notes_that_do_not_fit_do_not_count(form: Format, notes: Any) -> None:
     item = msg(HI, metadata={"parley": notes})
     (found,) = decoded(form, item)
@@ -109,7 +110,7 @@ def test_notes_of_media_that_are_not_there_are_left_out(form: Format) -> None:
     assert found.parts == (Text("hi"),)
 
 
-def test_links_of_01_stand_behind_what_is_said() -> None:
+def test_links_of_01_come_after_the_text() -> None:
     thought: Json = msg([{"type": "thinking", "thinking": "r"}], url="https://h/a.png")
     found = decoded(AGENTSCOPE, thought)
     image = Media("image", ("https://h/a.png",), path="messages[0].url")

@@ -103,7 +103,7 @@ def test_a_path_of_this_machine_is_refused(address: str) -> None:
     assert refused(AGENTSCOPE, msg([{"type": "image", "url": address}]))
 
 
-def test_all_violations_are_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     found = refused(AGENTSCOPE, msg([{"type": "odd"}]), msg("x", role="tool"), {"role": "user", "content": 1})
     paths = ["messages[0].content[0]", "messages[1].role", "messages[2].content", "messages[2].name"]
     assert sorted(path for path, _ in found) == paths

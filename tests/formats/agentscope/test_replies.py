@@ -12,6 +12,7 @@ from app.formats.base import Format
 from app.profiles import Profile
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, decoded, load, sent
 from tests.formats.agentscope.replies import FRIDAY, batches_of, body_of, frames, stream, whole
 
@@ -19,7 +20,7 @@ USAGE = {"prompt_tokens": 30, "completion_tokens": 25, "total_tokens": 55}
 DETAILED = {**USAGE, "prompt_tokens_details": {"cached_tokens": 7}}
 CALL = ToolCallDelta(0, '{"a":1}', "c1", "f")
 REPLY: list[Event] = [ReasoningDelta("r"), TextDelta("t"), CALL, Finish("tool_calls", USAGE)]
-either = pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
+either = each_case("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 
 
 def last(form: Format, *events: Event, **info: Any) -> Json:
@@ -86,13 +87,13 @@ def test_thoughts_that_go_on_after_text_grow_the_one_thought_of_1x() -> None:
 
 
 @either
-def test_warnings_and_a_cached_reply_are_told(form: Format) -> None:
+def test_warnings_and_a_cached_reply_are_reported(form: Format) -> None:
     end = last(form, TextDelta("t"), Finish("stop"), warnings=("w",), origin=Origin("hit", 3))
     metadata = end["msg"]["metadata"] if form is AGENTSCOPE else end["metadata"]
     assert {"warnings": ["w"], "cached": True}.items() <= metadata.items()
 
 
-def test_the_servers_own_word_is_told_where_it_is_not_the_usual_one() -> None:
+def test_an_unusual_finish_reason_of_the_server_is_reported() -> None:
     found = last(AGENTSCOPE, Finish("stop", native_reason="eos"))["msg"]["metadata"]
     assert found["native_finish_reason"] == "eos"
     assert whole(AGENTSCOPE2, [[Finish("stop", native_reason="eos")]])["msg"]["metadata"] == {
@@ -123,7 +124,7 @@ def test_details_of_several_thoughts_stand_one_behind_the_other_in_1x() -> None:
     assert thought.extra["reasoning_details"] == [0, 1]
 
 
-def test_extra_fields_without_a_message_are_told() -> None:
+def test_extra_fields_without_a_message_are_reported() -> None:
     assert last(AGENTSCOPE, Extra({"k": 1}), Finish("stop"))["msg"]["metadata"]["extra"] == {"k": 1}
 
 
@@ -139,7 +140,7 @@ GOLDENS = [golden for golden in load("emit/agentscope1").values() if not golden[
 
 
 @either
-@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden["note"].partition(";")[0][:40])
+@each_case("golden", GOLDENS, ids=lambda golden: golden["note"].partition(";")[0][:40])
 def test_a_reply_is_history_that_a_model_can_be_sent(form: Format, golden: Json) -> None:
     reply = whole(form, batches_of(body_of(golden)))["msg"]
     calls = [block for block in reply["content"] if block["type"] in ("tool_use", "tool_call")]
@@ -170,7 +171,7 @@ def test_a_failed_stream_of_2x_closes_what_is_open() -> None:
 
 
 @either
-def test_a_failed_whole_reply_has_what_was_said_beside_its_error(form: Format) -> None:
+def test_a_failed_whole_reply_has_its_text_beside_its_error(form: Format) -> None:
     failed = Failed(Fault("server_error", "boom", transient=True))
     body = whole(form, [[TextDelta("t")], [failed]])
     assert body["error"]["message"] == "boom"
@@ -192,7 +193,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("code", FAULT_STATUS)
+@each_case("code", FAULT_STATUS)
 def test_an_http_error_has_the_shape_of_the_format_and_all_that_we_say(code: str) -> None:
     ours = error(code)
     assert AGENTSCOPE.error(ours) == {"error": {**ours, "type": code}, "last": True}
@@ -200,7 +201,7 @@ def test_an_http_error_has_the_shape_of_the_format_and_all_that_we_say(code: str
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, "authentication"), (403, "permission"), (413, "invalid_request")])
-def test_an_unknown_code_is_told_by_its_status(status: int, kind: str) -> None:
+def test_an_unknown_code_is_named_by_its_status(status: int, kind: str) -> None:
     assert AGENTSCOPE2.error({**error("server_error"), "code": "new", "status": status})["error"]["type"] == kind
 
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import pytest
 from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format
 from app.profiles import Profile
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, load, sent
 from tests.formats.agentscope.recorded_requests import CASES, DEEPSEEK, OPENAI
 
@@ -89,12 +89,12 @@ def holds(found: Any, wanted: Any) -> bool:
     return any(holds(one, wanted) for one in inner)
 
 
-@pytest.mark.parametrize(("form", "messages", "formatter", "name", "expected"), CASES)
+@each_case(("form", "messages", "formatter", "name", "expected", "id"), [(*case.values, case.id) for case in CASES])
 def test_a_model_is_sent_what_agentscope_sends(
-    form: Format, messages: list[Json], formatter: str, name: str, expected: Json, request: pytest.FixtureRequest
+    form: Format, messages: list[Json], formatter: str, name: str, expected: Json, id: str
 ) -> None:
     ours = sent(form, messages, OPENAI if formatter == "OpenAI" else DEEPSEEK)
-    if "v1_1_0_0" in request.node.callspec.id and name in REPAIRED_SINCE[formatter]:
+    if "v1_1_0_0" in id and name in REPAIRED_SINCE[formatter]:
         assert ours != expected.get("messages")
         assert ours == newest(name, formatter)
     elif (name, formatter) in DIFFERENT:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.formats.agentscope.cases import Json, decoded, encoded, load, msg, sent
 from tests.formats.agentscope.recorded_requests import OPENAI
@@ -24,7 +25,7 @@ LISTS = [
     for folder, form in (("requests_v1", AGENTSCOPE), ("requests_v1_1_0_0", AGENTSCOPE), ("requests_v2", AGENTSCOPE2))
     for name, golden in load(f"agentscope/{folder}").items()
 ]
-each = pytest.mark.parametrize(("form", "messages"), LISTS)
+each = each_case(("form", "messages"), LISTS)
 either = st.sampled_from([AGENTSCOPE, AGENTSCOPE2])
 often = examples(70)
 
@@ -87,7 +88,7 @@ def test_a_conversation_comes_back_equal(form: Format, messages: list[Message]) 
 
 @given(either, CONVERSATIONS)
 @often
-def test_what_comes_back_is_said_the_same_again(form: Format, messages: list[Message]) -> None:
+def test_a_translation_back_translates_to_the_same_again(form: Format, messages: list[Message]) -> None:
     said = encoded(form, messages)
     assert encoded(form, decoded(form, *said)) == said
 
@@ -159,14 +160,14 @@ def test_notes_bring_in_no_path_of_this_machine() -> None:
     assert [part.kind for part in decoded(AGENTSCOPE, json.loads(text))[0].parts] == ["text"]
 
 
-def test_a_file_that_is_only_named_is_told_as_a_loss() -> None:
+def test_a_file_that_is_only_named_gives_a_warning() -> None:
     messages = QWEN.parse([{"role": "user", "content": [{"file": "https://h/a.pdf"}]}], Options()).messages
     (loss,) = AGENTSCOPE.write(messages, Options()).losses
     assert loss.path == "messages[0].content[0].file"
     assert not AGENTSCOPE2.write(messages, Options()).losses
 
 
-def test_a_result_moves_to_its_call_in_2x_and_the_move_is_told() -> None:
+def test_a_result_moves_to_its_call_in_2x_with_a_warning() -> None:
     done = {"role": "function", "name": "f", "content": "ok", "extra": {"function_id": "c"}}
     found = AGENTSCOPE2.write(QWEN.parse([USERS_WORD, CALL, USERS_WORD, done], Options()).messages, Options())
     assert [item["role"] for item in found.messages] == ["user", "assistant", "user"]

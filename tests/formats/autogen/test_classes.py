@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import GOLDENS, read, refused, text, written
 
 DUMPS = json.loads((GOLDENS / "autogen" / "classes.json").read_text("utf-8"))
 HELLO = text("user", "hello")
 
 
-@pytest.mark.parametrize(
-    ("version", "place"), [(version, place) for version, dumps in DUMPS.items() for place in range(len(dumps))]
-)
-@pytest.mark.parametrize("agent", [None, "assistant", "nobody"])
+@each_case(("version", "place"), [(version, place) for version, dumps in DUMPS.items() for place in range(len(dumps))])
+@each_case("agent", [None, "assistant", "nobody"])
 def test_every_dump_is_accepted_and_comes_back_equal(version: str, place: int, agent: str | None) -> None:
     dump = DUMPS[version][place]
     for items in ([HELLO, dump], [dump, HELLO], [HELLO, dump, dump, HELLO]):
@@ -91,7 +90,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("item", "place"), WRONG)
+@each_case(("item", "place"), WRONG)
 def test_what_autogen_refuses_is_refused_with_its_place(item: Any, place: str) -> None:
     assert refused([HELLO, item]) == [f"messages[1]{place}"]
 

@@ -7,6 +7,7 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Options
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import calls, read, results, summary, text, thought
 
 ASKED = {"type": "UserInputRequestedEvent", "source": "proxy", "request_id": "1"}
@@ -122,7 +123,7 @@ CASES: list[tuple[str, list[Any], str | None, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("why", "items", "agent", "expected"), CASES, ids=[case[0] for case in CASES])
+@each_case(("why", "items", "agent", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_sides(why: str, items: list[Any], agent: str | None, expected: list[str]) -> None:
     assert shown(read(items, agent)) == expected
 

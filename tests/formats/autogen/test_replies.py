@@ -12,6 +12,7 @@ from app.errors import UpstreamFailed
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Options, ReplyInfo, ReplyMode
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import cases, read, text
 from tests.reply_pipeline import Recorded, replay
 
@@ -69,9 +70,9 @@ def without_result(items: list[Any]) -> list[Any]:
     return items[:-1]
 
 
-@pytest.mark.parametrize("size", [10**9, 7])
-@pytest.mark.parametrize("name", EMITTED)
-def test_a_recorded_reply_is_told_in_the_frames_agreed(name: str, size: int) -> None:
+@each_case("size", [10**9, 7])
+@each_case("name", EMITTED)
+def test_a_recorded_reply_has_the_agreed_frames(name: str, size: int) -> None:
     ours = without_result(told(upstream(name, size)))
     assert renamed(ours) == renamed(EMITTED[name]["frames"])
 
@@ -86,14 +87,14 @@ NOT_AS_AUTOGEN = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
+@each_case("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_model_view_is_what_autogens_client_yields(name: str) -> None:
     *chunks, last = STREAMS[name]["create_stream"]
     assert (told(upstream(name), "model") == [*chunks, last["CreateResult"]]) is (name not in NOT_AS_AUTOGEN)
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_the_compatible_form_is_what_autogens_agent_tells(name: str) -> None:
+@each_case("name", STREAMS)
+def test_the_compatible_form_is_what_autogens_agent_emits(name: str) -> None:
     ours = without_result(told(upstream(name), "compat"))
     of_tools = ("ToolCallExecutionEvent", "ToolCallSummaryMessage")
     theirs = [one for one in STREAMS[name]["events"][1:] if "EXCEPTION" not in one and one["type"] not in of_tools]
@@ -103,8 +104,8 @@ def test_the_compatible_form_is_what_autogens_agent_tells(name: str) -> None:
     assert (renamed(ours) == renamed(theirs)) is (name not in differs)
 
 
-@pytest.mark.parametrize("form", ["interleaved", "compat", "model"])
-@pytest.mark.parametrize("name", STREAMS)
+@each_case("form", ["interleaved", "compat", "model"])
+@each_case("name", STREAMS)
 def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> None:
     batches = upstream(name)
     events = [event for batch in batches for event in batch]
@@ -117,8 +118,8 @@ def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> 
     assert whole(events, form) == streamed
 
 
-@pytest.mark.parametrize("name", [name for name in STREAMS if not name.startswith("s20")])
-def test_the_messages_told_can_be_posted_back_as_history(name: str) -> None:
+@each_case("name", [name for name in STREAMS if not name.startswith("s20")])
+def test_the_messages_of_a_reply_can_be_posted_back_as_history(name: str) -> None:
     messages = told(upstream(name))[-1]["messages"]
     assert AUTOGEN.write(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]
 
@@ -153,7 +154,7 @@ def test_the_chunks_of_an_id_add_up_to_its_message() -> None:
     assert len({one["id"] for one in items[:-1]}) == len(items) - 1
 
 
-def test_text_behind_the_last_call_is_told_before_the_calls() -> None:
+def test_text_after_the_last_call_is_written_before_the_calls() -> None:
     items = told([[ToolCallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
     assert chunks_by_id(items) == {items[1]["id"]: "late"}
     assert [one["type"] for one in items[1:-1]] == ["ThoughtEvent", "ToolCallRequestEvent"]
@@ -202,7 +203,7 @@ def test_no_chunk_is_too_long_for_a_line_reader(form: str) -> None:
     assert "".join(said) == "x" + "\u2028" * 50_000
 
 
-def test_snapshots_are_told_as_deltas() -> None:
+def test_snapshots_are_written_as_deltas() -> None:
     assert told([MIXED], mode="snapshot") == told([MIXED])
 
 
@@ -231,7 +232,7 @@ def test_a_whole_reply_that_fails_says_what_was_complete() -> None:
     assert body == {"type": "error", "content": "no", "source": "system", "code": "x"}
 
 
-def test_warnings_and_a_hit_of_the_cache_are_told() -> None:
+def test_warnings_and_a_cache_hit_are_reported() -> None:
     events: list[Event] = [TextDelta("x"), Finish("stop")]
     assert whole(events, warnings=("careful",))["warnings"] == ["careful"]
     assert whole(events, "model", origin=Origin("hit", 3))["cached"] is True

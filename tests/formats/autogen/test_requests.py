@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from app.errors import InvalidInput
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import calls, read, results, text, thought, written
 from tests.formats.autogen.recorded_requests import AGENTS, PROFILE, PROFILES, REQUESTS, TRANSCRIPTS, sent
 
@@ -63,7 +64,7 @@ def plain(value: Any) -> Any:
     return {key: plain(one) for key, one in value.items()}
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each_case("name", REQUESTS)
 def test_a_core_list_is_sent_as_autogens_client_sends_it(name: str) -> None:
     case, expected = REQUESTS[name], REQUESTS[name]["expected"]["default_family"]
     profile = PROFILES.get(name, PROFILE)
@@ -78,9 +79,7 @@ def test_a_core_list_is_sent_as_autogens_client_sends_it(name: str) -> None:
         assert plain(sent(read(case["input"]), profile)) == plain(expected["body"]["messages"])
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in REQUESTS if "mistral" in REQUESTS[name]["expected"]["differing_families"]]
-)
+@each_case("name", [name for name in REQUESTS if "mistral" in REQUESTS[name]["expected"]["differing_families"]])
 def test_a_family_without_names_is_sent_none(name: str) -> None:
     expected = REQUESTS[name]["expected"]["differing_families"]["mistral"]["body"]["messages"]
     if name not in DEVIATIONS:
@@ -88,7 +87,7 @@ def test_a_family_without_names_is_sent_none(name: str) -> None:
         assert plain(sent(read(REQUESTS[name]["input"]), profile)) == plain(expected)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each_case("name", REQUESTS)
 def test_a_core_list_comes_back_equal(name: str) -> None:
     items = REQUESTS[name]["input"]
     assert written(read(items)) == items

@@ -11,6 +11,7 @@ from app.formats.autogen.sidecar import normalize_message
 from app.formats.base import Options
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.formats.autogen.recorded_cases import calls, read, results, text, thought, written
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAAD0lEQVR4nGP8z8DAwMAAAAYIAQHLR3Z1AAAAAElFTkSuQmCC"
@@ -45,7 +46,7 @@ TURN = (
 )
 
 
-def test_a_turn_is_told_as_autogens_agents_tell_it() -> None:
+def test_a_turn_is_written_as_autogens_agents_write_it() -> None:
     items = written(TURN)
     assert kinds(items) == [
         *("SystemMessage", "TextMessage", "ThoughtEvent", "ThoughtEvent"),
@@ -67,7 +68,7 @@ def test_equal_histories_are_written_equally_with_ids_of_their_own() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_what_has_no_name_speaks_as_user_or_agent_and_comes_back_without() -> None:
+def test_a_message_without_a_name_gets_user_or_agent_and_comes_back_without() -> None:
     messages = (says("user", Text("q")), says("assistant", Text("x")))
     items = AUTOGEN.write(messages, Options(agent_name="Friday")).messages
     assert [one["source"] for one in items] == ["user", "Friday"]
@@ -216,7 +217,7 @@ UNTRUSTED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("bag", "why"), UNTRUSTED, ids=[why for _, why in UNTRUSTED])
+@each_case(("bag", "why"), UNTRUSTED, ids=[why for _, why in UNTRUSTED])
 def test_what_was_kept_counts_only_where_it_says_the_same(bag: Any, why: str) -> None:
     trusted = {"raw": QUERY, "k": 0, "as": "user"}
     assert written((says("user", Text("q"), name="user", extra={"autogen": trusted}),)) == [QUERY]

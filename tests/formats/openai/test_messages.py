@@ -7,6 +7,8 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.formats.base import Options
 from app.formats.openai import OPENAI
 
+from tests.each_case import each_case
+
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 USER = {"role": "user", "content": "Hi"}
 
@@ -58,7 +60,7 @@ def test_a_part_is_read_as_what_it_says(part: Any, said: Text | Media) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "place"),
     [
         ({"role": "nobody", "content": "x"}, "messages[1].role"),

@@ -60,7 +60,7 @@ def _message(body: str) -> Json:
     return message
 
 
-def test_a_signature_is_told_once() -> None:
+def test_a_signature_is_written_once() -> None:
     for name in ("a call signed at once", "a call signed late"):
         assert sum("extra_content" in chunk for chunk in told(REPLIES[name])) == 1
 

@@ -7,6 +7,8 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.formats.base import Options, ParsedMessages
 from app.formats.openai import OPENAI
 
+from tests.each_case import each_case
+
 Json = dict[str, Any]
 USER = {"role": "user", "content": "Hi"}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
@@ -33,7 +35,7 @@ def part(kind: str, body: Any) -> Json:
 # -- what is read ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "role", "parts"),
     [
         ({"role": "system", "content": "s"}, "system", (Text("s"),)),
@@ -103,12 +105,12 @@ def test_a_result_may_show_media() -> None:
 @pytest.mark.parametrize(
     "fields", [{"annotations": []}, {"audio": None}, {"function_call": None}, {"tool_calls": None}, {"refusal": ""}]
 )
-def test_what_sdks_write_without_meaning_is_not_told_of(fields: Json) -> None:
+def test_fields_that_sdks_write_without_meaning_give_no_warning(fields: Json) -> None:
     assert not decode(USER, {"role": "assistant", "content": "x", **fields}).warnings
 
 
 @pytest.mark.parametrize("fields", [{"mood": "good"}, {"audio": {"id": "a"}}, {"cache_control": {"type": "x"}}])
-def test_what_is_not_known_is_told_by_its_place(fields: Json) -> None:
+def test_an_unknown_field_is_named_by_its_place(fields: Json) -> None:
     (key,) = fields
     (warning,) = decode({**USER, **fields}).warnings
     assert warning.startswith(f"messages[0].{key} ")
@@ -117,7 +119,7 @@ def test_what_is_not_known_is_told_by_its_place(fields: Json) -> None:
 # -- what is refused ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "place"),
     [
         ("Hi", ""),
@@ -227,7 +229,7 @@ TALKS: dict[str, list[Json]] = {
 }
 
 
-@pytest.mark.parametrize("talk", TALKS.values(), ids=TALKS)
+@each_case("talk", TALKS.values(), ids=TALKS)
 def test_a_list_comes_back_as_it_was(talk: list[Json]) -> None:
     decoded = decode(*talk)
     encoded = OPENAI.write(decoded.messages, Options())

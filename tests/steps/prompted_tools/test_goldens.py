@@ -12,6 +12,7 @@ from app.steps.prompted_tools import add_tool_prompt, prompted_tool_stage, uses_
 from app.steps.reasoning_parser import ReasoningStage
 from app.upstream import request as upstream_request
 
+from tests.each_case import each_case
 from tests.steps.recorded_conversations import load, names, replies, request
 from tests.steps.stage_runner import Reply, texts
 
@@ -81,7 +82,7 @@ def whole_text(events: list[Event]) -> str:
     return "".join(getattr(event, "text", "") for event in events)
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - REFUSED - NOT_SENT_BY_THE_ORIGINAL - OTHER_REQUESTS.keys()))
+@each_case("name", sorted(set(CASES) - REFUSED - NOT_SENT_BY_THE_ORIGINAL - OTHER_REQUESTS.keys()))
 def test_a_request_is_worded_as_the_original_words_it(name: str) -> None:
     golden = load(name)
     body, want = sent(golden), golden["upstream"][0]["request"]["body"]
@@ -90,7 +91,7 @@ def test_a_request_is_worded_as_the_original_words_it(name: str) -> None:
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - REFUSED - NOT_SENT_BY_THE_ORIGINAL))
+@each_case("name", sorted(set(CASES) - REFUSED - NOT_SENT_BY_THE_ORIGINAL))
 def test_a_reply_is_read_as_the_original_reads_it_or_better(name: str) -> None:
     golden = load(name)
     reply = Reply(stages(golden))
@@ -102,8 +103,8 @@ def test_a_reply_is_read_as_the_original_reads_it_or_better(name: str) -> None:
     assert reply.warnings == []
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("06_nous", "07_qwen", "13_"))])
-@pytest.mark.parametrize("seed", range(6))
+@each_case("name", [name for name in CASES if name.startswith(("06_nous", "07_qwen", "13_"))])
+@each_case("seed", range(6))
 def test_no_cut_changes_a_reply(name: str, seed: int) -> None:
     golden = load(name)
     if not golden["upstream"]:

@@ -14,6 +14,7 @@ from app.steps.prompted_tools import add_tool_prompt, prompted_tool_stage
 from app.steps.stop_words import StopWordStage
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.steps.stage_runner import run, texts
 
 NOUS = Profile(native_tools=False)
@@ -189,8 +190,8 @@ def test_several_calls_of_one_message_follow_each_other() -> None:
     assert text(told) == f"q\n\n{one}\n{one}\n✿RESULT✿: 1\n✿RESULT✿: 2\n✿RETURN✿"
 
 
-@pytest.mark.parametrize("seed", [None, *range(5)])
-@pytest.mark.parametrize(
+@each_case("seed", [None, *range(5)])
+@each_case(
     ("reply", "want"),
     [
         ("✿FUNCTION✿: f\n✿ARGS✿: plain words\n", [("F", "f", "plain words")]),

@@ -4,6 +4,7 @@ import pytest
 from app.chat.messages import Tool
 from app.steps.prompted_tools import NousStage, QwenStage
 
+from tests.each_case import each_case
 from tests.steps.prompted_tools.recorded_units import ALL_UNITS, NOUS, QWEN_UNITS, Json, expected, expected_by_qwen
 from tests.steps.stage_runner import Reply, run, texts
 
@@ -16,8 +17,8 @@ def nous(unit: Json, seed: int | None) -> Reply:
 UNITS = [unit for unit in ALL_UNITS if "thought_in_content" in unit]
 
 
-@pytest.mark.parametrize("seed", [None, *range(8)])
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: f"{unit['name']}-{unit['thought_in_content']}")
+@each_case("seed", [None, *range(8)])
+@each_case("unit", UNITS, ids=lambda unit: f"{unit['name']}-{unit['thought_in_content']}")
 def test_nous_text_is_read_as_the_original_reads_it_or_better(unit: Json, seed: int | None) -> None:
     want, _ = expected(unit)
     reply = nous(unit, seed)
@@ -35,16 +36,16 @@ def test_the_table_names_only_what_differs() -> None:
 TOOLS = [Tool(name, {"name": name}) for name in ("f", "g", "code_interpreter")]
 
 
-@pytest.mark.parametrize("seed", [None, *range(8)])
-@pytest.mark.parametrize("unit", QWEN_UNITS, ids=lambda unit: repr(unit["text"])[:40])
+@each_case("seed", [None, *range(8)])
+@each_case("unit", QWEN_UNITS, ids=lambda unit: repr(unit["text"])[:40])
 def test_qwen_text_is_read_as_the_original_reads_it_or_better(unit: Json, seed: int | None) -> None:
     forced = "" if unit["function_choice"] == "auto" else unit["function_choice"]
     stage = QwenStage("chat-1", TOOLS, parallel=unit["parallel"], forced=forced)
     assert run([stage], texts(unit["text"], seed)).short() == expected_by_qwen(unit)[0]
 
 
-@pytest.mark.parametrize("text", ["a</think>b", "<think>a</think>b", "a", "<think>a"])
-@pytest.mark.parametrize("seed", [None, *range(4)])
+@each_case("text", ["a</think>b", "<think>a</think>b", "a", "<think>a"])
+@each_case("seed", [None, *range(4)])
 def test_a_thought_that_holds_no_call_is_text_as_it_stands(text: str, seed: int | None) -> None:
     reply = run([NousStage("chat-1", (), thought_in_content=True)], texts(text, seed))
     assert [message.get("content") for message in reply.messages()] == [text]
@@ -57,7 +58,7 @@ def test_the_end_of_a_call_is_no_text_even_behind_some(seed: int | None) -> None
     assert (call["function_call"]["name"], said["content"]) == ("f", " text  more")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "arguments"),
     [
         ("✿FUNCTION✿: f ✿ARGS✿: {}", "{}"),
@@ -65,7 +66,7 @@ def test_the_end_of_a_call_is_no_text_even_behind_some(seed: int | None) -> None
         ("✿FUNCTION✿: f\n✿ARGS✿: abc ✿RESULT✿ and more", "abc"),
     ],
 )
-@pytest.mark.parametrize("seed", [None, *range(4)])
+@each_case("seed", [None, *range(4)])
 def test_arguments_end_at_the_next_word_of_the_template(text: str, arguments: str, seed: int | None) -> None:
     call = run([QwenStage("chat-1", TOOLS)], texts(text, seed)).messages()[0]
     assert call["function_call"] == {"name": "f", "arguments": arguments}

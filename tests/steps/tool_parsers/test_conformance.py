@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from app.chat.events import Failed, Finish
 from app.chat.messages import Tool
 from app.chat.stage import Stage
@@ -17,6 +16,7 @@ from app.upstream.reply.sse import EventReader
 
 from tests.conformance.cases import body_chunks, compare, load_cases
 from tests.cuts import bytewise, every_cut, random_cuts, whole
+from tests.each_case import each_case
 from tests.effort import LONG
 from tests.steps.stage_runner import Reply
 
@@ -25,7 +25,7 @@ CASES = [case for case in load_cases() if {"text_tools", "think_interrupt"} & ca
 CUTS = 40
 """In two parts; everywhere with `FUZZ=long`."""
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+every_case = each_case("case", CASES, ids=lambda case: case["id"])
 
 
 def result(case: dict[str, Any], reads: Iterable[bytes]) -> dict[str, Any]:

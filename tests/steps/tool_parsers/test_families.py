@@ -2,11 +2,11 @@
 
 import json
 
-import pytest
 from app.chat.messages import Tool
 from app.profiles import Profile
 from app.steps.tool_parsers import FAMILIES, tool_parser_stage
 
+from tests.each_case import each_case
 from tests.steps.stage_runner import Reply, run, texts
 
 TOOLS = (
@@ -169,8 +169,8 @@ CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [None, *range(5)])
-@pytest.mark.parametrize(("family", "text", "want"), CASES, ids=lambda value: str(value)[:60])
+@each_case("seed", [None, *range(5)])
+@each_case(("family", "text", "want"), CASES, ids=lambda value: str(value)[:60])
 def test_a_call_is_read(family: str, text: str, want: list[tuple[str, ...]], seed: int | None) -> None:
     found = reply(family, text, seed)
     assert found.short() == want
@@ -202,8 +202,8 @@ TEXTS: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [None, *range(5)])
-@pytest.mark.parametrize(("family", "text"), TEXTS, ids=lambda value: str(value)[:60])
+@each_case("seed", [None, *range(5)])
+@each_case(("family", "text"), TEXTS, ids=lambda value: str(value)[:60])
 def test_what_is_no_call_is_text_with_a_warning(family: str, text: str, seed: int | None) -> None:
     found = reply(family, text, seed)
     assert found.short() == [("C", text)]
@@ -216,7 +216,7 @@ def test_the_profile_knows_every_family() -> None:
     assert set(schema["anyOf"][0]["enum"]) == set(FAMILIES)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@each_case("family", sorted(FAMILIES))
 def test_without_tools_only_channels_are_read(family: str) -> None:
     stage = tool_parser_stage(family, (), "chat-1")
     assert (stage is None) == (family != "harmony")
@@ -256,7 +256,7 @@ def test_text_is_not_held_longer_than_it_must() -> None:
     assert json.loads(found.messages()[0]["function_call"]["arguments"] + '"}') == {"s": "one two"}
 
 
-def test_a_call_that_breaks_off_in_its_middle_keeps_what_was_told_and_the_rest_is_text() -> None:
+def test_a_call_that_breaks_off_keeps_what_was_emitted_and_the_rest_is_text() -> None:
     said = (
         "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>n</arg_ey>\n<arg_value>2</arg_value>"
     )

@@ -5,8 +5,10 @@ from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.json_scanner import loads, to_standard_json
 from app.steps.tool_parsers.typed_values import parse_typed
 
+from tests.each_case import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "want"),
     [
         ('{"a" : [1, 2.5e-3 , -0],\n "b": {}}', '{"a" : [1, 2.5e-3 , -0],\n "b": {}}'),
@@ -21,11 +23,11 @@ from app.steps.tool_parsers.typed_values import parse_typed
         (" 12 ", "12"),
     ],
 )
-def test_a_value_is_said_in_json(text: str, want: str) -> None:
+def test_a_value_is_written_as_json(text: str, want: str) -> None:
     assert to_standard_json(text) == want
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["", "{", "[1", "{a}", "{a 1}", "[1 2]", "[,]", "{,}", "nope", "NaN", "007", '"\\u12g4"', '"\\xg1"', "1 2", "/ 1"]
     + ["[1}", "]", "{1: 2}", '"a', "?", "[" * 5000 + "]" * 5000],

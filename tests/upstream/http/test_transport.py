@@ -14,6 +14,7 @@ import pytest
 from app.upstream.http.pool import PoolKey
 from app.upstream.http.transport import PushStream, PushTransport, RequestPayload
 
+from tests.each_case import each_case
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +82,7 @@ async def exchange(
     return response.status_code, await push(response).all()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "reply",
     [
         Reply([b"he", b"llo"], chunked=True),
@@ -97,7 +98,7 @@ async def exchange(
     ],
     ids=["chunked", "sized", "until close", "identity", "early hints", "by bytes", "too long", "too long and closed"],
 )
-@pytest.mark.parametrize("pull", [False, True], ids=["pushed", "pulled"])
+@each_case("pull", [False, True], ids=["pushed", "pulled"])
 async def test_a_body_is_whole_in_every_framing(reply: Reply, pull: bool) -> None:
     async with ScriptedServer(reply) as server, transporting() as transport:
         response = await transport.handle_async_request(post(server.url))
@@ -237,7 +238,7 @@ async def test_at_the_limit_of_connections_requests_wait_their_turn() -> None:
             assert await asyncio.wait_for(waiting, 2) == (200, b"a")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "bytes_",
     [
         b"SSH-2.0-server\r\n",
@@ -400,7 +401,7 @@ async def test_a_body_that_is_let_go_and_does_not_end_is_closed() -> None:
         await asyncio.wait_for(server.connections[0].closed.wait(), 2)
 
 
-@pytest.mark.parametrize("turns", range(8))
+@each_case("turns", range(8))
 async def test_a_request_that_is_given_up_leaves_no_connection(turns: int) -> None:
     async with ScriptedServer(Reply([b"a", asyncio.Event()])) as server, transporting() as transport:
         asking = asyncio.create_task(transport.handle_async_request(post(server.url)))

@@ -6,13 +6,14 @@ from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.sse import EventReader
 
+from tests.each_case import each_case
 from tests.upstream.reply.assembled_events import events
 
 CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
 SAID = b'{"choices":[{"delta":{"content":"hi"}}]}'
 
 
-def test_a_closing_message_tells_only_what_the_deltas_did_not() -> None:
+def test_a_closing_message_adds_only_what_the_deltas_lacked() -> None:
     closing = b'{"choices":[{"message":{"content":"hi","tool_calls":[' + CALL + b']},"finish_reason":"stop"}]}'
     told = events(SAID, closing, b"[DONE]")
     assert told == [TextDelta("hi"), ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
@@ -69,9 +70,9 @@ def texts(events: list[Event]) -> str:
     return found
 
 
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize("end", [b"[DONE]", b'{"error":{"message":"no"}}'], ids=["good end", "bad end"])
-@pytest.mark.parametrize(
+@each_case("field", FIELDS)
+@each_case("end", [b"[DONE]", b'{"error":{"message":"no"}}'], ids=["good end", "bad end"])
+@each_case(
     ("pieces", "text"),
     [
         ([b"a\\ud83d", b"\\ude00b"], "a\U0001f600b"),

@@ -70,7 +70,7 @@ def test_a_picture_is_carried_wherever_the_server_has_it(message: Json) -> None:
     assert whole(message) == streamed(message) == told
 
 
-def test_a_closing_message_tells_pictures_and_sound_only_once() -> None:
+def test_pictures_and_sound_of_a_closing_message_are_emitted_only_once() -> None:
     delta = {"content": "Hi", "images": [PICTURE], "annotations": CITED}
     chunks = [
         {"choices": [{"index": 0, "delta": delta}]},
@@ -140,7 +140,7 @@ def closed(deltas: list[Json], message: Json) -> list[Event]:
     ],
     ids=["a thought", "a refusal", "audio"],
 )
-def test_what_deltas_brought_is_not_told_again_by_the_whole_message(delta: Json) -> None:
+def test_the_whole_message_does_not_repeat_what_deltas_brought(delta: Json) -> None:
     assert closed([delta], delta)[:-1] == closed([delta], {})[:-1]
 
 

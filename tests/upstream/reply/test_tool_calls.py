@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable
 
-import pytest
 from app.chat.events import Event, TextDelta, ToolCallDelta
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.partial_tool_call import PartialToolCall
 from app.upstream.reply.tool_calls import ToolCallAssembler
 
+from tests.each_case import each_case
 from tests.linear_time import linear
 
 
@@ -43,12 +43,12 @@ FLOODS: dict[str, Callable[[int], object]] = {
 }
 
 
-@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+@each_case("flood", FLOODS.values(), ids=FLOODS)
 def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
     assert linear(flood, 2000)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         '{"a": "}", "b": [1, {"c": "\\\\\\""}]} ',

@@ -1,0 +1,193 @@
+"""`GET /metrics` in Prometheus' text format, on the main port or on one of its own."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from fastapi import Request, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from app.api.admin import check_admin
+from app.api.application import ParleyApp
+from app.api.context import AppContext
+from app.observe.loop_lag import LoopLagSampler
+from app.observe.metrics import Metrics
+from app.observe.worker_group import WorkerGroup
+from app.settings import MetricsSettings, Server
+
+log = logging.getLogger("parley.observe")
+
+PATH = "/metrics"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+MAX_HEAD_BYTES = 16 * 1024
+HEAD_SECONDS = 5.0
+
+CollectMetrics: TypeAlias = Callable[[], Awaitable[list[Metric]]]
+
+
+class _Collected(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+async def render_metrics(collect: CollectMetrics) -> bytes:
+    """Collect the metrics in the event loop, and write them in another thread."""
+    families = await collect()
+    return await asyncio.to_thread(_write, families)
+
+
+def _write(families: list[Metric]) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(_Collected(families))
+    return generate_latest(registry)
+
+
+class MetricsListener:
+    """Answers `GET /metrics` on a port of its own, one request for each connection."""
+
+    def __init__(self, collect: CollectMetrics, host: str, port: int, *, share_port: bool) -> None:
+        """With `share_port`, several processes may listen at the port: the workers of one gateway."""
+        self._collect = collect
+        self._host = host
+        self._port = port
+        self._share_port = share_port
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened at; another one than the setting's if that is 0."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Raises OSError if the address cannot be used."""
+        self._server = await asyncio.start_server(
+            self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
+        )
+
+    async def aclose(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, body = await self._answer(head)
+            lines = f"HTTP/1.1 {status}\r\ncontent-type: {CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\n"
+            writer.write(f"{lines}connection: close\r\n\r\n".encode() + (b"" if head.startswith(b"HEAD ") else body))
+            async with asyncio.timeout(HEAD_SECONDS):
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        except Exception:
+            log.exception("defect while answering a request for metrics")
+        finally:
+            with contextlib.suppress(OSError):
+                writer.close()
+
+    async def _answer(self, head: bytes) -> tuple[str, bytes]:
+        method, _, rest = head.partition(b" ")
+        target = rest.partition(b" ")[0].partition(b"?")[0]
+        if target != PATH.encode():
+            return "404 Not Found", b"this port serves /metrics only\n"
+        if method not in (b"GET", b"HEAD"):
+            return "405 Method Not Allowed", b"/metrics accepts GET\n"
+        return "200 OK", await render_metrics(self._collect)
+
+
+class MetricsService:
+    """The metrics of this process, and of its fellow workers if there are any."""
+
+    def __init__(self, metrics: Metrics, settings: MetricsSettings, server: Server, worker_folder: Path | None) -> None:
+        """`worker_folder` is the folder that all workers of the gateway share; None with one process."""
+        self._metrics = metrics
+        self._lag = LoopLagSampler(metrics.observe_lag)
+        self._group = None if worker_folder is None else WorkerGroup(worker_folder, metrics.collect)
+        self._listener: MetricsListener | None = None
+        if settings.port is not None:
+            host = server.host if settings.host is None else settings.host
+            self._listener = MetricsListener(self.collect, host, settings.port, share_port=worker_folder is not None)
+
+    async def collect(self) -> list[Metric]:
+        return self._metrics.collect() if self._group is None else await self._group.collect()
+
+    async def start(self) -> None:
+        """Raises OSError if the port of the metrics cannot be used."""
+        self._lag.start()
+        if self._group is not None:
+            await self._group.start()
+        if self._listener is not None:
+            await self._listener.start()
+
+    async def aclose(self) -> None:
+        self._lag.close()
+        if self._listener is not None:
+            await self._listener.aclose()
+        if self._group is not None:
+            await self._group.aclose()
+
+
+def add_gauges(metrics: Metrics, context: AppContext) -> None:
+    """Add what the gateway itself can be asked for."""
+    metrics.add_gauge(
+        "parley_open_replies",
+        "Replies that are being sent, or waited for.",
+        (),
+        lambda: [((), len(context.active))],
+    )
+    metrics.add_gauge(
+        "parley_requests_in_progress",
+        "Requests that are admitted and have not ended.",
+        (),
+        lambda: [((), context.in_progress)],
+    )
+    metrics.add_gauge(
+        "parley_upstream_calls",
+        "Requests to model servers that are in progress.",
+        (),
+        lambda: [((), context.cache.calls)],
+    )
+    metrics.add_gauge(
+        "parley_request_memory_bytes",
+        "Memory that requests hold, of server.max_request_memory_bytes.",
+        (),
+        lambda: [((), context.budget.held_bytes)],
+    )
+    metrics.add_gauge(
+        "parley_requests_waiting_for_memory",
+        "Requests that wait until others free memory.",
+        (),
+        lambda: [((), context.budget.waiting)],
+    )
+    if context.cache.is_shared:
+        metrics.add_gauge(
+            "parley_redis_connected",
+            "1 while Redis answers; 0 while requests are served without it.",
+            (),
+            lambda: [((), 1 if context.cache.is_redis_connected else 0)],
+        )
+
+
+def add_routes(app: ParleyApp, service: MetricsService) -> None:
+    context = app.context
+
+    @app.get(
+        PATH,
+        tags=["health"],
+        summary="Read the metrics for Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}, 403: {"description": "Without the admin key"}},
+    )
+    async def metrics(request: Request) -> Response:
+        if context.server.admin_key is not None:
+            check_admin(request, context)
+        return Response(await render_metrics(service.collect), media_type=CONTENT_TYPE)

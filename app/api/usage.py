@@ -1,0 +1,141 @@
+"""`GET /v1/usage`: totals of usage and cost by day, key and model; and the observer that counts requests for them."""
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from pydantic import BaseModel, Field
+
+from app.access.caller import Caller
+from app.api.admin import check_admin
+from app.api.application import ParleyApp
+from app.api.context import AppContext
+from app.chat.token_usage import CallUsage
+from app.errors import BadRequest, Forbidden, NotFound, StoreDown
+from app.observe.request_record import RequestObserver, RequestRecord
+from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+from app.usage.report import parse_query, report_usage
+from app.usage.stores import UsageStoreError
+from app.usage.totals import Totals
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The result has too many rows"},
+    403: {"description": "The usage of another key, or a missing admin key"},
+    404: {"description": "Usage is not counted (`usage.url` is `null:`)"},
+    422: {"description": "A parameter is wrong"},
+    503: {"description": "The database cannot be reached"},
+}
+
+
+class UsageNumbers(BaseModel):
+    requests: int
+    errors: int
+    """Requests that ended with an error; a client that left is none."""
+    cache_hits: int
+    """Requests that made no call to a model: from the cache, or by the call of an equal request. They cost nothing."""
+    estimated_requests: int
+    """Requests whose tokens are an estimate, because the model server reported none."""
+    input_tokens: int
+    cached_input_tokens: int
+    """Those of `input_tokens` that the model server read from its own cache."""
+    output_tokens: int
+    reasoning_tokens: int
+    """Those of `output_tokens` that are reasoning."""
+    saved_tokens: int
+    """Input and output tokens of the replies of `cache_hits`."""
+    cost: float
+
+
+class UsageEntry(UsageNumbers):
+    day: str | None = None
+    """A day in UTC."""
+    key: str | None = None
+    """The name of the API key; empty for requests without one."""
+    model: str | None = None
+    """Empty for requests that were refused before their model was known."""
+
+
+class UsageReport(BaseModel):
+    first_day: str = Field(serialization_alias="from", validation_alias="from")
+    last_day: str = Field(serialization_alias="to", validation_alias="to")
+    group_by: list[str]
+    data: list[UsageEntry]
+    total: UsageNumbers
+
+
+def add_routes(app: ParleyApp) -> None:
+    context = app.context
+
+    @app.get(
+        "/v1/usage",
+        tags=["usage"],
+        summary="Total the usage and cost by day, key and model",
+        responses=_ERRORS,
+        response_model=UsageReport,
+        response_model_exclude_unset=True,
+    )
+    async def usage(
+        request: Request,
+        first: Annotated[str | None, Query(alias="from", description="The first day, in UTC; default: 30 days")] = None,
+        last: Annotated[str | None, Query(alias="to", description="The last day; default: today")] = None,
+        key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
+        model: Annotated[str | None, Query(description="Only requests for this model")] = None,
+        group_by: Annotated[
+            str | None, Query(description="`day`, `key`, `model`, or several with commas; default: all of them")
+        ] = None,
+    ) -> dict[str, Any]:
+        ledger = context.usage_ledger
+        chosen = _choose_key(request, context, key)
+        query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=chosen, model=model)
+        if ledger is None:
+            raise NotFound("usage is not counted: usage.url is null:")
+        try:
+            rows = await asyncio.to_thread(ledger.read, query)
+        except TooManyRows as error:
+            raise BadRequest(str(error), "group_by") from None
+        except UsageStoreError as error:
+            raise StoreDown(str(error)) from None
+        return report_usage(query, rows)
+
+
+def _choose_key(request: Request, context: AppContext, key: str | None) -> str | None:
+    """Return the key whose requests the caller may see; None for all. Raises Forbidden.
+
+    Administrators see all keys, others their own. A gateway without keys shows its totals to everyone, unless it has an
+    admin key.
+    """
+    caller: Caller = request.state.caller
+    if caller.admin:
+        return key
+    if context.settings.keys:
+        if key not in (None, caller.name):
+            raise Forbidden(f"the API key {caller.name!r} may only see its own usage; leave out `key`", "key")
+        return caller.name
+    if context.server.admin_key is not None:
+        check_admin(request, context)
+    return key
+
+
+def observe_usage(ledger: UsageLedger) -> RequestObserver:
+    """Return the observer that counts each request in the ledger."""
+
+    def observe(record: RequestRecord) -> None:
+        ledger.add(record.caller, record.model, count_request(record))
+
+    return observe
+
+
+def count_request(record: RequestRecord) -> Totals:
+    """Return the numbers of one request. A call to a model that goes on is counted when it ends."""
+    tokens = record.tokens
+    hit = record.cache in ("hit", "shared")
+    request = Totals(
+        requests=1,
+        errors=int(record.error is not None and not record.disconnected),
+        cache_hits=int(hit),
+        saved_tokens=tokens.total if hit and tokens is not None else 0,
+    )
+    if hit or tokens is None:
+        return request
+    return request.add(Totals.from_call(CallUsage(tokens, record.cost, record.tokens_estimated)))

@@ -1,1 +1,0 @@
-"""Limits of requests, tokens, replies in progress and spending, and the queue of requests that wait for a place."""

@@ -1,0 +1,182 @@
+"""The metrics of one process: what is counted of requests, and what is read when the metrics are.
+
+Label values never come from callers: an unknown model is `other`, and upstreams and keys have the names that the
+configuration gives them.
+"""
+
+from collections.abc import Collection, Sequence
+
+from prometheus_client import ProcessCollector
+from prometheus_client.core import Metric
+
+from app import __version__
+from app.chat.token_usage import CallUsage, TokenUsage
+from app.observe.metric_tables import CounterTable, GaugeTable, HistogramTable, LabelValues, ReadGauge
+from app.observe.request_record import RequestRecord
+from app.observe.responsible import find_responsible
+
+OTHER = "other"
+"""The label of every model whose name is not configured."""
+
+DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
+FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
+OUTPUT_TOKEN_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5)
+OVERHEAD_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+FROM_OTHER_CALLS = frozenset(("hit", "shared"))
+"""The values of `x-parley-cache` for replies that cost the model nothing more."""
+
+
+class Metrics:
+    """Filled by `observe_request`, which is a `RequestObserver`."""
+
+    def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
+        """`models` and `upstreams` are the configured names."""
+        self._models = frozenset(models)
+        self._upstreams = frozenset(upstreams)
+        self._requests = CounterTable(
+            "parley_requests_total",
+            "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
+            "(caller, policy, upstream, gateway).",
+            ("endpoint", "model", "key", "outcome", "fault"),
+        )
+        self._errors = CounterTable(
+            "parley_request_errors_total",
+            "Requests for a reply that failed, by error code.",
+            ("endpoint", "model", "error", "fault"),
+        )
+        self._durations = HistogramTable(
+            "parley_request_duration_seconds",
+            "Time from a request's start to the end of its reply.",
+            ("endpoint", "model"),
+            DURATION_BOUNDS,
+        )
+        self._first_token = HistogramTable(
+            "parley_time_to_first_token_seconds",
+            "Time from a request's start to the first part of its reply, without replies from the cache.",
+            ("endpoint", "model"),
+            FIRST_TOKEN_BOUNDS,
+        )
+        self._output_token = HistogramTable(
+            "parley_time_per_output_token_seconds",
+            "Mean time between the tokens of a reply after its first one, without replies from the cache.",
+            ("endpoint", "model"),
+            OUTPUT_TOKEN_BOUNDS,
+        )
+        self._overhead = HistogramTable(
+            "parley_overhead_seconds",
+            "The gateway's own time: from the end of the request body to the first request to a model server, and "
+            "from the server's first bytes to the reply's first bytes.",
+            ("endpoint",),
+            OVERHEAD_BOUNDS,
+        )
+        self._tokens = CounterTable(
+            "parley_tokens_total",
+            "Tokens of the replies of model servers, estimated where a server reports none. cached_input is a part of "
+            "input, reasoning a part of output.",
+            ("model", "key", "kind"),
+        )
+        self._cost = CounterTable(
+            "parley_cost_total", "Cost of the replies, in the currency of the configured prices.", ("model", "key")
+        )
+        self._cache = CounterTable(
+            "parley_cache_requests_total",
+            "Requests for a reply, by the value of the header x-parley-cache.",
+            ("model", "result"),
+        )
+        self._attempts = CounterTable(
+            "parley_upstream_attempts_total",
+            "Requests to model servers; the outcome is ok or the cause of the failure.",
+            ("upstream", "outcome"),
+        )
+        self._retries = CounterTable(
+            "parley_upstream_retries_total",
+            "Requests to model servers after the first one for the same reply.",
+            ("model",),
+        )
+        self._lag = HistogramTable(
+            "parley_event_loop_lag_seconds", "how late the event loop runs a timer, twice a second.", (), LAG_BOUNDS
+        )
+        self.tables: list[CounterTable | HistogramTable | GaugeTable] = [
+            self._requests,
+            self._errors,
+            self._durations,
+            self._first_token,
+            self._output_token,
+            self._overhead,
+            self._tokens,
+            self._cost,
+            self._cache,
+            self._attempts,
+            self._retries,
+            self._lag,
+        ]
+        self._process = ProcessCollector(registry=None)
+        self.add_gauge("parley_build_info", "The version of Parley.", ("version",), lambda: [((__version__,), 1.0)])
+
+    def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
+        """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""
+        self.tables.append(GaugeTable(name, help_text, labels, read))
+
+    def observe_request(self, record: RequestRecord) -> None:
+        model = record.model if record.model in self._models else OTHER
+        endpoint, key, error = record.endpoint, record.caller, record.error
+        group = (endpoint, model)
+        if error is None:
+            self._requests.add((endpoint, model, key, "completed", ""))
+        else:
+            fault = find_responsible(error, from_upstream=record.error_from_upstream)
+            outcome = "disconnected" if record.disconnected else "failed"
+            self._requests.add((endpoint, model, key, outcome, fault))
+            self._errors.add((endpoint, model, error, fault))
+        self._durations.observe(group, record.duration)
+        overhead = record.overhead
+        if overhead is not None:
+            self._overhead.observe((endpoint,), overhead)
+        if record.attempts:
+            self._observe_attempts(model, record)
+        if record.cache:
+            self._cache.add((model, record.cache))
+            if record.cache not in FROM_OTHER_CALLS:
+                self._observe_reply(group, record)
+
+    def _observe_attempts(self, model: str, record: RequestRecord) -> None:
+        for attempt in record.attempts:
+            upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
+            self._attempts.add((upstream, attempt.cause or "ok"))
+        if len(record.attempts) > 1:
+            self._retries.add((model,), len(record.attempts) - 1)
+
+    def _observe_reply(self, group: LabelValues, record: RequestRecord) -> None:
+        """Count what a model's reply cost and how fast it came."""
+        tokens, first_at = record.tokens, record.first_token_at
+        if tokens is not None:
+            self._count_tokens(group[1], record.caller, tokens, record.cost)
+        if first_at is not None:
+            first = first_at - record.started_at
+            self._first_token.observe(group, first)
+            if tokens is not None and tokens.output > 1 and record.error is None:
+                self._output_token.observe(group, (record.duration - first) / (tokens.output - 1))
+
+    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+        """Count the usage of a call that ended after its request."""
+        self._count_tokens(model if model in self._models else OTHER, caller, usage.tokens, usage.cost)
+
+    def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
+        count = self._tokens.add
+        count((model, key, "input"), tokens.input)
+        count((model, key, "output"), tokens.output)
+        if tokens.cached_input:
+            count((model, key, "cached_input"), tokens.cached_input)
+        if tokens.reasoning:
+            count((model, key, "reasoning"), tokens.reasoning)
+        if cost:
+            self._cost.add((model, key), cost)
+
+    def observe_lag(self, seconds: float) -> None:
+        self._lag.observe((), seconds)
+
+    def collect(self) -> list[Metric]:
+        """Return all metrics of this process. Call it in the event loop."""
+        return [*(table.collect() for table in self.tables), *self._process.collect()]

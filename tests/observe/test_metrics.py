@@ -1,0 +1,184 @@
+"""What `/metrics` counts of requests, and which labels it has."""
+
+import asyncio
+import inspect
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+from app import errors
+from app.main import create_app
+from app.observe.metrics import Metrics
+from app.observe.request_record import RequestRecord
+from app.observe.responsible import RESPONSIBLE, UPSTREAM_RESPONSIBLE, find_responsible
+from app.settings import Settings
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.redis_server import free_port
+
+ROOT = Path(__file__).parents[2]
+BODY = {"messages": [{"role": "user", "content": "Hi"}]}
+USAGE = (
+    b'data: {"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":7,'
+    b'"prompt_tokens_details":{"cached_tokens":20},"completion_tokens_details":{"reasoning_tokens":4}}}\n\n'
+)
+
+
+class Samples:
+    """The samples of a text in Prometheus' format."""
+
+    def __init__(self, text: str) -> None:
+        self._samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+    def sum(self, name: str, **labels: str) -> float:
+        """The sum of all samples with this name and these labels."""
+        return sum(
+            sample.value for sample in self._samples if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    def values(self, label: str) -> set[str]:
+        return {sample.labels[label] for sample in self._samples if label in sample.labels}
+
+
+def scraped(gateway: Running) -> Samples:
+    answer = gateway.get("/metrics")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    return Samples(answer.body.decode())
+
+
+def test_each_request_is_counted_with_its_outcome_and_its_tokens() -> None:
+    replies = [streamed(SAID, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]")), streamed(SAID)]
+    with Running({**SERVER, "cache": {"url": "memory:"}}, ModelServer(lambda _: replies.pop(0))) as gateway:
+        gateway.post("/v1/chat", BODY)
+        gateway.post("/v1/chat", BODY)
+        first = scraped(gateway)
+        gateway.post("/v1/chat/completions", {**BODY, "model": "m"})
+        gateway.post("/v1/chat", {**BODY, "model": "x"})
+        samples = scraped(gateway)
+    requests = "parley_requests_total"
+    assert samples.sum(requests, endpoint="chat", model="m", outcome="completed", fault="") == 2
+    assert samples.sum(requests, endpoint="completions", model="m", outcome="failed", fault="upstream") == 1
+    assert samples.sum(requests, endpoint="chat", model="other", outcome="failed", fault="caller") == 1
+    assert samples.sum(requests) == 4
+    assert samples.sum("parley_request_errors_total", error="unknown_model", fault="caller") == 1
+    assert samples.sum("parley_request_errors_total", error="upstream_incomplete", fault="upstream") == 1
+    assert samples.sum("parley_cache_requests_total", model="m", result="hit") == 1
+    tokens = {kind: first.sum("parley_tokens_total", kind=kind) for kind in ("input", "output", "cached_input")}
+    assert tokens == {"input": 30, "output": 7, "cached_input": 20}  # those of the hit are not counted again
+    assert first.sum("parley_tokens_total", kind="reasoning") == 4
+    assert samples.sum("parley_request_duration_seconds_count") == 4
+    assert samples.sum("parley_time_to_first_token_seconds_count") == 2
+    assert samples.sum("parley_time_per_output_token_seconds_count") == 1
+    assert samples.sum("parley_overhead_seconds_count") == 2
+    assert 0 < samples.sum("parley_overhead_seconds_sum") < samples.sum("parley_request_duration_seconds_sum")
+    attempts = "parley_upstream_attempts_total"
+    assert samples.sum(attempts, upstream="local", outcome="ok") == 1
+    assert samples.sum(attempts, upstream="local", outcome="reply_not_finished") == 1
+    assert samples.sum("process_resident_memory_bytes") > 0
+
+
+def test_requests_to_failing_servers_are_counted_with_their_causes() -> None:
+    replies = [streamed(SAID, STOP)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "down.test":
+            return httpx.Response(500)
+        return replies.pop()
+
+    settings = {
+        "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
+        "models": {"m": {"upstreams": ["down", "local"]}},
+    }
+    with Running(settings, ModelServer(answer)) as gateway:
+        assert gateway.post("/v1/chat", BODY).status == 200
+        samples = scraped(gateway)
+    assert samples.sum("parley_upstream_attempts_total", upstream="down", outcome="error_status") == 1
+    assert samples.sum("parley_upstream_attempts_total", upstream="local", outcome="ok") == 1
+    assert samples.sum("parley_upstream_retries_total", model="m") == 1
+
+
+def test_no_label_has_a_value_that_a_caller_chose() -> None:
+    settings = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "passthrough": "local"}
+    with Running(settings, ModelServer()) as gateway:
+        assert gateway.post("/v1/chat", {**BODY, "model": "chosen", "metadata": {"a": "chosen"}}).status == 200
+        gateway.post("/v1/chosen", {})
+        samples = scraped(gateway)
+    assert samples.values("model") == {"other"}
+    assert samples.values("endpoint") == {"chat"}
+
+
+def test_every_error_code_has_someone_responsible() -> None:
+    own = {kind.code for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.ParleyError)}
+    assert own | {"caller_gone"} <= set(RESPONSIBLE)
+    assert set(UPSTREAM_RESPONSIBLE) <= set(errors.FAULT_STATUS)
+    assert find_responsible("overloaded", from_upstream=False) == "gateway"
+    assert find_responsible("overloaded", from_upstream=True) == "upstream"
+
+
+def test_the_admin_key_is_required_if_one_is_configured() -> None:
+    with Running({**SERVER, "server": {"admin_key": "secret"}}, ModelServer()) as gateway:
+        assert gateway.get("/metrics").status == 403
+        assert gateway.get("/metrics", {"authorization": "Bearer other"}).status == 403
+        assert gateway.get("/metrics", {"authorization": "Bearer secret"}).status == 200
+
+
+def test_without_metrics_there_is_no_such_path() -> None:
+    with Running({**SERVER, "metrics": {"enabled": False}}, ModelServer()) as gateway:
+        assert gateway.get("/metrics").status == 404
+        assert gateway.app.context.metrics is None
+
+
+def test_a_port_of_its_own_serves_the_metrics_and_nothing_else() -> None:
+    async def asked(port: int, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+    port = free_port()
+    with Running({**SERVER, "metrics": {"port": port}}, ModelServer()) as gateway:
+        assert gateway.get("/metrics").status == 404
+        requests = [b"GET /metrics", b"HEAD /metrics", b"POST /metrics", b"GET /v1/models"]
+        answers = [gateway.loop.run_until_complete(asked(port, line + b" HTTP/1.1\r\n\r\n")) for line in requests]
+    assert [answer.partition(b"\r\n")[0].split()[1] for answer in answers] == [b"200", b"200", b"405", b"404"]
+    assert b"\r\n\r\n# HELP parley_requests_total " in answers[0]
+    assert answers[1].endswith(b"\r\n\r\n")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_nothing_to_complain_of() -> None:
+    with Running({**SERVER, "cache": {"url": "memory:"}}, ModelServer()) as gateway:
+        gateway.post("/v1/chat", BODY)
+        text = gateway.get("/metrics").body
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def test_the_document_lists_every_metric_with_its_labels() -> None:
+    async def tables() -> dict[str, tuple[str, str]]:
+        metrics = create_app(Settings(demo=True, cache={"url": "redis://127.0.0.1:1"})).context.metrics  # type: ignore[arg-type]
+        assert metrics is not None
+        return {table.name: (table.kind, ", ".join(table.labels)) for table in metrics.tables}
+
+    document = (ROOT / "docs/operate/monitoring.md").read_text()
+    rows = re.findall(r"^\| `(parley_\w+)` \| (\w+) \| (.*?) ?\| .+ \|$", document, re.MULTILINE)
+    shown = {name: (kind, labels.replace("`", "")) for name, kind, labels in rows}
+    assert shown.pop("parley_worker_up") == ("gauge", "worker")
+    assert shown == asyncio.run(tables())
+
+
+def test_the_metrics_do_not_grow_with_the_names_that_callers_choose() -> None:
+    metrics = Metrics(["m"], ["local"])
+    sizes = []
+    for number in range(300):
+        record = RequestRecord(f"r{number}", "chat", model=f"m{number}", status=200, cache="miss")
+        record.first_token_at, record.duration = record.started_at + 0.1, 1.0
+        record.usage = {"prompt_tokens": number, "completion_tokens": 3}
+        metrics.observe_request(record)
+        sizes.append(sum(len(family.samples) for family in metrics.collect()) if number in (0, 299) else 0)
+    assert sizes[0] == sizes[-1]

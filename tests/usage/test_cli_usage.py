@@ -1,0 +1,61 @@
+"""parley usage: what it prints, and what it ends with."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from app.cli import main
+from app.settings import load
+from app.usage.ledger import utc_day
+from app.usage.stores import open_usage_store
+from app.usage.totals import RowKey, Totals, UsageRow
+from app.usage.urls import FileUrl, parse_usage_url
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")})
+    monkeypatch.setitem(os.environ, "XDG_DATA_HOME", str(tmp_path))
+
+
+def fill() -> None:
+    url = load().usage.url
+    assert url is not None
+    address = parse_usage_url(url)
+    assert isinstance(address, FileUrl)
+    store = open_usage_store(address)
+    today = utc_day(time.time())
+    store.add(
+        [
+            UsageRow(RowKey(today, "a", "m"), Totals(requests=2, output_tokens=5, cost=0.5)),
+            UsageRow(RowKey(today, "b", "m"), Totals(requests=1)),
+        ]
+    )
+    store.close()
+
+
+def test_a_table_or_json_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    fill()
+    assert main(["usage", "--group-by", "key"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == ["usage:", "key", "a", "b", "total"]
+    assert main(["usage", "--json", "--key", "a"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(entry["key"], entry["requests"], entry["cost"]) for entry in report["data"]] == [("a", 2, 0.5)]
+    assert report["total"]["output_tokens"] == 5
+
+
+def test_what_cannot_be_shown_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["usage", "--from", "yesterday"]) == 2
+    assert "--from: must be a day such as" in capsys.readouterr().err
+    for url, text in (("null:", "usage.url is null"), ("memory:", "usage.url is memory")):
+        monkeypatch.setitem(os.environ, "PARLEY_USAGE__URL", url)
+        assert main(["usage"]) == 2
+        assert text in capsys.readouterr().err
+    Path("other.db").write_bytes(b"no database" * 100)
+    monkeypatch.setitem(os.environ, "PARLEY_USAGE__URL", "sqlite:///other.db")
+    assert main(["usage"]) == 1
+    assert "other.db" in capsys.readouterr().err

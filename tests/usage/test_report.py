@@ -1,0 +1,58 @@
+"""What can be asked of the totals, and how the result is shown."""
+
+from typing import Any
+
+import pytest
+from app.errors import InvalidInput
+from app.usage.report import format_table, parse_query, report_usage
+from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow
+
+ROWS = [
+    UsageRow(RowKey("2026-11-21", "", "m"), Totals(requests=1200, input_tokens=5, cost=0.1)),
+    UsageRow(RowKey("2026-11-22", "team", "m"), Totals(requests=1, errors=1, cost=0.2)),
+]
+
+
+def test_without_parameters_the_last_thirty_days_are_shown_in_full() -> None:
+    assert parse_query("2026-11-22") == UsageQuery("2026-10-24", "2026-11-22", ("day", "key", "model"))
+    assert parse_query("2026-11-22", last="2026-03-01").first_day == "2026-01-31"
+    query = parse_query("2026-11-22", first="2026-11-01", group_by="model, day,model", key="k", model="m")
+    assert query == UsageQuery("2026-11-01", "2026-11-22", ("model", "day"), "k", "m")
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"first": "2026-02-30"}, ["from"]),
+        ({"first": "20261101", "last": "x"}, ["to", "from"]),
+        ({"first": "2026-11-02", "last": "2026-11-01"}, ["from"]),
+        ({"group_by": "modle"}, ["group_by"]),
+        ({"group_by": "", "last": "2026-13-01"}, ["to", "group_by"]),
+    ],
+)
+def test_every_mistake_in_a_query_is_named(given: dict[str, Any], wrong: list[str]) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        parse_query("2026-11-22", **given)
+    assert [violation.path for violation in raised.value.violations] == wrong
+
+
+def test_a_report_has_only_the_names_that_it_is_grouped_by_and_a_total() -> None:
+    report = report_usage(UsageQuery("2026-11-01", "2026-11-22", ("model", "day")), ROWS)
+    assert (report["from"], report["to"], report["group_by"]) == ("2026-11-01", "2026-11-22", ["day", "model"])
+    assert [set(entry) & {"day", "key", "model"} for entry in report["data"]] == [{"day", "model"}] * 2
+    assert (report["total"]["requests"], report["total"]["cost"]) == (1201, 0.3)
+
+
+def test_a_table_has_a_row_for_each_entry_and_the_total() -> None:
+    table = format_table(UsageQuery("2026-11-01", "2026-11-22"), ROWS).splitlines()
+    assert [line.split() for line in table] == [
+        ["day", "key", "model", "requests", "errors", "hits", "input", "cached", "output", "reasoning", "cost"],
+        ["2026-11-21", "-", "m", "1,200", "0", "0", "5", "0", "0", "0", "0.1000"],
+        ["2026-11-22", "team", "m", "1", "1", "0", "0", "0", "0", "0", "0.2000"],
+        ["total", "1,201", "1", "0", "5", "0", "0", "0", "0.3000"],
+    ]
+    assert len({len(line) for line in table}) == 1
+    assert format_table(UsageQuery("2026-11-01", "2026-11-22", ("key",)), []).splitlines()[1].split()[:2] == [
+        "total",
+        "0",
+    ]
