@@ -94,12 +94,8 @@ class ChatEndpoint:
         server = self._context.server
         writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
-<<<<<<< HEAD
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
-=======
-            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
             record.received_at = time.perf_counter()
->>>>>>> main
             with self._context.admit():
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
