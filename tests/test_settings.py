@@ -17,6 +17,7 @@ from app.settings import (
     Server,
     Settings,
     SettingsError,
+    Tracing,
     Upstream,
     UsageSettings,
     load,
@@ -423,11 +424,24 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "documents.": Documents,
     "limits.": LimitSettings,
     "metrics.": MetricsSettings,
+    "tracing.": Tracing,
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "keys", "limits", "cache", "usage"}
+TABLES = {
+    "server",
+    "fetch",
+    "documents",
+    "metrics",
+    "tracing",
+    "upstreams",
+    "models",
+    "keys",
+    "limits",
+    "cache",
+    "usage",
+}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

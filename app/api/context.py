@@ -33,6 +33,8 @@ from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
@@ -60,11 +62,14 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    upstreams: UpstreamStates
     admission: Admission
     limiter: Limiter | None = None
     """None: nothing is limited."""
     metrics: Metrics | None = None
     """None if they are off."""
+    trace_ratio: float | None = None
+    """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
@@ -107,6 +112,13 @@ class AppContext:
         except ClientLeft:
             raise ClientDisconnected from None
 
+    def begin_trace(self, scope: Scope) -> PassedTrace | RequestTrace | None:
+        """Begin the trace of a request, or pass the caller's on if tracing is off."""
+        traceparent: bytes | None = scope["state"].get("traceparent")
+        if self.trace_ratio is not None:
+            return begin_trace(traceparent, scope["headers"], scope["path"], self.trace_ratio)
+        return None if traceparent is None else pass_trace(traceparent, scope["headers"])
+
     def finish_request(self, record: RequestRecord) -> None:
         """Report a request that has ended to all observers. The first exception of each of them is logged."""
         record.duration = time.perf_counter() - record.started_at
@@ -122,6 +134,8 @@ class AppContext:
         """Count the usage of a call that ended after its request, which was counted without it."""
         if self.usage_ledger is not None:
             self.usage_ledger.add(caller, model, Totals.from_call(usage))
+        if self.metrics is not None:
+            self.metrics.count_late_usage(caller, model, usage)
 
     def create_event_stream(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0
