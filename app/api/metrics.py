@@ -151,6 +151,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         lambda: [((), context.in_progress)],
     )
     metrics.add_gauge(
+        "parley_requests_queued",
+        "Requests that wait for a place among server.max_concurrent_requests.",
+        (),
+        lambda: [((), context.admission.queued)],
+    )
+    metrics.add_gauge(
         "parley_upstream_calls",
         "Requests to model servers that are in progress.",
         (),
@@ -168,6 +174,14 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         (),
         lambda: [((), context.budget.waiting)],
     )
+    limiter = context.limiter
+    if limiter is not None:
+        metrics.add_gauge(
+            "parley_limits_counted_in_memory",
+            "Requests whose limits were counted in this process alone, because Redis did not answer.",
+            (),
+            lambda: [((), limiter.memory_reservations)],
+        )
     if context.cache.is_shared:
         metrics.add_gauge(
             "parley_redis_connected",
