@@ -48,13 +48,17 @@ from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
-from app.gateway import RETRY_SECONDS, Gateway
+from app.gateway import Gateway
+from app.limits import NO_LIMITS, Limiter, Limits
+from app.limits.admission import Admission
+from app.limits.stores import LimitStore
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
@@ -80,6 +84,7 @@ class _Resources(Struct, frozen=True):
     fetcher: Fetcher
     document_workers: DocumentWorkers
     base_urls: BaseUrlCheck
+    health_checks: HealthChecks
     metrics: MetricsService | None
     spans: "SpanWriter | None"
 
@@ -132,7 +137,30 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models)
+    return Caller(name, key.cache_scope or name, key.admin, models, _make_limits(key.limits))
+
+
+def make_limiter(settings: Settings) -> Limiter | None:
+    """Return the limits of the settings; None if there are none. They are counted in the Redis of the cache if it has
+    one, else in this process."""
+    limits = _make_limits(settings.limits)
+    models = {name: _make_limits(row.limits) for name, row in settings.models.items()}
+    callers = [_make_limits(row.limits) for row in settings.keys.values()]
+    if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
+        return None
+    address = parse_cache_url(settings.cache.url or "memory:")
+    return Limiter(limits, models, _connect_limits(address) if isinstance(address, RedisUrl) else None)
+
+
+def _connect_limits(address: RedisUrl) -> LimitStore:
+    from app.cache.redis.breaker import RedisCircuitBreaker
+    from app.limits.redis_store import RedisStore
+
+    return RedisStore(RedisCircuitBreaker(address))
+
+
+def _make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
 
 
 def create_app(
@@ -213,6 +241,8 @@ def _create_context(
     tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
     cache = make_cache(settings.cache, ticker)
+    upstreams = UpstreamStates(registry.targets())
+    health_checks = HealthChecks(client, upstreams, _list_health_checks(settings, registry))
     gateway = Gateway(
         registry.find,
         registry.default_model,
@@ -223,20 +253,43 @@ def _create_context(
         base_urls,
         known=registry.models(),
         catalog=catalog,
+        ticker=ticker,
+        upstreams=upstreams,
         retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
+    most = server.max_concurrent_requests
+    admission = Admission(
+        lambda running: running + cache.calls >= most and running + cache.calls_without_caller >= most,
+        server.max_queued_requests,
+        server.queue_seconds,
+    )
+    context = AppContext(
+        settings,
+        gateway,
+        registry,
+        catalog,
+        ticker,
+        resumable,
+        cache,
+        budget,
+        response_limits,
+        upstreams,
+        admission,
+        make_limiter(settings),
+    )
     context.observers.append(logs.log_request)
+    if context.limiter is not None:
+        context.observers.append(context.limiter.observe)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
         context.observers.append(observe_usage(context.usage_ledger))
     service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
     spans = _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls, service, spans)
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls, health_checks, service, spans)
 
 
 def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
@@ -257,7 +310,11 @@ def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | 
         name: TracedUpstream(
             row.kind,
             row.base_url,
-            {model: given.name or model for model, given in settings.models.items() if name in given.upstreams},
+            {
+                model: given.name or model
+                for model, given in settings.models.items()
+                if name in (member.name for member in given.upstreams)
+            },
         )
         for name, row in settings.upstreams.items()
     }
@@ -267,12 +324,18 @@ def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | 
     return writer
 
 
+def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
+    rows = ((target, settings.upstreams[target.name]) for target in registry.targets())
+    return [HealthCheck(target, row.health_path, row.health_seconds) for target, row in rows if row.health_path]
+
+
 @asynccontextmanager
 async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None]:
     """The lifespan of the application."""
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
+    resources.health_checks.start()
     if resources.metrics is not None:
         await resources.metrics.start()
     try:
@@ -284,6 +347,9 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await resources.health_checks.aclose()
+        if context.limiter is not None:
+            await context.limiter.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()

@@ -11,6 +11,7 @@ from app.settings import (
     Documents,
     Fetch,
     Key,
+    LimitSettings,
     MetricsSettings,
     Model,
     Server,
@@ -421,13 +422,26 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "usage.": UsageSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "limits.": LimitSettings,
     "metrics.": MetricsSettings,
     "tracing.": Tracing,
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "metrics", "tracing", "upstreams", "models", "keys", "cache", "usage"}
+TABLES = {
+    "server",
+    "fetch",
+    "documents",
+    "metrics",
+    "tracing",
+    "upstreams",
+    "models",
+    "keys",
+    "limits",
+    "cache",
+    "usage",
+}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

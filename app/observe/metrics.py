@@ -87,8 +87,8 @@ class Metrics:
         )
         self._attempts = CounterTable(
             "parley_upstream_attempts_total",
-            "Requests to model servers; the outcome is ok or the cause of the failure.",
-            ("upstream", "outcome"),
+            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more exact.",
+            ("upstream", "outcome", "cause"),
         )
         self._retries = CounterTable(
             "parley_upstream_retries_total",
@@ -144,7 +144,7 @@ class Metrics:
     def _observe_attempts(self, model: str, record: RequestRecord) -> None:
         for attempt in record.attempts:
             upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
-            self._attempts.add((upstream, attempt.cause or "ok"))
+            self._attempts.add((upstream, attempt.outcome, attempt.cause or ""))
         if len(record.attempts) > 1:
             self._retries.add((model,), len(record.attempts) - 1)
 

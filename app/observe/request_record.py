@@ -83,6 +83,8 @@ class RequestRecord(Struct, eq=False):
     """None: the caller has no trace, and this gateway records none."""
     disconnected: bool = False
     """The client left before the end."""
+    reservation: object | None = None
+    """What the request has taken from its limits; only they read it."""
 
     @property
     def overhead(self) -> float | None:

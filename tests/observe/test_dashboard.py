@@ -38,7 +38,7 @@ def test_every_query_names_metrics_and_labels_that_there_are() -> None:
         for name in names:
             family = name.removesuffix("_bucket")
             assert family in known, query
-            given = {*re.findall(r"(\w+)=~?\"", query)}
+            given = {*re.findall(r"(\w+)!?=~?\"", query)}
             for group in re.findall(r"by \(([^)]*)\)", query):
                 given |= {label.strip() for label in group.split(",")}
             assert given <= known[family] | SCRAPED | ({"le"} if name != family else set()), query
