@@ -115,6 +115,25 @@ def test_no_label_has_a_value_that_a_caller_chose() -> None:
     assert samples.values("endpoint") == {"chat"}
 
 
+def test_plain_and_refused_requests_are_counted_by_their_routes() -> None:
+    settings = {**SERVER, "keys": {"a": {"sha256": hash_key("key-a"), "admin": True}}}
+    key = {"authorization": "Bearer key-a"}
+    with Running(settings, ModelServer()) as gateway:
+        gateway.post("/v1/chat", BODY)
+        gateway.get("/v1/models/m", key)
+        gateway.get("/v1/chat/chat-1/events", key)
+        gateway.get("/chosen", key)
+        gateway.get("/healthz")
+        text = gateway.get("/metrics", key).body.decode()
+    name, samples = "parley_plain_requests_total", Samples(text)
+    assert samples.sum(name, route="/v1/chat", status="401", error="invalid_api_key") == 1
+    assert samples.sum(name, route="/v1/models/{model:path}", status="200", error="") == 1
+    assert samples.sum(name, route="/v1/chat/{response_id}/events", status="404", error="not_found") == 1
+    assert samples.sum(name, route="other", status="404") == 1
+    assert samples.sum(name, route="/healthz", status="200") == 1
+    assert samples.sum(name) == 5
+
+
 def test_every_error_code_has_someone_responsible() -> None:
     own = {kind.code for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.ParleyError)}
     assert own | {"caller_gone"} <= set(RESPONSIBLE)
