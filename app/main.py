@@ -199,12 +199,13 @@ def create_app(
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
         {"/v1/models": OPENAI.error},
+        None if context.metrics is None else context.metrics.observe_plain_request,
     )
     direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
+        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
     ]
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
