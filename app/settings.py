@@ -203,6 +203,8 @@ class Server(_Section):
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
+    max_queued_requests: int = Field(default=1000, ge=0)
+    queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
@@ -223,12 +225,21 @@ class Server(_Section):
         return size
 
 
+class LimitSettings(_Section):
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_streams: int | None = Field(default=None, ge=1)
+    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class Key(_Section):
     sha256: _Sha256
     models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
     cache_scope: _KeyName | None = None
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    limits: LimitSettings = LimitSettings()
 
 
 class Upstream(_Section):
@@ -289,6 +300,7 @@ class Model(_Section):
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
     price: ModelPrice | None = None
+    limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -348,6 +360,11 @@ class MetricsSettings(_Section):
     """Without it, /metrics is on the main port."""
 
 
+class Tracing(_Section):
+    enabled: bool = False
+    sample_ratio: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
@@ -355,11 +372,14 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     keys: dict[_KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
+    limits: LimitSettings = LimitSettings()
+    """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     metrics: MetricsSettings = MetricsSettings()
+    tracing: Tracing = Tracing()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None
@@ -397,7 +417,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
             for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += [*_find_dangling(tree), *_check_keys(settings)]
+    mistakes += [*_find_dangling(tree), *_check_keys(settings), *_check_tracing(settings)]
     if mistakes:
         raise SettingsError(mistakes)
     return _with_files(settings, environ, config_file(environ, path))
@@ -470,6 +490,11 @@ def _is_writable(folder: Path) -> bool:
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
+
+
+def _check_tracing(settings: Settings) -> Iterator[str]:
+    if settings.tracing.enabled and find_spec("opentelemetry.sdk") is None:
+        yield "tracing.enabled: OpenTelemetry is not installed; install it with pip install 'parley-gateway[otel]'"
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:

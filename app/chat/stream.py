@@ -65,13 +65,21 @@ class Attempt(Struct, frozen=True):
     """Unix seconds."""
 
 
+class UpstreamTrace(Protocol):
+    """The trace that the requests for one reply belong to."""
+
+    def begin_attempt(self, upstream: str) -> Sequence[tuple[bytes, bytes]]:
+        """Return the headers of a new request to the upstream of this name."""
+
+
 class AttemptLog:
     """The requests to model servers for one reply, in the order of their outcomes."""
 
-    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "shown", "usage")
+    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "shown", "trace", "usage")
 
-    def __init__(self) -> None:
+    def __init__(self, trace: UpstreamTrace | None = None) -> None:
         self.attempts: list[Attempt] = []
+        self.trace = trace
         self.shown = False
         """Whether the caller is told of the attempts: there was a choice, or one has failed."""
         self.sent_at: float | None = None

@@ -287,7 +287,9 @@ class UpstreamCaller:
     async def _start(
         self, exchange: Exchange, prepared: PreparedRequest, index: int, target: Target, reply_id: str, wait: bool
     ) -> None:
-        body = await self._client.open(target, prepared.bodies[index])
+        trace = exchange.attempts.trace
+        headers = () if trace is None else trace.begin_attempt(target.name)
+        body = await self._client.open(target, prepared.bodies[index], headers)
         stages = pipeline.reply_stages(prepared.request, prepared.route.deployments[index].profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
