@@ -307,7 +307,7 @@ class FallbackStage:
         self._warnings = warnings
 
     def feed(self, events: list[Event]) -> list[Event]:
-        last = events[-1]
+        last = events[-1] if events else None
         if type(last) is not Finish:
             return events
         return [*events[:-1], replace(last, cacheable=False, warnings=(*last.warnings, *self._warnings))]
