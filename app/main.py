@@ -59,7 +59,7 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
@@ -172,6 +172,7 @@ def create_app(
     *,
     make_cache: MakeCache = make_cache,
     retry_seconds: float = RETRY_SECONDS,
+    retry_budget: RetryBudget | None = None,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
     make_span_exporter: Callable[[], Any] | None = None,
@@ -182,13 +183,21 @@ def create_app(
     Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
     they share. The other arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host
     names, `make_cache` makes the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is
-    the first wait before a request is sent again, and `grace_seconds` how long a model server that has finished may
-    take to end its reply.
+    the first wait before a request is sent again, `retry_budget` limits how often that happens, and `grace_seconds` is
+    how long a model server that has finished may take to end its reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
     context, resources = _create_context(
-        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder, make_span_exporter
+        settings,
+        transport,
+        resolver,
+        make_cache,
+        retry_seconds,
+        retry_budget,
+        grace_seconds,
+        worker_folder,
+        make_span_exporter,
     )
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
@@ -211,12 +220,13 @@ def create_app(
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
         {"/v1/models": OPENAI.error},
+        None if context.metrics is None else context.metrics.observe_plain_request,
     )
     direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions, messages, count_tokens), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
+        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
     ]
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
@@ -236,6 +246,7 @@ def _create_context(
     resolver: Resolver | None,
     make_cache: MakeCache,
     retry_seconds: float,
+    retry_budget: RetryBudget | None,
     grace_seconds: float,
     worker_folder: Path | None,
     make_span_exporter: Callable[[], Any] | None,
@@ -267,6 +278,7 @@ def _create_context(
         catalog=catalog,
         ticker=ticker,
         upstreams=upstreams,
+        budget=retry_budget or RetryBudget(),
         retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
