@@ -196,6 +196,14 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         ("use",),
         partial(_read_redis, context),
     )
+    limiter = context.limiter
+    if limiter is not None:
+        metrics.add_gauge(
+            "parley_limits_counted_in_memory",
+            "Requests whose limits were counted in this process alone, because Redis did not answer.",
+            (),
+            lambda: [((), limiter.memory_reservations)],
+        )
 
 
 def _read_one(read: Callable[[], float]) -> Readings:

@@ -184,8 +184,10 @@ def test_promtool_finds_nothing_to_complain_of() -> None:
 
 
 def test_the_document_lists_every_metric_with_its_labels() -> None:
+    tree = {"demo": True, "cache": {"url": "redis://127.0.0.1:1"}, "limits": {"requests_per_minute": 1}}
+
     async def tables() -> dict[str, tuple[str, str]]:
-        metrics = create_app(Settings(demo=True, cache={"url": "redis://127.0.0.1:1"})).context.metrics  # type: ignore[arg-type]
+        metrics = create_app(Settings.model_validate(tree)).context.metrics
         assert metrics is not None
         return {table.name: (table.kind, ", ".join(table.labels)) for table in metrics.tables}
 
