@@ -1,6 +1,7 @@
 """Builds the application from the settings."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.live_configuration import LiveConfiguration
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
@@ -44,6 +46,7 @@ from app.cache import Apply, Cache, CacheRules
 from app.cache.stores import Store, StoreLimits, open_store
 from app.cache.types import CallCoordinator
 from app.cache.urls import RedisUrl, parse_cache_url
+from app.config_sources import config_file
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
@@ -54,6 +57,7 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
+from app.reload import Reloader
 from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
@@ -70,14 +74,18 @@ _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 
 
 class _Resources(Struct, frozen=True):
-    """What the gateway closes when it stops, in addition to its `AppContext`."""
+    """What lives as long as the gateway, in addition to its `AppContext`. A reload of the configuration keeps it."""
 
     demo: DemoServer | None
     client: UpstreamClient
     fetcher: Fetcher
     document_workers: DocumentWorkers
+    loader: AttachmentLoader
     base_urls: BaseUrlCheck
-    metrics: MetricsService | None
+    ticker: Ticker
+    cache: Cache
+    retry_seconds: float
+    grace_seconds: float
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -140,44 +148,42 @@ def create_app(
     retry_seconds: float = RETRY_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
+    load_settings: Callable[[], Settings] | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
-    Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
+    Without `settings`, they are read from the environment, and again when the configuration is reloaded; with them,
+    `load_settings` reads them again. With several workers, `worker_folder` is a folder that only
     they share. The other arguments are for tests: `transport` replaces the
     upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
     before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
     reply.
     """
-    settings = load() if settings is None else settings
+    if settings is None:
+        settings, load_settings = load(), load_settings or load
     logs.configure(settings.server.log_level, settings.server.log_format)
-    context, resources = _create_context(
-        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder
-    )
+    resources = _open_resources(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
+    context = _create_context(settings, resources)
+    service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
+    if load_settings is not None:
+        context.reloader = _create_reloader(context, resources, load_settings)
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
-    server = settings.server
-    rules = RequestRules(
-        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
-        make_key_ring(settings),
-        TrustedProxies(server.trusted_proxies),
-        {"/v1/models": OPENAI.error},
-    )
-    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
-    app = ParleyApp(context, direct, lambda _: _run(context, resources))
+    direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    app = ParleyApp(context, direct, lambda _: _run(context, resources, service))
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
         Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
     ]
-    app.add_middleware(RequestIdMiddleware, rules=rules)
+    app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
     admin.add_routes(app)
-    if resources.metrics is not None and settings.metrics.port is None:
-        metrics.add_routes(app, resources.metrics)
+    if service is not None and settings.metrics.port is None:
+        metrics.add_routes(app, service)
     usage.add_routes(app)
     pages.add_routes(app)
     _add_error_handlers(app)
@@ -185,74 +191,124 @@ def create_app(
     return app
 
 
-def _create_context(
+def _open_resources(
     settings: Settings,
     transport: httpx.AsyncBaseTransport | None,
     resolver: Resolver | None,
     make_cache: MakeCache,
     retry_seconds: float,
     grace_seconds: float,
-    worker_folder: Path | None,
-) -> tuple[AppContext, _Resources]:
-    demo = DemoServer() if settings.demo else None
-    registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
+) -> _Resources:
     client = UpstreamClient(transport)
-    catalog = Catalog(registry.passthrough, client) if registry.passthrough is not None else None
-    base_urls = BaseUrlCheck(client)
-    fetch = settings.fetch
+    fetch, server = settings.fetch, settings.server
     limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
     fetcher = Fetcher(limits, resolver)
     document_workers = DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
     loader = AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes))
-    tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
+    tick_seconds = min(1.0, server.heartbeat_seconds / 4, server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
-    cache = make_cache(settings.cache, ticker)
+    return _Resources(
+        DemoServer() if settings.demo else None,
+        client,
+        fetcher,
+        document_workers,
+        loader,
+        BaseUrlCheck(client),
+        ticker,
+        make_cache(settings.cache, ticker),
+        retry_seconds,
+        grace_seconds,
+    )
+
+
+def _create_context(settings: Settings, resources: _Resources) -> AppContext:
+    server = settings.server
+    context = AppContext(
+        _make_live_configuration(settings, resources, None),
+        resources.ticker,
+        ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
+        resources.cache,
+        MemoryBudget(server.max_request_memory_bytes),
+        ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+    )
+    context.observers.append(logs.log_request)
+    context.usage_ledger = make_usage_ledger(settings.usage)
+    if context.usage_ledger is not None:
+        context.observers.append(observe_usage(context.usage_ledger))
+    return context
+
+
+def _make_live_configuration(
+    settings: Settings, resources: _Resources, previous: LiveConfiguration | None
+) -> LiveConfiguration:
+    """Return all that depends on settings which a reload may change. Raises TokenizerError."""
+    demo, client, server = resources.demo, resources.client, settings.server
+    counters = None if previous is None else previous.registry.counters
+    demo_url = None if demo is None else lambda: demo.base_url
+    registry = ModelRegistry(settings, demo_url, resources.grace_seconds, counters)
+    catalog = None if previous is None else previous.catalog
+    if catalog is None or catalog.target != registry.passthrough:
+        catalog = None if registry.passthrough is None else Catalog(registry.passthrough, client)
     gateway = Gateway(
         registry.find,
         registry.default_model,
         client,
         registry.counters.get,
-        loader,
-        cache,
-        base_urls,
+        resources.loader,
+        resources.cache,
+        resources.base_urls,
         known=registry.models(),
         catalog=catalog,
-        retry_seconds=retry_seconds,
+        retry_seconds=resources.retry_seconds,
     )
-    resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
-    budget = MemoryBudget(settings.server.max_request_memory_bytes)
-    server = settings.server
-    response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
-    context.observers.append(logs.log_request)
-    context.usage_ledger = make_usage_ledger(settings.usage)
-    if context.usage_ledger is not None:
-        context.observers.append(observe_usage(context.usage_ledger))
-    service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls, service)
+    rules = RequestRules(
+        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
+        make_key_ring(settings),
+        TrustedProxies(server.trusted_proxies),
+        {"/v1/models": OPENAI.error},
+    )
+    return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
+
+
+def _create_reloader(context: AppContext, resources: _Resources, load_settings: Callable[[], Settings]) -> Reloader:
+    async def apply(settings: Settings) -> None:
+        # In a thread, because a tokenizer file may be large.
+        context.live = await asyncio.to_thread(_make_live_configuration, settings, resources, context.live)
+        logs.set_level(settings.server.log_level)
+        if context.metrics is not None:
+            context.metrics.set_names(context.registry.models(), _upstream_names(settings))
+
+    return Reloader(context.settings, load_settings, apply)
+
+
+def _upstream_names(settings: Settings) -> list[str]:
+    return [*settings.upstreams, *([DEMO] if settings.demo else [])]
 
 
 def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
     settings = context.settings
-    upstreams = [*settings.upstreams, *([DEMO] if settings.demo else [])]
-    context.metrics = Metrics(context.registry.models(), upstreams)
+    context.metrics = Metrics(context.registry.models(), _upstream_names(settings))
     context.observers.append(context.metrics.observe_request)
     metrics.add_gauges(context.metrics, context)
     return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
 
 
 @asynccontextmanager
-async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None]:
+async def _run(context: AppContext, resources: _Resources, service: MetricsService | None) -> AsyncIterator[None]:
     """The lifespan of the application."""
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
-    if resources.metrics is not None:
-        await resources.metrics.start()
+    if service is not None:
+        await service.start()
+    if context.reloader is not None and context.server.watch_config:
+        context.reloader.watch(config_file(os.environ).absolute())
     try:
         yield
     finally:
         context.draining = True
+        if context.reloader is not None:
+            await context.reloader.aclose()
         for response in list(context.active):
             response.disconnect()
         await asyncio.sleep(0)
@@ -261,8 +317,8 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
-        if resources.metrics is not None:
-            await resources.metrics.aclose()
+        if service is not None:
+            await service.aclose()
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from app.api.asgi import Receive, Scope
+from app.api.live_configuration import LiveConfiguration
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
@@ -25,11 +26,11 @@ from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Busy, Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
-from app.gateway import Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.reload import Reloader
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
@@ -46,11 +47,7 @@ RECORD_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class AppContext:
-    settings: Settings
-    gateway: Gateway
-    registry: ModelRegistry
-    catalog: Catalog | None
-    """Lists the models of the pass-through's upstream; None: there is no pass-through."""
+    live: LiveConfiguration
     ticker: Ticker
     resumable: ResumableReplies
     cache: Cache
@@ -71,10 +68,24 @@ class AppContext:
     """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
+    reloader: Reloader | None = None
+    """None if the settings are not from a file and the environment."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.live.settings
 
     @property
     def server(self) -> Server:
-        return self.settings.server
+        return self.live.settings.server
+
+    @property
+    def registry(self) -> ModelRegistry:
+        return self.live.registry
+
+    @property
+    def catalog(self) -> Catalog | None:
+        return self.live.catalog
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""

@@ -81,10 +81,17 @@ class RequestRules(Struct, frozen=True):
 class _RequestChecks:
     """The first steps of every request: its id, the checks of host, origin and content type, and its API key."""
 
-    def __init__(self, rules: RequestRules) -> None:
-        self._rules = rules.origins
-        self._keys = rules.keys
-        self._proxies = rules.proxies
+    def __init__(self, get_rules: Callable[[], RequestRules]) -> None:
+        """`get_rules` returns the present rules: a reload of the configuration replaces them."""
+        self._get_rules = get_rules
+
+    @property
+    def _rules(self) -> OriginRules:
+        return self._get_rules().origins
+
+    @property
+    def _keys(self) -> KeyRing | None:
+        return self._get_rules().keys
 
     def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
         """Return the id of the request, the headers that are checked, and those that every response has."""
@@ -114,16 +121,17 @@ class _RequestChecks:
     def _authenticate(self, scope: Scope) -> None:
         """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
         path = scope["path"]
-        if self._keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+        keys = self._keys
+        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
             return
-        caller = scope["state"]["caller"] = self._keys.authenticate(scope["headers"])
+        caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
         if path in _ADMIN_PATHS and not caller.admin:
             raise Forbidden(f"{path} needs an API key with admin = true")
 
     def _find_client(self, scope: Scope) -> str:
         """Return the address of the client, for the log."""
         peer = scope.get("client")
-        return self._proxies.find_client(peer[0], scope["headers"]) if peer else ""
+        return self._get_rules().proxies.find_client(peer[0], scope["headers"]) if peer else ""
 
     def _is_preflight(self, method: str, read: Mapping[bytes, bytes]) -> bool:
         return method == "OPTIONS" and b"origin" in read and self._rules.is_configured(read[b"origin"])
@@ -148,8 +156,8 @@ class _HeaderSender:
 class DirectRoutes(_RequestChecks):
     """Serves the endpoints for replies without FastAPI."""
 
-    def __init__(self, rules: RequestRules, endpoints: Mapping[str, DirectEndpoint]) -> None:
-        super().__init__(rules)
+    def __init__(self, get_rules: Callable[[], RequestRules], endpoints: Mapping[str, DirectEndpoint]) -> None:
+        super().__init__(get_rules)
         self._endpoints = endpoints
 
     def find(self, scope: Scope) -> DirectEndpoint | None:
@@ -191,10 +199,9 @@ class DirectRoutes(_RequestChecks):
 class RequestIdMiddleware(_RequestChecks):
     """Takes these steps for the requests that FastAPI serves, and writes their log lines."""
 
-    def __init__(self, app: App, rules: RequestRules) -> None:
-        super().__init__(rules)
+    def __init__(self, app: App, get_rules: Callable[[], RequestRules]) -> None:
+        super().__init__(get_rules)
         self._app = app
-        self._find_error_writer = rules.find_error_writer
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -215,7 +222,7 @@ class RequestIdMiddleware(_RequestChecks):
                 await self._app(scope, receive, sender)
         except _REFUSALS as error:
             state["error_code"], client = error.code, self._find_client(scope)
-            await send_error(sender, error, id_, self._find_error_writer(scope["path"]))
+            await send_error(sender, error, id_, self._get_rules().find_error_writer(scope["path"]))
         except Exception:
             log.exception("request %s: defect", id_)
             state["error_code"] = Internal.code
