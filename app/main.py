@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import httpx
 import msgspec
@@ -51,14 +51,18 @@ from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, wrap_error
 from app.formats.openai import OPENAI
-from app.gateway import RETRY_SECONDS, Gateway
+from app.gateway import Gateway
+from app.limits import NO_LIMITS, Limiter, Limits
+from app.limits.admission import Admission
+from app.limits.stores import LimitStore
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
 from app.reload import Reloader
-from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
@@ -69,6 +73,9 @@ from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
+if TYPE_CHECKING:
+    from app.observe.tracing import SpanWriter, TracedUpstream
+
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
@@ -84,8 +91,17 @@ class _Resources(Struct, frozen=True):
     base_urls: BaseUrlCheck
     ticker: Ticker
     cache: Cache
+    upstreams: UpstreamStates
+    health_checks: HealthChecks
     retry_seconds: float
     grace_seconds: float
+
+
+class _Reporters(Struct, frozen=True):
+    """What tells others of the requests, besides the log."""
+
+    metrics: MetricsService | None
+    spans: "SpanWriter | None"
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -136,7 +152,34 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models)
+    return Caller(name, key.cache_scope or name, key.admin, models, _make_limits(key.limits))
+
+
+def make_limiter(settings: Settings) -> Limiter | None:
+    """Return the limits of the settings; None if there are none. They are counted in the Redis of the cache if it has
+    one, else in this process."""
+    limits = _make_limits(settings.limits)
+    models = _model_limits(settings)
+    callers = [_make_limits(row.limits) for row in settings.keys.values()]
+    if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
+        return None
+    address = parse_cache_url(settings.cache.url or "memory:")
+    return Limiter(limits, models, _connect_limits(address) if isinstance(address, RedisUrl) else None)
+
+
+def _model_limits(settings: Settings) -> dict[str, Limits]:
+    return {name: _make_limits(row.limits) for name, row in settings.models.items()}
+
+
+def _connect_limits(address: RedisUrl) -> LimitStore:
+    from app.cache.redis.breaker import RedisCircuitBreaker
+    from app.limits.redis_store import RedisStore
+
+    return RedisStore(RedisCircuitBreaker(address))
+
+
+def _make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
 
 
 def create_app(
@@ -149,32 +192,35 @@ def create_app(
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
     load_settings: Callable[[], Settings] | None = None,
+    make_span_exporter: Callable[[], Any] | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
     Without `settings`, they are read from the environment, and again when the configuration is reloaded; with them,
-    `load_settings` reads them again. With several workers, `worker_folder` is a folder that only
-    they share. The other arguments are for tests: `transport` replaces the
-    upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
-    before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
-    reply.
+    `load_settings` reads them again. With several workers, `worker_folder` is a folder that only they share. The other
+    arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host names, `make_cache` makes
+    the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is the first wait before a
+    request is sent again, and `grace_seconds` how long a model server that has finished may take to end its reply.
     """
     if settings is None:
         settings, load_settings = load(), load_settings or load
     logs.configure(settings.server.log_level, settings.server.log_format)
     resources = _open_resources(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
     context = _create_context(settings, resources)
-    service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
+    reporters = _Reporters(
+        _create_metrics(context, worker_folder) if settings.metrics.enabled else None,
+        _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None,
+    )
     if load_settings is not None:
-        context.reloader = _create_reloader(context, resources, load_settings)
+        context.reloader = _create_reloader(context, resources, reporters, load_settings)
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
     direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
-    app = ParleyApp(context, direct, lambda _: _run(context, resources, service))
+    app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters))
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
         Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
@@ -182,8 +228,8 @@ def create_app(
     app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
     admin.add_routes(app)
-    if service is not None and settings.metrics.port is None:
-        metrics.add_routes(app, service)
+    if reporters.metrics is not None and settings.metrics.port is None:
+        metrics.add_routes(app, reporters.metrics)
     usage.add_routes(app)
     pages.add_routes(app)
     _add_error_handlers(app)
@@ -207,6 +253,7 @@ def _open_resources(
     loader = AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes))
     tick_seconds = min(1.0, server.heartbeat_seconds / 4, server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
+    upstreams = UpstreamStates()
     return _Resources(
         DemoServer() if settings.demo else None,
         client,
@@ -216,22 +263,33 @@ def _open_resources(
         BaseUrlCheck(client),
         ticker,
         make_cache(settings.cache, ticker),
+        upstreams,
+        HealthChecks(client, upstreams),
         retry_seconds,
         grace_seconds,
     )
 
 
 def _create_context(settings: Settings, resources: _Resources) -> AppContext:
-    server = settings.server
+    server, cache = settings.server, resources.cache
+
+    def is_full(running: int) -> bool:
+        most = context.server.max_concurrent_requests
+        return running + cache.calls >= most and running + cache.calls_without_caller >= most
+
     context = AppContext(
         _make_live_configuration(settings, resources, None),
         resources.ticker,
         ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
-        resources.cache,
+        cache,
         MemoryBudget(server.max_request_memory_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+        resources.upstreams,
+        Admission(is_full, server.max_queued_requests, server.queue_seconds),
     )
     context.observers.append(logs.log_request)
+    _set_limits(context, settings)
+    _set_upstreams(resources, context.live)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
         context.observers.append(observe_usage(context.usage_ledger))
@@ -259,6 +317,8 @@ def _make_live_configuration(
         resources.base_urls,
         known=registry.models(),
         catalog=catalog,
+        ticker=resources.ticker,
+        upstreams=resources.upstreams,
         retry_seconds=resources.retry_seconds,
     )
     rules = RequestRules(
@@ -270,15 +330,38 @@ def _make_live_configuration(
     return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
 
 
-def _create_reloader(context: AppContext, resources: _Resources, load_settings: Callable[[], Settings]) -> Reloader:
+def _create_reloader(
+    context: AppContext, resources: _Resources, reporters: _Reporters, load_settings: Callable[[], Settings]
+) -> Reloader:
     async def apply(settings: Settings) -> None:
         # In a thread, because a tokenizer file may be large.
-        context.live = await asyncio.to_thread(_make_live_configuration, settings, resources, context.live)
+        live = await asyncio.to_thread(_make_live_configuration, settings, resources, context.live)
+        context.live = live
+        _set_limits(context, settings)
+        _set_upstreams(resources, live)
         logs.set_level(settings.server.log_level)
         if context.metrics is not None:
-            context.metrics.set_names(context.registry.models(), _upstream_names(settings))
+            context.metrics.set_names(live.registry.models(), _upstream_names(settings))
+        if reporters.spans is not None:
+            reporters.spans.set_upstreams(_describe_upstreams(settings))
 
     return Reloader(context.settings, load_settings, apply)
+
+
+def _set_limits(context: AppContext, settings: Settings) -> None:
+    """Set the limits of the settings. What has been used of those that have not changed goes on to count."""
+    if context.limiter is not None:
+        context.limiter.set_limits(_make_limits(settings.limits), _model_limits(settings))
+        return
+    context.limiter = make_limiter(settings)
+    if context.limiter is not None:
+        context.observers.append(context.limiter.observe)
+
+
+def _set_upstreams(resources: _Resources, live: LiveConfiguration) -> None:
+    """Set the upstreams whose states are kept and whose health is checked."""
+    resources.upstreams.set_targets(live.registry.targets())
+    resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
 
 
 def _upstream_names(settings: Settings) -> list[str]:
@@ -293,14 +376,48 @@ def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsS
     return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
 
 
+def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
+    """OpenTelemetry is imported here: that takes time, and it is not installed everywhere."""
+    from app.observe.tracing import SpanWriter, make_otlp_exporter
+
+    settings = context.settings
+    writer = SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
+    context.trace_ratio = settings.tracing.sample_ratio
+    context.observers.append(writer.observe_request)
+    return writer
+
+
+def _describe_upstreams(settings: Settings) -> "dict[str, TracedUpstream]":
+    from app.observe.tracing import TracedUpstream
+
+    return {
+        name: TracedUpstream(
+            row.kind,
+            row.base_url,
+            {
+                model: given.name or model
+                for model, given in settings.models.items()
+                if name in (member.name for member in given.upstreams)
+            },
+        )
+        for name, row in settings.upstreams.items()
+    }
+
+
+def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
+    rows = ((target, settings.upstreams[target.name]) for target in registry.targets())
+    return [HealthCheck(target, row.health_path, row.health_seconds) for target, row in rows if row.health_path]
+
+
 @asynccontextmanager
-async def _run(context: AppContext, resources: _Resources, service: MetricsService | None) -> AsyncIterator[None]:
+async def _run(context: AppContext, resources: _Resources, reporters: _Reporters) -> AsyncIterator[None]:
     """The lifespan of the application."""
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
-    if service is not None:
-        await service.start()
+    resources.health_checks.start()
+    if reporters.metrics is not None:
+        await reporters.metrics.start()
     if context.reloader is not None and context.server.watch_config:
         context.reloader.watch(config_file(os.environ).absolute())
     try:
@@ -314,14 +431,19 @@ async def _run(context: AppContext, resources: _Resources, service: MetricsServi
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await resources.health_checks.aclose()
+        if context.limiter is not None:
+            await context.limiter.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
-        if service is not None:
-            await service.aclose()
+        if reporters.metrics is not None:
+            await reporters.metrics.aclose()
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
+        if reporters.spans is not None:
+            await asyncio.to_thread(reporters.spans.shutdown)
         if resources.demo is not None:
             await resources.demo.stop()
         if context.usage_ledger is not None:

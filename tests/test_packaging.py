@@ -179,7 +179,7 @@ def test_a_script_is_executable(script: str) -> None:
 
 @pytest.mark.parametrize("target", ["check", "test"])
 def test_ci_calls_make(target: str) -> None:
-    assert f"stage make {target}" in lines(".ci/run")
+    assert any(line.startswith(f"stage make {target}") for line in lines(".ci/run"))
 
 
 @pytest.mark.parametrize("target", ["serve", "test", "check", "openapi", "lock", "format", "bench", "help"])

@@ -29,10 +29,13 @@ from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
-from app.gateway import Gateway, ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
+from app.gateway import Gateway, ReplyOptions, new_reply_id
+from app.limits import Limiter
+from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.routing import ModelRoute, PreparedRequest
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -63,6 +66,7 @@ class ChatEndpoint:
         request_id: str = scope["state"]["request_id"]
         caller: Caller = scope["state"]["caller"]
         record = RequestRecord(request_id, self._name, caller.name)
+        record.trace = self._context.begin_trace(scope)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -92,7 +96,8 @@ class ChatEndpoint:
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
             record.received_at = time.perf_counter()
-            with self._context.admit():
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
                 parsing = call_in_thread(self._parse, raw, live.request_limits) if large else None
@@ -101,10 +106,12 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await gateway.resolve_model(parsed.body.model)
-                    attempts = AttemptLog()
+                    route = _find_route(gateway, await gateway.resolve_model(parsed.body.model), scope)
+                    if context.limiter is not None:
+                        await self._reserve(context.limiter, parsed, route, scope, record)
+                    attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        gateway, parsed, model, large, lease, scope, send, request_id, record, attempts
+                        gateway, parsed, route, large, lease, scope, send, request_id, record, attempts
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -135,7 +142,7 @@ class ChatEndpoint:
         self,
         gateway: Gateway,
         parsed: ParsedRequest,
-        model: str,
+        route: ModelRoute,
         large: bool,
         lease: Lease,
         scope: Scope,
@@ -147,8 +154,6 @@ class ChatEndpoint:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
         body = parsed.body
-        caller: Caller = scope["state"]["caller"]
-        route = gateway.route(model) if caller.models is None else _find_allowed_route(gateway, model, caller)
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
@@ -166,10 +171,28 @@ class ChatEndpoint:
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
+        response.attempts = attempts
         response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
         return response, self._open_reply(gateway, prepared, options, response)
+
+    async def _reserve(
+        self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
+    ) -> None:
+        """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
+        request = parsed.request
+        reservation = await limiter.reserve(
+            scope["state"]["caller"],
+            route.model,
+            partial(estimate_prompt_tokens, request),
+            request.params.get("max_tokens", route.defaults.get("max_tokens")),
+            DEFAULT_REPLY_TOKENS,
+        )
+        if reservation is not None:
+            record.reservation = reservation
+            headers = ((name.encode(), value.encode()) for name, value in reservation.headers.items())
+            scope["state"]["response_headers"].extend(headers)
 
     def _make_options(
         self,
@@ -238,15 +261,17 @@ class ChatEndpoint:
             self._context.resumable.put(reply)
 
 
-def _find_allowed_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+def _find_route(gateway: Gateway, model: str, scope: Scope) -> ModelRoute:
     """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
     exists, and UnknownModel."""
+    caller: Caller = scope["state"]["caller"]
     try:
         route = gateway.route(model)
     except UnknownModel:
         caller.check_model(model)
         raise
-    caller.check_model(model, route.model)
+    if caller.models is not None:
+        caller.check_model(model, route.model)
     return route
 
 

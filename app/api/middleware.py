@@ -44,7 +44,7 @@ def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return f"req-{os.urandom(16).hex()}"
 
 
-_READ = frozenset((b"host", b"origin", b"content-type"))
+_READ = frozenset((b"host", b"origin", b"content-type", b"traceparent"))
 _OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
 """These need no API key: load balancers have none, and the pages are the same on every gateway."""
 _OPEN_FOLDER = "/docs/"
@@ -101,6 +101,8 @@ class _RequestChecks:
         state = scope.get("state", {})
         scope["state"] = {**state, "request_id": id_, "caller": ANONYMOUS, "response_headers": lines}
         read = {name: value for name, value in headers if name in _READ}
+        if b"traceparent" in read:
+            scope["state"]["traceparent"] = read[b"traceparent"]
         origin = read.get(b"origin")
         if origin is not None and self._rules.is_configured(origin):
             lines += cors_headers(origin)

@@ -8,7 +8,7 @@ response has arrived, the request is sent once more on a new connection.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
 import httpx
@@ -110,13 +110,20 @@ class PushTransport(httpx.AsyncBaseTransport):
         return httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
 
     async def post(
-        self, head: RequestHead, body: bytes, connect_seconds: float | None, read_seconds: float | None
+        self,
+        head: RequestHead,
+        body: bytes,
+        connect_seconds: float | None,
+        read_seconds: float | None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> Connection:
         """Send a request without httpx's objects, and return the connection once the head of the response has arrived.
+        `headers` are sent in addition to those of the head.
 
         Raises httpx.TransportError.
         """
-        data = b"%b%d\r\n\r\n" % (head.data, len(body))
+        more = b"".join([b"%b: %b\r\n" % line for line in headers]) if headers else b""
+        data = b"%b%d\r\n%b\r\n" % (head.data, len(body), more)
         return await self._send_request(head.address, data, body, connect_seconds, read_seconds)
 
     async def _send_request(
