@@ -18,6 +18,7 @@ from app.api.context import AppContext
 from app.observe.loop_lag import LoopLagSampler
 from app.observe.metrics import Metrics
 from app.observe.worker_group import WorkerGroup
+from app.reload import Reloader
 from app.settings import MetricsSettings, Server
 
 log = logging.getLogger("parley.observe")
@@ -168,6 +169,18 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         (),
         lambda: [((), context.budget.waiting)],
     )
+    metrics.add_gauge(
+        "parley_config_last_reload_successful",
+        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays.",
+        (),
+        lambda: _read_reload(context, lambda reloader: float(bool(reloader.last_succeeded))),
+    )
+    metrics.add_gauge(
+        "parley_config_last_reload_timestamp_seconds",
+        "The Unix time of the last reload of the configuration.",
+        (),
+        lambda: _read_reload(context, lambda reloader: reloader.last_at or 0.0),
+    )
     if context.cache.is_shared:
         metrics.add_gauge(
             "parley_redis_connected",
@@ -175,6 +188,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
             (),
             lambda: [((), 1 if context.cache.is_redis_connected else 0)],
         )
+
+
+def _read_reload(context: AppContext, read: Callable[[Reloader], float]) -> list[tuple[tuple[str, ...], float]]:
+    """Return a figure of the last reload; none before the first."""
+    reloader = context.reloader
+    return [] if reloader is None or reloader.last_at is None else [((), read(reloader))]
 
 
 def add_routes(app: ParleyApp, service: MetricsService) -> None:
