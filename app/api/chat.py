@@ -21,7 +21,7 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits
-from app.api.response_writer import Send, SendQueue, find_offered_writer
+from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
@@ -93,8 +93,9 @@ class ChatEndpoint:
         """
         live = self._context.live
         server, gateway = live.settings.server, live.gateway
+        writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
-            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
             record.received_at = time.perf_counter()
             context = self._context
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
@@ -111,7 +112,16 @@ class ChatEndpoint:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        gateway, parsed, route, large, lease, scope, send, request_id, record, attempts
+                        gateway,
+                        parsed,
+                        route,
+                        large,
+                        lease,
+                        scope,
+                        writer or SendQueue(send),
+                        request_id,
+                        record,
+                        attempts,
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -146,7 +156,7 @@ class ChatEndpoint:
         large: bool,
         lease: Lease,
         scope: Scope,
-        send: Send,
+        writer: ResponseWriter,
         request_id: str,
         record: RequestRecord,
         attempts: AttemptLog,
@@ -169,7 +179,6 @@ class ChatEndpoint:
         prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
         record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
         response.owner = self._context.owner(scope)
@@ -279,13 +288,8 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.body.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
-    headers: list[str] = []
-    named: list[Mode] = []
-    for name, value in scope["headers"]:
-        if name == b"cache-control":
-            headers.append(value.decode("latin-1"))
-        elif name == CACHE_HEADER:
-            named.append(_parse_cache_mode(value.decode("latin-1")))
+    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
+    named = [_parse_cache_mode(value.decode("latin-1")) for name, value in scope["headers"] if name == CACHE_HEADER]
     enabled = route.cache_seconds is not None
     return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
 

@@ -91,7 +91,7 @@ def test_requests_to_failing_servers_are_counted_with_their_causes() -> None:
 
     settings = {
         "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
-        "models": {"m": {"upstreams": ["down", "local"]}},
+        "models": {"m": {"upstreams": [{"name": "down"}, {"name": "local", "priority": 2}]}},
     }
     with Running(settings, ModelServer(answer)) as gateway:
         assert gateway.post("/v1/chat", BODY).status == 200
