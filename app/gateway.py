@@ -80,6 +80,7 @@ class Gateway:
         catalog: Catalog | None,
         ticker: Ticker,
         upstreams: UpstreamStates,
+        budget: RetryBudget,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
@@ -87,7 +88,7 @@ class Gateway:
         self._find_route = find_route
         self._default_model = default_model
         self._caller = UpstreamCaller(
-            client, upstreams, ticker, self._explain, budget=RetryBudget(), retry_seconds=retry_seconds
+            client, upstreams, ticker, self._explain, budget=budget, retry_seconds=retry_seconds
         )
         self._counter = counter
         self._loader = loader

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse, Response
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -61,7 +62,7 @@ from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
 from app.reload import Reloader
-from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
@@ -94,6 +95,7 @@ class _Resources(Struct, frozen=True):
     upstreams: UpstreamStates
     health_checks: HealthChecks
     retry_seconds: float
+    retry_budget: RetryBudget
     grace_seconds: float
 
 
@@ -189,6 +191,7 @@ def create_app(
     *,
     make_cache: MakeCache = make_cache,
     retry_seconds: float = RETRY_SECONDS,
+    retry_budget: RetryBudget | None = None,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
     load_settings: Callable[[], Settings] | None = None,
@@ -201,12 +204,15 @@ def create_app(
     `load_settings` reads them again. With several workers, `worker_folder` is a folder that only they share. The other
     arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host names, `make_cache` makes
     the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is the first wait before a
-    request is sent again, and `grace_seconds` how long a model server that has finished may take to end its reply.
+    request is sent again, `retry_budget` limits how often that happens, and `grace_seconds` is how long a model server
+    that has finished may take to end its reply.
     """
     if settings is None:
         settings, load_settings = load(), load_settings or load
     logs.configure(settings.server.log_level, settings.server.log_format)
-    resources = _open_resources(settings, transport, resolver, make_cache, retry_seconds, grace_seconds)
+    resources = _open_resources(
+        settings, transport, resolver, make_cache, retry_seconds, retry_budget or RetryBudget(), grace_seconds
+    )
     context = _create_context(settings, resources)
     reporters = _Reporters(
         _create_metrics(context, worker_folder) if settings.metrics.enabled else None,
@@ -222,8 +228,8 @@ def create_app(
     direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
+        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
     ]
     app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
@@ -243,6 +249,7 @@ def _open_resources(
     resolver: Resolver | None,
     make_cache: MakeCache,
     retry_seconds: float,
+    retry_budget: RetryBudget,
     grace_seconds: float,
 ) -> _Resources:
     client = UpstreamClient(transport)
@@ -266,6 +273,7 @@ def _open_resources(
         upstreams,
         HealthChecks(client, upstreams),
         retry_seconds,
+        retry_budget,
         grace_seconds,
     )
 
@@ -319,6 +327,7 @@ def _make_live_configuration(
         catalog=catalog,
         ticker=resources.ticker,
         upstreams=resources.upstreams,
+        budget=resources.retry_budget,
         retry_seconds=resources.retry_seconds,
     )
     rules = RequestRules(
@@ -326,6 +335,7 @@ def _make_live_configuration(
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
         {"/v1/models": OPENAI.error},
+        None if previous is None else previous.rules.observe_plain,
     )
     return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
 
@@ -371,6 +381,8 @@ def _upstream_names(settings: Settings) -> list[str]:
 def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
     settings = context.settings
     context.metrics = Metrics(context.registry.models(), _upstream_names(settings))
+    rules = replace(context.live.rules, observe_plain=context.metrics.observe_plain_request)
+    context.live = replace(context.live, rules=rules)
     context.observers.append(context.metrics.observe_request)
     metrics.add_gauges(context.metrics, context)
     return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)

@@ -200,8 +200,7 @@ class ChatEndpoint:
         )
         if reservation is not None:
             record.reservation = reservation
-            headers = ((name.encode(), value.encode()) for name, value in reservation.headers.items())
-            scope["state"]["response_headers"].extend(headers)
+            scope["state"]["response_headers"].extend(reservation.headers)
 
     def _make_options(
         self,

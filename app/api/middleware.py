@@ -52,6 +52,10 @@ _ADMIN_PATHS = frozenset(("/metrics",))
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 
 
+UNKNOWN_ROUTE = "other"
+"""The route of a request to no known path, or that was refused before its route was looked for."""
+
+
 class DirectEndpoint(Protocol):
     """An endpoint that serves the POST requests of its path without FastAPI, and writes their log lines."""
 
@@ -59,6 +63,10 @@ class DirectEndpoint(Protocol):
     """Writes the errors that are found before the request's own format is known."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
+
+
+ObservePlainRequest: TypeAlias = Callable[[str, int, str | None], None]
+"""Called at the end of a request that has no RequestRecord: with its route, its status and its error code."""
 
 
 class RequestRules(Struct, frozen=True):
@@ -71,6 +79,8 @@ class RequestRules(Struct, frozen=True):
     error_writers: Mapping[str, WriteError] = {}
     """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
     gateway's own."""
+
+    observe_plain: ObservePlainRequest | None = None
 
     def find_error_writer(self, path: str) -> WriteError:
         found = [prefix for prefix in self.error_writers if path == prefix or path.startswith(prefix + "/")]
@@ -91,6 +101,10 @@ class _RequestChecks:
     @property
     def _keys(self) -> KeyRing | None:
         return self._get_rules().keys
+
+    @property
+    def _observe_plain(self) -> ObservePlainRequest | None:
+        return self._get_rules().observe_plain
 
     def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
         """Return the id of the request, its headers, and those that every response has."""
@@ -195,6 +209,9 @@ class DirectRoutes(_RequestChecks):
             return
         seconds = time.perf_counter() - began
         log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client)
+        observe = self._observe_plain
+        if observe is not None:
+            observe(scope["path"], sender.status, error_code)
 
 
 class RequestIdMiddleware(_RequestChecks):
@@ -234,6 +251,11 @@ class RequestIdMiddleware(_RequestChecks):
             seconds = time.perf_counter() - began
             code = state.get("error_code")
             log_plain_request(id_, scope["method"], scope["path"], sender.status, code, seconds, client)
+            observe = self._observe_plain
+            if observe is not None:
+                # FastAPI sets the route only of its own endpoints
+                route = scope.get("route") or scope.get("endpoint")
+                observe(getattr(route, "path", UNKNOWN_ROUTE), sender.status, code)
 
 
 _REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)
