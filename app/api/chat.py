@@ -28,7 +28,7 @@ from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_po
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo, WriteError
+from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -53,10 +53,18 @@ class ChatEndpoint:
         name: str,
         write_error: WriteError,
         apply: Apply,
+        *,
+        keeps_alias: bool = False,
+        sends_request_id: bool = False,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
-        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
+        that occur before the request's own format is known. `apply` says for which requests the cache is used.
+
+        `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
+        response has the header `request-id` as well."""
         self.write_error = write_error
+        self.sends_request_id = sends_request_id
+        self._keeps_alias = keeps_alias
         self._context = context
         self._parse = parse
         self._name = name
@@ -75,7 +83,9 @@ class ChatEndpoint:
             if rejected is not None:
                 record.record_error(rejected.error)
                 self._record_attempts(record, (), rejected.error)
-                await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
+                write_error = rejected.write_error or self.write_error
+                record.status = choose_status(write_error, rejected.error)
+                await send_error(send, rejected.error, request_id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
@@ -107,7 +117,8 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    route = _find_route(gateway, await gateway.resolve_model(parsed.body.model), scope)
+                    model = await gateway.resolve_model(parsed.body.model)
+                    route = find_route(gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
@@ -167,7 +178,7 @@ class ChatEndpoint:
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
-            model=route.model,
+            model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
@@ -269,10 +280,9 @@ class ChatEndpoint:
             self._context.resumable.put(reply)
 
 
-def _find_route(gateway: Gateway, model: str, scope: Scope) -> ModelRoute:
-    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
-    exists, and UnknownModel."""
-    caller: Caller = scope["state"]["caller"]
+def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it exists,
+    and UnknownModel."""
     try:
         route = gateway.route(model)
     except UnknownModel:

@@ -27,6 +27,7 @@ from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
+from app.gateway import Gateway
 from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import MemoryBudget
@@ -93,6 +94,10 @@ class AppContext:
     @property
     def server(self) -> Server:
         return self.live.settings.server
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.live.gateway
 
     @property
     def registry(self) -> ModelRegistry:

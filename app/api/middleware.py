@@ -61,6 +61,8 @@ class DirectEndpoint(Protocol):
 
     write_error: WriteError
     """Writes the errors that are found before the request's own format is known."""
+    sends_request_id: bool
+    """Every response has the header `request-id`, which Anthropic's SDKs read, beside `x-request-id`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
 
@@ -180,6 +182,8 @@ class DirectRoutes(_RequestChecks):
 
     async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
         id_, read, lines = self._begin(scope)
+        if endpoint.sends_request_id:
+            lines.append((b"request-id", lines[0][1]))
         writer = find_offered_writer(scope)
         if writer is not None:
             writer.extra_headers = lines
