@@ -29,6 +29,7 @@ from app.params import merge_params
 from app.profiles import Profile, select_reply_fields
 from app.steps import pipeline
 from app.steps.media import MediaRequest
+from app.steps.truncation.measure import TokenMeasure
 from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, Catalog
@@ -208,6 +209,14 @@ class Gateway:
         if not requests:
             return NO_MEDIA
         return await self._loader.load(requests, take_memory)
+
+    def count_tokens(self, route: ModelRoute, request: ChatRequest, reply: Sequence[str]) -> tuple[int, int]:
+        """Estimate the tokens of a request, and of the texts of a reply to it, with the tokenizer of the model."""
+        profile = route.deployments[0].profile
+        counter = self._counter(profile.tokenizer)
+        measure = TokenMeasure(counter, profile.media_tokens)
+        tokens = sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
+        return tokens, sum(map(counter.count, reply))
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA

@@ -30,6 +30,10 @@ from app.api.convert import convert
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
+from app.api.openai_responses.endpoint import ResponsesEndpoint
+from app.api.openai_responses.input_tokens import InputTokensEndpoint
+from app.api.openai_responses.stored import StoredResponses
+from app.api.openai_responses.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
 from app.api.request_limits import request_limits
@@ -41,13 +45,14 @@ from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.cache import Apply, Cache, CacheRules
-from app.cache.stores import Store, StoreLimits, open_store
+from app.cache.stores import Store, StoreLimits, open_state_store, open_store
 from app.cache.types import CallCoordinator
-from app.cache.urls import RedisUrl, parse_cache_url
+from app.cache.urls import NullUrl, RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
+from app.formats.responses import RESPONSES
 from app.gateway import RETRY_SECONDS, Gateway
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
@@ -65,7 +70,7 @@ from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/responses")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
@@ -165,13 +170,16 @@ def create_app(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
-        {"/v1/models": OPENAI.error},
+        {"/v1/models": OPENAI.error, "/v1/responses": RESPONSES.error},
     )
-    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    stored = _make_stored_responses(settings, context.state)
+    responses = ResponsesEndpoint(context, stored, completions_apply)
+    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions, responses), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
         Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
         Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        *_list_response_routes(context, stored),
     ]
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
@@ -183,6 +191,32 @@ def create_app(
     _add_error_handlers(app)
     install_openapi(app)
     return app
+
+
+def _make_stored_responses(settings: Settings, store: Store) -> StoredResponses:
+    url = parse_cache_url(settings.cache.url or "memory:")
+    return StoredResponses(
+        store,
+        enabled=settings.responses.store and not isinstance(url, NullUrl),
+        ttl_seconds=settings.responses.store_seconds,
+        max_bytes=settings.cache.max_entry_bytes,
+    )
+
+
+def _list_response_routes(context: AppContext, stored: StoredResponses) -> list[Route]:
+    handlers = StoredResponseHandlers(context, stored)
+    paths = {
+        "": {"GET": handlers.get, "DELETE": handlers.delete},
+        "/cancel": {"POST": handlers.cancel},
+        "/input_items": {"GET": handlers.list_input_items},
+    }
+    return [
+        Route("/v1/responses/input_tokens", InputTokensEndpoint(context, stored)),
+        *(
+            Route(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods))
+            for path, methods in paths.items()
+        ),
+    ]
 
 
 def _create_context(
@@ -223,7 +257,9 @@ def _create_context(
     budget = MemoryBudget(settings.server.max_request_memory_bytes)
     server = settings.server
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits)
+    store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
+    state = open_state_store(settings.cache.url, store_limits)
+    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits, state)
     context.observers.append(logs.log_request)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
@@ -258,6 +294,7 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await context.state.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
@@ -337,7 +374,7 @@ def _paths(app: FastAPI) -> list[str]:
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
     request.state.error_code = error.code
     body = write_error(error.to_dict(request.state.request_id))
-    return JSONResponse(body, error.status, headers=error.headers)
+    return JSONResponse(body, choose_status(write_error, error), headers=list_error_headers(write_error, error))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

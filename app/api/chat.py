@@ -18,7 +18,7 @@ from app.api.asgi import (
     send_error,
     wait_for_parse_memory,
 )
-from app.api.chat_schema import ParsedRequest, RejectedRequest
+from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
 from app.api.response_writer import Send, SendQueue, find_offered_writer
@@ -46,10 +46,12 @@ class ChatEndpoint:
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest],
+        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest | UnresolvedRequest],
         name: str,
         write_error: WriteError,
         apply: Apply,
+        *,
+        new_reply_id: Callable[[], str] = new_reply_id,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
         that occur before the request's own format is known. `apply` says for which requests the cache is used."""
@@ -58,6 +60,7 @@ class ChatEndpoint:
         self._parse = parse
         self._name = name
         self._apply = apply
+        self._new_reply_id = new_reply_id
         self._limits = request_limits(context.server)
         self._addresses = context.registry.addresses()
 
@@ -99,6 +102,8 @@ class ChatEndpoint:
                 parsing = call_in_thread(self._parse, raw, self._limits) if large else None
                 parsed = self._parse(raw, self._limits) if parsing is None else await parsing
                 del raw, parsing
+                if isinstance(parsed, UnresolvedRequest):
+                    parsed = await self._resolve(parsed, scope)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
@@ -120,6 +125,10 @@ class ChatEndpoint:
                 record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
+
+    async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
+        """Look up what a request refers to. Only endpoints that store something get such requests."""
+        raise NotImplementedError
 
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
@@ -151,13 +160,13 @@ class ChatEndpoint:
         caller: Caller = scope["state"]["caller"]
         route = gateway.route(model) if caller.models is None else self._find_allowed_route(model, caller)
         info = ReplyInfo(
-            response_id=new_reply_id(),
+            response_id=self._new_reply_id(),
             request_id=request_id,
             model=route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
-            options=body.options,
+            options=parsed.options,
             include_usage=body.include_usage,
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
@@ -167,10 +176,14 @@ class ChatEndpoint:
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
-        response.owner = self._context.owner(scope)
+        response.owner = self._get_owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
+
+    def _get_owner(self, scope: Scope) -> str:
+        """Return the caller who may resume the reply to this request."""
+        return self._context.owner(scope)
 
     def _find_allowed_route(self, model: str, caller: Caller) -> ModelRoute:
         """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it

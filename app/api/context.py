@@ -21,6 +21,7 @@ from app.api.resumable import (
     write_record,
 )
 from app.cache import Cache
+from app.cache.stores import Store
 from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Busy, Cancelled, ParleyError
@@ -57,6 +58,8 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    state: Store
+    """Keeps what later requests rely on."""
     metrics: Metrics | None = None
     """None if they are off."""
     draining: bool = False
@@ -81,6 +84,12 @@ class AppContext:
         if not self.settings.separate_callers:
             return ""
         return scope["state"]["caller"].scope or _hash_authorization(scope)
+
+    def caller_id(self, scope: Scope) -> str:
+        """Return the caller for whom something is stored: the API key by its name, or whoever sends the same
+        Authorization header, whatever `cache.scope` is."""
+        name: str = scope["state"]["caller"].name
+        return f"key {name}" if name else _hash_authorization(scope)
 
     def owner(self, scope: Scope) -> str:
         """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
+from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply
 from app.chat.events import Event, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -140,7 +141,7 @@ async def _count_frames(resumable: ResumableReply) -> int:
     except ParleyError as error:  # it failed before its first event
         return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n")
     try:
-        reply.start(counting)
+        reply.start(add_reply_stage(resumable.format, counting))
         await counting.ended
     finally:
         reply.close()

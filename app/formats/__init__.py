@@ -6,5 +6,6 @@ from app.formats.autogen import AUTOGEN
 from app.formats.base import Format
 from app.formats.openai import OPENAI
 from app.formats.qwen import QWEN
+from app.formats.responses import RESPONSES
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN)}
+FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN, RESPONSES)}

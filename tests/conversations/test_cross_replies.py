@@ -36,6 +36,7 @@ ENDS: dict[str, Callable[[Any], tuple[str, int]]] = {
     "autogen": lambda body: (body["stop_reason"], _autogen_total(body["messages"])),
     "agentscope": lambda body: (body["msg"]["metadata"]["finish_reason"], _scope_total(body["msg"])),
     "agentscope2": lambda body: (body["msg"]["metadata"]["finish_reason"], _scope2_total(body["msg"])),
+    "responses": lambda body: ("tool_calls" * (body["status"] == "completed"), body["usage"]["total_tokens"]),
 }
 
 
@@ -130,6 +131,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
     "autogen": lambda body: (body["type"], body["source"]) == ("error", "system") and body["param"],
     "agentscope": lambda body: body["last"] and body["error"]["param"],
     "agentscope2": lambda body: body["error"]["param"],
+    "responses": lambda body: (body["error"]["type"] == "invalid_request_error") and body["error"]["param"],
 }
 
 
@@ -138,5 +140,5 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
 def test_a_refusal_has_the_shape_of_the_reply_format(running: Running, form: str, reply: str) -> None:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("x"), {"type": 5}]}
     answer = running.post("/v1/chat", body)
-    assert answer.status == 422
+    assert answer.status == (400 if reply == "responses" else 422)
     assert SHAPES[reply](answer.json).startswith("messages[1]")
