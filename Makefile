@@ -3,6 +3,9 @@ MAKEFLAGS += --no-print-directory
 .PHONY: help serve test coverage check format openapi lock bench bench-quick compatibility interop storms
 .NOTPARALLEL:
 
+# The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
+test coverage storms: export PYTHONDONTWRITEBYTECODE =
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 

@@ -336,7 +336,11 @@ def _check_online(settings: Settings) -> int:
     from app.upstream.check import check_upstreams
 
     models = {
-        name: [row.name or model for model, row in settings.models.items() if name in row.upstreams]
+        name: [
+            row.name or model
+            for model, row in settings.models.items()
+            if any(upstream.name == name for upstream in row.upstreams)
+        ]
         for name in settings.upstreams
     }
     reports = asyncio.run(check_upstreams(targets(settings).values(), models))

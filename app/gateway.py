@@ -1,13 +1,12 @@
 """`Gateway`: chooses the model of a request, prepares the request for its deployments, and opens the reply.
 
-`prepare` makes all checks that need no model server. `open` sends the request and waits for the head of the response;
-the `UpstreamStream` that it returns pushes events to one receiver until the last event of the reply.
+`prepare` makes all checks that need no model server. `open` sends the request (`app.routing`); the reply that it
+returns pushes events to one receiver until its last event.
 """
 
 import asyncio
+import hashlib
 import os
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,94 +16,39 @@ from msgspec.structs import replace
 
 from app.attachments import AttachmentLoader
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
-from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest
-from app.chat.stream import Attempt, AttemptLog
+from app.chat.stream import AttemptLog, Reply
 from app.chat.token_counter import TokenCounter
-from app.errors import BadRequest, CacheMiss, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
+from app.errors import BadRequest, CacheMiss, ContextTooLong, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.params import merge_params
-from app.profiles import Profile, select_reply_fields
+from app.routing import (
+    RETRY_SECONDS,
+    Deployment,
+    ModelRoute,
+    PreparedRequest,
+    RetryBudget,
+    UpstreamCaller,
+    UpstreamStates,
+)
 from app.steps import pipeline
 from app.steps.media import MediaRequest
 from app.steps.truncation.measure import TokenMeasure
+from app.ticker import Ticker
 from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, Catalog
-from app.upstream.causes import WRONG_BASE_URL, describe_fault
+from app.upstream.causes import WRONG_BASE_URL
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.model_names import MAX_SHOWN_NAME, join_names, suggest_model
-from app.upstream.reply.stream import UpstreamStream
-from app.usage.meter import CallMeter
-from app.usage.pricing import Price
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
-RETRY_SECONDS = 0.5
-"""The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
-MAX_RETRY_SECONDS = 30.0
-"""If a server demands a longer wait, the request is not retried, and the caller gets the error."""
-
-
-class Deployment(Struct, frozen=True):
-    """A model on an upstream: the server, the model's name there, and the profile of both."""
-
-    target: Target
-    model: str
-    profile: Profile
-
-
-class ModelRoute(Struct, frozen=True):
-    """A model under the name that callers use, with its deployments."""
-
-    model: str
-    deployments: tuple[Deployment, ...]
-    defaults: Mapping[str, Any]
-    max_retries: int = 0
-    cache_seconds: float | None = None
-    """How long the cache may answer with a reply; None if it never does."""
-    price: Price | None = None
-
-
-class PreparedRequest(Struct, frozen=True):
-    """A request that passed all checks, with a body for each deployment."""
-
-    route: ModelRoute
-    """The route, with only the deployments that can serve this request."""
-    request: ChatRequest
-    """The caller's request without its messages. The parsing of the reply depends on it."""
-    bodies: tuple[bytes, ...]
-    """One for each deployment."""
-    warnings: tuple[str, ...]
-    max_retries: int
-    wait_seconds: float | None
-    deterministic: bool = False
-    """Whether every deployment should give the same reply each time."""
-
-    @property
-    def size(self) -> int:
-        """The size of the bodies in bytes. Deployments with equal bodies share one."""
-        return sum({id(body): len(body) for body in self.bodies}.values())
-
-    def key(self, scope: str) -> str:
-        """Return the key under which the reply is cached."""
-        return cache_key([*map(self._make_key_part, self.route.deployments, self.bodies)], scope)
-
-    def _make_key_part(self, deployment: Deployment, body: bytes) -> KeyPart:
-        traits = pipeline.reply_traits(self.request, deployment.profile)
-        return KeyPart(
-            deployment.target.base_url,
-            deployment.model,
-            body,
-            traits,
-            select_reply_fields(deployment.profile),
-            deployment.target.variant,
-        )
 
 
 class ReplyOptions(Struct, frozen=True):
@@ -135,20 +79,23 @@ class Gateway:
         *,
         known: Sequence[str],
         catalog: Catalog | None,
+        ticker: Ticker,
+        upstreams: UpstreamStates,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
         None if there is no pass-through."""
         self._find_route = find_route
         self._default_model = default_model
-        self._client = client
+        self._caller = UpstreamCaller(
+            client, upstreams, ticker, self._explain, budget=RetryBudget(), retry_seconds=retry_seconds
+        )
         self._counter = counter
         self._loader = loader
         self._cache = cache
         self._known = known
         self._catalog = catalog
         self._base_urls = base_urls
-        self._retry_seconds = retry_seconds
 
     async def resolve_model(self, named: str | None) -> str:
         """Return the model of a request: the one that it names, else the default, else the only model.
@@ -224,12 +171,20 @@ class Gateway:
         """Build the body for each deployment that can serve the request.
 
         If none can, raises the first deployment's error: InvalidInput, or ContextTooLong if the messages are too long.
+        If the model has fallbacks for messages that are too long, the result has that error and no body instead.
         """
+        original = request if route.has_fallbacks else None
         params = request.params
         if params or route.defaults:
             params = merge_params(route.defaults, params)
             request = replace(request, params=params)
-        bodies = self._build_all(route.deployments, request, media)
+        error: ParleyError | None = None
+        try:
+            bodies = self._build_all(route, request, media)
+        except ContextTooLong as too_long:
+            if not route.fallbacks_on_context_length:
+                raise
+            bodies, error = [], too_long
         warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
         retries = params.get("max_retries")
         return PreparedRequest(
@@ -242,20 +197,24 @@ class Gateway:
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
             False not in [body.deterministic for _, body in bodies],
+            bodies[0][1].prefix if bodies else b"",
+            original,
+            error,
         )
 
     def _build_all(
-        self, deployments: Sequence[Deployment], request: ChatRequest, media: Mapping[MediaRequest, Attachment]
+        self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment]
     ) -> "list[tuple[Deployment, _BuiltBody]]":
         """Return the deployments that can serve the request, each with its body. Those with the same name of the model
         and the same profile share one. Raises the first error if there are none."""
+        deployments, hash_prefix = route.deployments, route.strategy == "prefix"
         if len(deployments) == 1:
             return [(deployments[0], self._build(request, deployments[0], media))]
         built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
         for deployment in deployments:
             key = (deployment.model, id(deployment.profile))
             if key not in built:
-                built[key] = _result_or_error(self._build, request, deployment, media)
+                built[key] = _result_or_error(self._build, request, deployment, media, hash_prefix=hash_prefix)
         return _keep_successes(
             [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in deployments]
         )
@@ -263,6 +222,8 @@ class Gateway:
     async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> FoundReply:
         """Return a stored reply, a call in progress or a new call. Raises CacheMiss."""
         policy = options.cache_policy
+        if prepared.error is not None:
+            policy = policy.without_cache()  # no body: there is nothing of which a key can be made
         if policy.only_deterministic and not prepared.deterministic:
             policy = policy.without_cache()
         if policy.only and not policy.read:
@@ -277,15 +238,20 @@ class Gateway:
         )
         return await self._cache.find(request, lambda: self._open_with_lease(prepared, options))
 
-    async def _open_with_lease(self, prepared: PreparedRequest, options: ReplyOptions) -> UpstreamStream:
+    async def _open_with_lease(self, prepared: PreparedRequest, options: ReplyOptions) -> Reply:
         """Open the call with the memory lease of the request, because the call may outlive the request."""
         with options.lease.move() as lease:
             if prepared.size > UNCOUNTED_BYTES:
                 lease.change(prepared.size)
-            return await self.open(prepared, options.reply_id, options.attempts)
+            return await self.open(prepared, options.reply_id, options.attempts, lease)
 
     def _build(
-        self, request: ChatRequest, deployment: Deployment, media: Mapping[MediaRequest, Attachment]
+        self,
+        request: ChatRequest,
+        deployment: Deployment,
+        media: Mapping[MediaRequest, Attachment],
+        *,
+        hash_prefix: bool = False,
     ) -> "_BuiltBody":
         profile = deployment.profile
         prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
@@ -294,46 +260,31 @@ class Gateway:
             _encode_json(body),
             (*warnings, *option_warnings),
             upstream_request.is_deterministic(body, profile),
+            _hash_prefix(body) if hash_prefix else b"",
         )
 
-    async def open(self, prepared: PreparedRequest, reply_id: str, attempts: AttemptLog) -> UpstreamStream:
-        """Return the reply once a server has sent the head of its response. Raises UpstreamFailed with the last fault.
+    async def open(
+        self, prepared: PreparedRequest, reply_id: str, attempts: AttemptLog, lease: Lease | None = None
+    ) -> Reply:
+        """Send the request and return the reply once it has begun: `app.routing.attempts`. Raises ParleyError.
 
-        After a retryable fault, the next deployment is tried; after all of them, the request is retried `max_retries`
-        times. The caller has received no event by then. Each request is added to `attempts`.
+        Memory for the media of a fallback model is taken from the lease.
         """
-        max_attempts = max(len(prepared.route.deployments), 1) + prepared.max_retries
-        clock = asyncio.get_running_loop().time
-        for attempt in range(max_attempts):
-            number = attempt % len(prepared.route.deployments)
-            deployment = prepared.route.deployments[number]
-            target = (
-                deployment.target
-                if upstream_request.should_stream(prepared.request, deployment.profile)
-                else deployment.target.for_whole_reply()
-            )
-            target = target.with_timeout(prepared.wait_seconds)
-            started_at = clock()
-            if attempts.sent_at is None:
-                attempts.sent_at = time.perf_counter()
-            try:
-                body = await self._client.open(target, prepared.bodies[number])
-            except UpstreamFailed as failure:
-                seconds = clock() - started_at
-                error = await self._explain(failure, deployment)
-                attempts.add_attempt(_make_attempt(target, seconds, error.fault))
-                if not error.retryable or attempt + 1 == max_attempts:
-                    raise error from failure
-                if attempt + 1 >= len(prepared.route.deployments):
-                    round_ = attempt + 1 - len(prepared.route.deployments)
-                    await asyncio.sleep(_retry_wait_seconds(error, round_, self._retry_seconds))
-                continue
-            attempts.add_attempt(_make_attempt(target, clock() - started_at, None))
-            stages = pipeline.reply_stages(prepared.request, deployment.profile, reply_id)
-            recorder = _make_failure_recorder(attempts, target, started_at)
-            meter = CallMeter(attempts, prepared.route.price, prepared.bodies[number])
-            return UpstreamStream(body, reply_id, stages, target, recorder, meter)
-        raise AssertionError("a route has at least one deployment")
+        original = prepared.original
+        if original is None:
+            return await self._caller.open(prepared, reply_id, attempts)
+        take = _take_nothing if lease is None else lease.take
+        return await self._caller.open(
+            prepared, reply_id, attempts, lambda model: self._prepare_fallback(model, original, take)
+        )
+
+    async def _prepare_fallback(
+        self, model: str, request: ChatRequest, take_memory: Callable[[int], None]
+    ) -> PreparedRequest:
+        """Prepare the caller's request for another model, with the media that this one needs. Raises ParleyError."""
+        route = self.route(model)
+        media = await self.load_media(self.find_media_requests(route, request), take_memory)
+        return await asyncio.to_thread(self.prepare, route, request, media)
 
     async def _explain(self, error: UpstreamFailed, deployment: Deployment) -> UpstreamFailed:
         """Return the error with advice: the right base_url, or the model that was probably meant."""
@@ -363,6 +314,7 @@ class _BuiltBody(Struct, frozen=True):
     data: bytes
     warnings: tuple[str, ...]
     deterministic: bool
+    prefix: bytes
 
 
 def _result_or_error(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":
@@ -381,21 +333,14 @@ def _keep_successes(outcomes: "Sequence[tuple[Deployment, _T | ParleyError]]") -
     return successes
 
 
-def _make_attempt(target: Target, seconds: float, fault: Fault | None) -> Attempt:
-    milliseconds = round(seconds * 1000, 1)
-    if fault is None:
-        return Attempt(target.name, target.base_url, milliseconds)
-    return Attempt(target.name, target.base_url, milliseconds, fault.cause, describe_fault(fault))
+def _hash_prefix(body: Mapping[str, Any]) -> bytes:
+    """Hash what a server's prefix cache sees first: the model, and the messages up to the first of the user."""
+    messages: Sequence[Mapping[str, Any]] = body["messages"]
+    end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))
+    return hashlib.blake2b(msgspec.json.encode([body["model"], messages[: end + 1]]), digest_size=16).digest()
 
 
-def _make_failure_recorder(attempts: AttemptLog, target: Target, started_at: float) -> Callable[[Fault], None]:
-    """Return a function that records a fault after the server began to answer."""
-
-    def add(fault: Fault) -> None:
-        if UpstreamFailed(fault).is_server_fault:
-            attempts.add_failure(_make_attempt(target, asyncio.get_running_loop().time() - started_at, fault))
-
-    return add
+def _take_nothing(size: int) -> None: ...
 
 
 def _has_no_model_list(fault: Fault) -> bool:
@@ -410,16 +355,6 @@ def _describe_models(names: Sequence[str]) -> str:
 
 def _shorten_name(name: str) -> str:
     return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
-
-
-def _retry_wait_seconds(error: UpstreamFailed, round_: int, first_seconds: float) -> float:
-    """Return the wait before a retry of all deployments. Raises the error if the server demands too long a wait."""
-    demanded = error.fault.retry_after_seconds
-    if demanded is None:
-        return min(first_seconds * float(2**round_), MAX_RETRY_SECONDS) * (1 + random.random() / 2)
-    if demanded > MAX_RETRY_SECONDS:
-        raise error
-    return demanded
 
 
 def new_reply_id() -> str:

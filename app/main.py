@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import httpx
 import msgspec
@@ -53,13 +53,17 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
 from app.formats.responses import RESPONSES
-from app.gateway import RETRY_SECONDS, Gateway
+from app.gateway import Gateway
+from app.limits import NO_LIMITS, Limiter, Limits
+from app.limits.admission import Admission
+from app.limits.stores import LimitStore
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.settings import DEMO, CacheSettings, Key, Settings, UsageSettings, load
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
@@ -70,6 +74,9 @@ from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
+if TYPE_CHECKING:
+    from app.observe.tracing import SpanWriter
+
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/responses")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
@@ -82,7 +89,9 @@ class _Resources(Struct, frozen=True):
     fetcher: Fetcher
     document_workers: DocumentWorkers
     base_urls: BaseUrlCheck
+    health_checks: HealthChecks
     metrics: MetricsService | None
+    spans: "SpanWriter | None"
 
 
 MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
@@ -133,7 +142,30 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
 
 def _make_caller(name: str, key: Key) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models)
+    return Caller(name, key.cache_scope or name, key.admin, models, _make_limits(key.limits))
+
+
+def make_limiter(settings: Settings) -> Limiter | None:
+    """Return the limits of the settings; None if there are none. They are counted in the Redis of the cache if it has
+    one, else in this process."""
+    limits = _make_limits(settings.limits)
+    models = {name: _make_limits(row.limits) for name, row in settings.models.items()}
+    callers = [_make_limits(row.limits) for row in settings.keys.values()]
+    if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
+        return None
+    address = parse_cache_url(settings.cache.url or "memory:")
+    return Limiter(limits, models, _connect_limits(address) if isinstance(address, RedisUrl) else None)
+
+
+def _connect_limits(address: RedisUrl) -> LimitStore:
+    from app.cache.redis.breaker import RedisCircuitBreaker
+    from app.limits.redis_store import RedisStore
+
+    return RedisStore(RedisCircuitBreaker(address))
+
+
+def _make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
 
 
 def create_app(
@@ -145,20 +177,21 @@ def create_app(
     retry_seconds: float = RETRY_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
+    make_span_exporter: Callable[[], Any] | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
     Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
-    they share. The other arguments are for tests: `transport` replaces the
-    upstreams, `resolver` the lookup of host names, and `make_cache` makes the cache. `retry_seconds` is the first wait
-    before a request is sent again, and `grace_seconds` how long a model server that has finished may take to end its
-    reply.
+    they share. The other arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host
+    names, `make_cache` makes the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is
+    the first wait before a request is sent again, and `grace_seconds` how long a model server that has finished may
+    take to end its reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
     context, resources = _create_context(
-        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder
+        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder, make_span_exporter
     )
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
@@ -227,6 +260,7 @@ def _create_context(
     retry_seconds: float,
     grace_seconds: float,
     worker_folder: Path | None,
+    make_span_exporter: Callable[[], Any] | None,
 ) -> tuple[AppContext, _Resources]:
     demo = DemoServer() if settings.demo else None
     registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
@@ -241,6 +275,8 @@ def _create_context(
     tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
     cache = make_cache(settings.cache, ticker)
+    upstreams = UpstreamStates(registry.targets())
+    health_checks = HealthChecks(client, upstreams, _list_health_checks(settings, registry))
     gateway = Gateway(
         registry.find,
         registry.default_model,
@@ -251,6 +287,8 @@ def _create_context(
         base_urls,
         known=registry.models(),
         catalog=catalog,
+        ticker=ticker,
+        upstreams=upstreams,
         retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
@@ -259,13 +297,36 @@ def _create_context(
     response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
     store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
     state = open_state_store(settings.cache.url, store_limits)
-    context = AppContext(settings, gateway, registry, catalog, ticker, resumable, cache, budget, response_limits, state)
+    most = server.max_concurrent_requests
+    admission = Admission(
+        lambda running: running + cache.calls >= most and running + cache.calls_without_caller >= most,
+        server.max_queued_requests,
+        server.queue_seconds,
+    )
+    context = AppContext(
+        settings,
+        gateway,
+        registry,
+        catalog,
+        ticker,
+        resumable,
+        cache,
+        budget,
+        response_limits,
+        state,
+        upstreams,
+        admission,
+        make_limiter(settings),
+    )
     context.observers.append(logs.log_request)
+    if context.limiter is not None:
+        context.observers.append(context.limiter.observe)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
         context.observers.append(observe_usage(context.usage_ledger))
     service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls, service)
+    spans = _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None
+    return context, _Resources(demo, client, fetcher, document_workers, base_urls, health_checks, service, spans)
 
 
 def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
@@ -277,12 +338,41 @@ def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsS
     return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
 
 
+def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
+    """OpenTelemetry is imported here: that takes time, and it is not installed everywhere."""
+    from app.observe.tracing import SpanWriter, TracedUpstream, make_otlp_exporter
+
+    settings = context.settings
+    upstreams = {
+        name: TracedUpstream(
+            row.kind,
+            row.base_url,
+            {
+                model: given.name or model
+                for model, given in settings.models.items()
+                if name in (member.name for member in given.upstreams)
+            },
+        )
+        for name, row in settings.upstreams.items()
+    }
+    writer = SpanWriter((make_exporter or make_otlp_exporter)(), upstreams)
+    context.trace_ratio = settings.tracing.sample_ratio
+    context.observers.append(writer.observe_request)
+    return writer
+
+
+def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
+    rows = ((target, settings.upstreams[target.name]) for target in registry.targets())
+    return [HealthCheck(target, row.health_path, row.health_seconds) for target, row in rows if row.health_path]
+
+
 @asynccontextmanager
 async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None]:
     """The lifespan of the application."""
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
+    resources.health_checks.start()
     if resources.metrics is not None:
         await resources.metrics.start()
     try:
@@ -295,6 +385,9 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         context.resumable.close()
         await context.cache.aclose()
         await context.state.aclose()
+        await resources.health_checks.aclose()
+        if context.limiter is not None:
+            await context.limiter.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
@@ -303,6 +396,8 @@ async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
+        if resources.spans is not None:
+            await asyncio.to_thread(resources.spans.shutdown)
         if resources.demo is not None:
             await resources.demo.stop()
         if context.usage_ledger is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from functools import cached_property
 
-from app.gateway import Deployment, ModelRoute
+from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.settings import DEMO, Model, Settings, Upstream
 from app.token_counting import TokenCounters
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
@@ -26,10 +26,24 @@ class ModelRegistry:
         self._targets = targets(settings, grace_seconds)
         self._routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
-            deployments = tuple(self._deployment(name, upstream, row.name or name) for upstream in row.upstreams)
-            price = None if row.price is None else row.price.to_price()
-            params = row.defaults.given_params()
-            route = ModelRoute(name, deployments, params, row.max_retries, self._seconds(row), price)
+            deployments = tuple(
+                self._deployment(name, upstream.name, row.name or name, upstream.weight, upstream.priority)
+                for upstream in row.upstreams
+            )
+            route = ModelRoute(
+                name,
+                deployments,
+                row.defaults.given_params(),
+                row.max_retries,
+                self._seconds(row),
+                row.strategy,
+                row.fallbacks,
+                row.fallbacks_on_context_length,
+                row.fallbacks_on_content_filter,
+                row.deadline_seconds,
+                _hedge_delay(row),
+                None if row.price is None else row.price.to_price(),
+            )
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
         routes = self._routes.values()
@@ -49,8 +63,9 @@ class ModelRegistry:
             return None
         return row.cache_ttl_seconds or self._cache_seconds
 
-    def _deployment(self, model: str, upstream: str, name: str) -> Deployment:
-        return Deployment(self._targets[upstream], name, self._settings.profile(model, upstream))
+    def _deployment(self, model: str, upstream: str, name: str, weight: float = 1.0, priority: int = 1) -> Deployment:
+        profile = self._settings.profile(model, upstream)
+        return Deployment(self._targets[upstream], name, profile, weight, priority)
 
     @property
     def default_model(self) -> str | None:
@@ -74,6 +89,14 @@ class ModelRegistry:
     def _demo_names(self) -> list[str]:
         return [] if self._demo_url is None else [DEMO]
 
+    def routes(self) -> list[ModelRoute]:
+        """Return the routes of the configured models."""
+        return list({route.model: route for route in self._routes.values()}.values())
+
+    def targets(self) -> list[Target]:
+        """Return the configured upstreams."""
+        return list(self._targets.values())
+
     def addresses(self) -> dict[str, str]:
         """Return the base_url of each upstream by its name."""
         return {name: target.base_url for name, target in self._targets.items()}
@@ -86,6 +109,10 @@ class ModelRegistry:
             deployment = self._deployment(model, self._settings.passthrough, model)
             return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
         return route
+
+
+def _hedge_delay(row: Model) -> HedgeDelay | None:
+    return row.hedge_after_seconds or ("p95" if row.hedge else None)
 
 
 def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[str, Target]:

@@ -36,6 +36,7 @@ from app.config_sources import config_file, read_sources
 from app.nearest import suggest_name
 from app.params import MAX_SECONDS, GenerateCfg
 from app.profiles import KINDS, Profile
+from app.routing.strategies import Strategy
 from app.usage.pricing import Price
 from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation import json_path, to_violations
@@ -121,6 +122,18 @@ def _split_list(value: Any) -> Any:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
+def _http_path(value: str) -> str:
+    if not re.fullmatch(r"/[!-~]*", value):
+        raise ValueError("must be a path on the server, such as /health")
+    return value
+
+
+def _upstream_rows(value: Any) -> Any:
+    """Return the upstreams of a model as tables: each may also be a name."""
+    value = _split_list(value)
+    return [{"name": row} if isinstance(row, str) else row for row in value] if isinstance(value, list) else value
+
+
 def _proxy(value: str) -> str:
     try:
         TrustedProxies([value])
@@ -162,6 +175,7 @@ _Sha256 = Annotated[str, AfterValidator(_sha256)]
 _KeyName = Annotated[str, AfterValidator(_key_name)]
 _HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 _Origin = Annotated[str, AfterValidator(_origin)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
 Secret = Annotated[SecretStr, AfterValidator(_header_value)]
 
 
@@ -189,6 +203,8 @@ class Server(_Section):
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
+    max_queued_requests: int = Field(default=1000, ge=0)
+    queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
@@ -209,12 +225,21 @@ class Server(_Section):
         return size
 
 
+class LimitSettings(_Section):
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_streams: int | None = Field(default=None, ge=1)
+    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class Key(_Section):
     sha256: _Sha256
     models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
     cache_scope: _KeyName | None = None
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    limits: LimitSettings = LimitSettings()
 
 
 class Upstream(_Section):
@@ -229,6 +254,16 @@ class Upstream(_Section):
     max_connections: int = Field(default=4096, ge=1)
     max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     max_reply_seconds: Seconds = 3600.0
+    health_path: Annotated[str, AfterValidator(_http_path)] | None = None
+    health_seconds: Seconds = 10.0
+
+
+class ModelUpstream(_Section):
+    """One upstream of a model; in the file, its name or a table."""
+
+    name: str
+    weight: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+    priority: int = Field(default=1, ge=1, le=100)
 
 
 _Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -250,14 +285,22 @@ class ModelPrice(_Section):
 
 
 class Model(_Section):
-    upstreams: tuple[str, ...] = Field(min_length=1)
+    upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(_upstream_rows)] = Field(min_length=1)
+    strategy: Strategy = "least_busy"
     name: str | None = None
     aliases: tuple[str, ...] = ()
     defaults: GenerateCfg = GenerateCfg()
     max_retries: int = Field(default=0, ge=0, le=10)
+    deadline_seconds: Seconds | None = None
+    fallbacks: _Names = ()
+    fallbacks_on_context_length: _Names = ()
+    fallbacks_on_content_filter: _Names = ()
+    hedge: bool = False
+    hedge_after_seconds: Seconds | None = None
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
     price: ModelPrice | None = None
+    limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -324,6 +367,11 @@ class MetricsSettings(_Section):
     """Without it, /metrics is on the main port."""
 
 
+class Tracing(_Section):
+    enabled: bool = False
+    sample_ratio: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+
+
 class Settings(_Section):
     default_model: str | None = None
     server: Server = Server()
@@ -331,12 +379,15 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     keys: dict[_KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
+    limits: LimitSettings = LimitSettings()
+    """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     usage: UsageSettings = UsageSettings()
     responses: ResponsesSettings = ResponsesSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     metrics: MetricsSettings = MetricsSettings()
+    tracing: Tracing = Tracing()
     passthrough: str | None = None
     """The upstream that serves every model name that is not configured."""
     tokenizer: str | None = None
@@ -374,7 +425,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
             for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += [*_find_dangling(tree), *_check_keys(settings)]
+    mistakes += [*_find_dangling(tree), *_check_keys(settings), *_check_tracing(settings)]
     if mistakes:
         raise SettingsError(mistakes)
     return _with_files(settings, environ, config_file(environ, path))
@@ -449,6 +500,11 @@ def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
 
 
+def _check_tracing(settings: Settings) -> Iterator[str]:
+    if settings.tracing.enabled and find_spec("opentelemetry.sdk") is None:
+        yield "tracing.enabled: OpenTelemetry is not installed; install it with pip install 'parley-gateway[otel]'"
+
+
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
     """Find references to unknown upstreams and models, and invalid profiles. Wrong types were reported before."""
     upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
@@ -478,13 +534,35 @@ def _unknown_kind(kind: str) -> str:
 def _check_model_names(
     name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
-    for index, upstream in enumerate(_words(row, "upstreams")):
+    used = _upstream_names(row)
+    for index, upstream in enumerate(used):
+        path = json_path(["models", name, "upstreams", index])
         if upstream not in upstreams:
-            text = f"there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
-            yield f"{json_path(['models', name, 'upstreams', index])}: {text}"
+            yield f"{path}: there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
+        elif upstream in used[:index]:
+            yield f"{path}: {upstream!r} is listed twice; give it a weight instead"
+    yield from _check_fallbacks(name, row, models)
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
+
+
+def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
+    known = {*models, *(alias for other in models.values() for alias in _words(other, "aliases"))}
+    for key in ("fallbacks", "fallbacks_on_context_length", "fallbacks_on_content_filter"):
+        for index, model in enumerate(_words(row, key)):
+            path = json_path(["models", name, key, index])
+            if model not in known:
+                yield f"{path}: there is no model {model!r}{suggest_name(model, known)}"
+            elif model == name or model in _words(row, "aliases"):
+                yield f"{path}: a model cannot be its own fallback"
+
+
+def _upstream_names(row: dict[str, Any]) -> list[str]:
+    """Return the names of a model's upstreams. Wrong types were reported before."""
+    rows = _upstream_rows(row.get("upstreams"))
+    names = [item.get("name") if isinstance(item, dict) else None for item in rows] if isinstance(rows, list) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 def _check_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
@@ -505,5 +583,5 @@ def _rows(tree: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
 
 
 def _words(row: dict[str, Any], key: str) -> list[str]:
-    words = row.get(key)
+    words = _split_list(row.get(key))
     return [word for word in words if isinstance(word, str)] if isinstance(words, list | tuple) else []

@@ -7,7 +7,8 @@ from app.attachments.fetch import Fetcher
 from app.cache import Cache, CacheRules
 from app.cache.stores import open_store
 from app.chat.events import Fault
-from app.gateway import Gateway, ModelRoute
+from app.gateway import Gateway
+from app.routing import ModelRoute, UpstreamStates
 from app.ticker import Ticker
 from app.token_counting import TokenCounters
 from app.upstream.base_urls import BaseUrlCheck
@@ -39,6 +40,8 @@ def make_gateway(route: ModelRoute, transport: httpx.AsyncBaseTransport | None =
         NoBaseUrlCheck(client),
         known=(),
         catalog=None,
+        ticker=Ticker(1.0),
+        upstreams=UpstreamStates(),
     )
 
 

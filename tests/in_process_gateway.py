@@ -93,12 +93,17 @@ class Running:
         settings: dict[str, Any] | None = None,
         server: httpx.AsyncBaseTransport | None = None,
         resolver: Resolver | None = None,
+        *,
+        make_span_exporter: Callable[[], Any] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
+        """With `loop`, it runs in the loop of another gateway, which is there longer."""
         self._logging = restored_logging()
         self._logging.__enter__()
         tree = {"cache": {"url": "null:"}} | (SERVER if settings is None else settings)
-        self.app = create_app(Settings.model_validate(tree), server, resolver)
-        self.loop = asyncio.new_event_loop()
+        self.app = create_app(Settings.model_validate(tree), server, resolver, make_span_exporter=make_span_exporter)
+        self._own_loop = loop is None
+        self.loop = loop or asyncio.new_event_loop()
         self.unread = 0
         """How many pieces of the last request were never asked for."""
         self._lifespan: AbstractAsyncContextManager[Any] = self.app.router.lifespan_context(self.app)
@@ -109,8 +114,9 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.loop.run_until_complete(self._lifespan.__aexit__(None, None, None))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
+        if self._own_loop:
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.close()
         self._logging.__exit__(None, None, None)
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:

@@ -13,8 +13,8 @@ from app.chat.stream import AttemptLog
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
-from app.gateway import Deployment, ModelRoute, PreparedRequest
 from app.profiles import Profile
+from app.routing import Deployment, ModelRoute, PreparedRequest
 from app.upstream.http.transport import PushStream
 from typing_extensions import override
 

@@ -11,11 +11,13 @@ from app.settings import (
     Documents,
     Fetch,
     Key,
+    LimitSettings,
     MetricsSettings,
     Model,
     Server,
     Settings,
     SettingsError,
+    Tracing,
     Upstream,
     UsageSettings,
     load,
@@ -420,12 +422,26 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "usage.": UsageSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "limits.": LimitSettings,
     "metrics.": MetricsSettings,
+    "tracing.": Tracing,
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
 }
-TABLES = {"server", "fetch", "documents", "metrics", "upstreams", "models", "keys", "cache", "usage"}
+TABLES = {
+    "server",
+    "fetch",
+    "documents",
+    "metrics",
+    "tracing",
+    "upstreams",
+    "models",
+    "keys",
+    "limits",
+    "cache",
+    "usage",
+}
 
 
 def fields() -> Iterator[tuple[str, FieldInfo]]:

@@ -1,5 +1,7 @@
-"""`GET` and `DELETE /v1/cache`: figures of the cache, and purging it. Both need an admin key."""
+"""`GET` and `DELETE /v1/cache`: figures of the cache, and purging it; `GET /v1/upstreams`: the state of the model
+servers. All need an admin key."""
 
+import asyncio
 import hmac
 from typing import Any
 
@@ -10,6 +12,7 @@ from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.cache.stores import StoreError
 from app.errors import Forbidden, StoreDown
+from app.routing.upstream_state import BreakerState, UpstreamState
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     403: {"description": "Without an admin key"},
@@ -31,6 +34,53 @@ class CacheStats(CachedModel):
 
 class Purged(BaseModel):
     purged: int
+
+
+class UpstreamUse(BaseModel):
+    model: str
+    weight: float
+    priority: int
+
+
+class UpstreamFault(BaseModel):
+    code: str
+    cause: str | None
+    status: int | None
+    age_seconds: float
+
+
+class FirstTokenTimes(BaseModel):
+    """Milliseconds from the request to the first token, of the last requests that this process sent."""
+
+    requests: int
+    p50: float
+    p95: float
+    p99: float
+
+
+class UpstreamStatus(BaseModel):
+    name: str
+    address: str
+    available: bool
+    """Whether it gets requests while others are available too."""
+    breaker: BreakerState
+    open_seconds: float
+    """How long the circuit breaker stays open."""
+    cooldown_seconds: float
+    """How long it gets no requests because it asked for a pause."""
+    healthy: bool
+    """Whether the last health check succeeded, if there are any."""
+    outstanding: int
+    consecutive_failures: int
+    last_fault: UpstreamFault | None
+    first_token_ms: FirstTokenTimes | None
+    models: list[UpstreamUse]
+
+
+class UpstreamList(BaseModel):
+    """What the process that answers knows of each upstream."""
+
+    upstreams: list[UpstreamStatus]
 
 
 def add_routes(app: ParleyApp) -> None:
@@ -55,6 +105,53 @@ def add_routes(app: ParleyApp) -> None:
             return Purged(purged=await context.cache.purge(model))
         except StoreError as error:
             raise StoreDown(str(error)) from None
+
+    @app.get(
+        "/v1/upstreams",
+        tags=["upstreams"],
+        summary="Show the state of the model servers",
+        responses={403: {"description": "Without an admin key"}},
+    )
+    async def upstreams(request: Request) -> UpstreamList:
+        check_admin(request, context)
+        now = asyncio.get_running_loop().time()
+        uses = _list_uses(context)
+        return UpstreamList(
+            upstreams=[_describe_upstream(state, now, uses.get(state.name, [])) for state in context.upstreams]
+        )
+
+
+def _list_uses(context: AppContext) -> dict[str, list[UpstreamUse]]:
+    """Return the configured models of each upstream by its name."""
+    uses: dict[str, list[UpstreamUse]] = {}
+    for route in context.registry.routes():
+        for row in route.deployments:
+            use = UpstreamUse(model=route.model, weight=row.weight, priority=row.priority)
+            uses.setdefault(row.target.name, []).append(use)
+    return uses
+
+
+def _describe_upstream(state: UpstreamState, now: float, uses: list[UpstreamUse]) -> UpstreamStatus:
+    fault, window = state.last_fault, state.first_token
+    p50, p95, p99 = (round((window.quantile(share) or 0.0) * 1000, 1) for share in (0.5, 0.95, 0.99))
+    return UpstreamStatus(
+        name=state.name,
+        address=state.address,
+        available=state.is_available(now),
+        breaker=state.breaker(now),
+        open_seconds=round(max(0.0, (state.open_until or 0.0) - now), 3),
+        cooldown_seconds=round(max(0.0, state.cooldown_until - now), 3),
+        healthy=state.healthy,
+        outstanding=state.outstanding,
+        consecutive_failures=state.failures,
+        last_fault=None
+        if fault is None
+        else UpstreamFault(
+            code=fault.code, cause=fault.cause, status=fault.status, age_seconds=round(now - fault.at, 3)
+        ),
+        first_token_ms=FirstTokenTimes(requests=len(window), p50=p50, p95=p95, p99=p99) if len(window) else None,
+        models=uses,
+    )
 
 
 def check_admin(request: Request, context: AppContext) -> None:

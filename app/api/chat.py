@@ -21,7 +21,7 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
-from app.api.response_writer import Send, SendQueue, find_offered_writer
+from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
@@ -29,10 +29,13 @@ from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError
-from app.gateway import ModelRoute, PreparedRequest, ReplyOptions, new_reply_id
+from app.gateway import ReplyOptions, new_reply_id
+from app.limits import Limiter
+from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.routing import ModelRoute, PreparedRequest
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -68,6 +71,7 @@ class ChatEndpoint:
         request_id: str = scope["state"]["request_id"]
         caller: Caller = scope["state"]["caller"]
         record = RequestRecord(request_id, self._name, caller.name)
+        record.trace = self._context.begin_trace(scope)
         try:
             try:
                 rejected = await self._serve(scope, receive, send, request_id, record)
@@ -93,10 +97,12 @@ class ChatEndpoint:
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
         server = self._context.server
+        writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
-            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
             record.received_at = time.perf_counter()
-            with self._context.admit():
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
                 parsing = call_in_thread(self._parse, raw, self._limits) if large else None
@@ -107,10 +113,12 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await self._context.gateway.resolve_model(parsed.body.model)
-                    attempts = AttemptLog()
+                    route = self._find_route(await context.gateway.resolve_model(parsed.body.model), scope)
+                    if context.limiter is not None:
+                        await self._reserve(context.limiter, parsed, route, scope, record)
+                    attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        parsed, model, large, lease, scope, send, request_id, record, attempts
+                        parsed, route, large, lease, scope, writer or SendQueue(send), request_id, record, attempts
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -144,11 +152,11 @@ class ChatEndpoint:
     def _prepare(
         self,
         parsed: ParsedRequest,
-        model: str,
+        route: ModelRoute,
         large: bool,
         lease: Lease,
         scope: Scope,
-        send: Send,
+        writer: ResponseWriter,
         request_id: str,
         record: RequestRecord,
         attempts: AttemptLog,
@@ -157,8 +165,6 @@ class ChatEndpoint:
         before anything is sent upstream."""
         gateway = self._context.gateway
         body = parsed.body
-        caller: Caller = scope["state"]["caller"]
-        route = gateway.route(model) if caller.models is None else self._find_allowed_route(model, caller)
         info = ReplyInfo(
             response_id=self._new_reply_id(),
             request_id=request_id,
@@ -174,8 +180,8 @@ class ChatEndpoint:
         prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
         record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
+        response.attempts = attempts
         response.owner = self._get_owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
@@ -185,16 +191,35 @@ class ChatEndpoint:
         """Return the caller who may resume the reply to this request."""
         return self._context.owner(scope)
 
-    def _find_allowed_route(self, model: str, caller: Caller) -> ModelRoute:
+    def _find_route(self, model: str, scope: Scope) -> ModelRoute:
         """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
         exists, and UnknownModel."""
+        caller: Caller = scope["state"]["caller"]
         try:
             route = self._context.gateway.route(model)
         except UnknownModel:
             caller.check_model(model)
             raise
-        caller.check_model(model, route.model)
+        if caller.models is not None:
+            caller.check_model(model, route.model)
         return route
+
+    async def _reserve(
+        self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
+    ) -> None:
+        """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
+        request = parsed.request
+        reservation = await limiter.reserve(
+            scope["state"]["caller"],
+            route.model,
+            partial(estimate_prompt_tokens, request),
+            request.params.get("max_tokens", route.defaults.get("max_tokens")),
+            DEFAULT_REPLY_TOKENS,
+        )
+        if reservation is not None:
+            record.reservation = reservation
+            headers = ((name.encode(), value.encode()) for name, value in reservation.headers.items())
+            scope["state"]["response_headers"].extend(headers)
 
     def _make_options(
         self,
@@ -265,13 +290,8 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.body.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
-    headers: list[str] = []
-    named: list[Mode] = []
-    for name, value in scope["headers"]:
-        if name == b"cache-control":
-            headers.append(value.decode("latin-1"))
-        elif name == CACHE_HEADER:
-            named.append(_parse_cache_mode(value.decode("latin-1")))
+    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
+    named = [_parse_cache_mode(value.decode("latin-1")) for name, value in scope["headers"] if name == CACHE_HEADER]
     enabled = route.cache_seconds is not None
     return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
 

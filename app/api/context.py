@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
-from app.api.asgi import Receive, Scope
+from app.access import Caller
+from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
@@ -24,13 +25,17 @@ from app.cache import Cache
 from app.cache.stores import Store
 from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
-from app.errors import Busy, Cancelled, ParleyError
+from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
+from app.limits import Limiter
+from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
 from app.upstream.catalog import Catalog
@@ -60,14 +65,18 @@ class AppContext:
     response_limits: ResponseLimits
     state: Store
     """Keeps what later requests rely on."""
+    upstreams: UpstreamStates
+    admission: Admission
+    limiter: Limiter | None = None
+    """None: nothing is limited."""
     metrics: Metrics | None = None
     """None if they are off."""
+    trace_ratio: float | None = None
+    """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
-    in_progress: int = 0
-    """The requests that are admitted and have not ended."""
     observers: list[RequestObserver] = field(default_factory=list)
     """Called with the record of each request for a reply that has ended."""
     usage_ledger: UsageLedger | None = None
@@ -99,18 +108,25 @@ class AppContext:
             return name
         return _hash_authorization(scope)
 
-    @contextmanager
-    def admit(self) -> Iterator[None]:
-        """Admits one request. Raises Busy when `max_concurrent_requests` are in progress, calls without a caller
-        included."""
-        limit = self.server.max_concurrent_requests
-        if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
-            raise Busy("this gateway already serves its maximum number of requests; try again later")
-        self.in_progress += 1
+    @property
+    def in_progress(self) -> int:
+        """The requests that are admitted and have not ended."""
+        return self.admission.in_progress
+
+    async def wait_for_place(self, scope: Scope, receive: Receive) -> Admission:
+        """Wait in the queue until the request may run. Raises Busy, and ClientDisconnected."""
+        caller: Caller = scope["state"]["caller"]
         try:
-            yield
-        finally:
-            self.in_progress -= 1
+            return await self.admission.wait(caller.name, partial(_wait_for_disconnect, receive))
+        except ClientLeft:
+            raise ClientDisconnected from None
+
+    def begin_trace(self, scope: Scope) -> PassedTrace | RequestTrace | None:
+        """Begin the trace of a request, or pass the caller's on if tracing is off."""
+        traceparent: bytes | None = scope["state"].get("traceparent")
+        if self.trace_ratio is not None:
+            return begin_trace(traceparent, scope["headers"], scope["path"], self.trace_ratio)
+        return None if traceparent is None else pass_trace(traceparent, scope["headers"])
 
     def finish_request(self, record: RequestRecord) -> None:
         """Report a request that has ended to all observers. The first exception of each of them is logged."""
@@ -127,6 +143,8 @@ class AppContext:
         """Count the usage of a call that ended after its request, which was counted without it."""
         if self.usage_ledger is not None:
             self.usage_ledger.add(caller, model, Totals.from_call(usage))
+        if self.metrics is not None:
+            self.metrics.count_late_usage(caller, model, usage)
 
     def create_event_stream(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0

@@ -44,7 +44,6 @@ def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return f"req-{os.urandom(16).hex()}"
 
 
-_READ = frozenset((b"host", b"origin", b"content-type"))
 _OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
 """These need no API key: load balancers have none, and the pages are the same on every gateway."""
 _OPEN_FOLDER = "/docs/"
@@ -87,13 +86,15 @@ class _RequestChecks:
         self._proxies = rules.proxies
 
     def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
-        """Return the id of the request, the headers that are checked, and those that every response has."""
+        """Return the id of the request, its headers, and those that every response has."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        id_ = choose_request_id(headers)
+        read = dict(headers)
+        id_ = choose_request_id(headers if b"x-request-id" in read else ())
         lines = [(b"x-request-id", id_.encode())]
         state = scope.get("state", {})
         scope["state"] = {**state, "request_id": id_, "caller": ANONYMOUS, "response_headers": lines}
-        read = {name: value for name, value in headers if name in _READ}
+        if b"traceparent" in read:
+            scope["state"]["traceparent"] = read[b"traceparent"]
         origin = read.get(b"origin")
         if origin is not None and self._rules.is_configured(origin):
             lines += cors_headers(origin)

@@ -20,9 +20,10 @@ from typing_extensions import override
 from app.api.response_writer import ResponseWriter
 from app.chat.events import Event, Failed, Finish
 from app.chat.stage import Stage
-from app.chat.stream import Origin, Receiver, Reply
+from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
+from app.routing.header import write_attempts_header
 
 log = logging.getLogger("parley.delivery")
 
@@ -82,12 +83,20 @@ class ReplyResponse(ABC):
         self.error: ParleyError | None = None
         self.disconnected = False
         """The client disconnected before the end."""
+        self.attempts: AttemptLog | None = None
+        """The requests to model servers for this reply; None if another request made them."""
         self.owner = ""
         """The caller to whom the reply belongs, as `AppContext.owner` names it."""
 
     def set_origin(self, origin: Origin) -> None:
-        """Set where the reply comes from, once it is known."""
-        self._set_info(replace(self.info, origin=origin))
+        """Set where the reply comes from, once it is known. The reply of a fallback model has that model's name."""
+        info = replace(self.info, origin=origin)
+        if origin.fallback_model is not None:
+            text = (
+                f"the model {info.model!r} could not answer: this is a reply of its fallback {origin.fallback_model!r}"
+            )
+            info = replace(info, model=origin.fallback_model, warnings=(*info.warnings, text))
+        self._set_info(info)
 
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self._set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
@@ -209,6 +218,8 @@ class ReplyResponse(ABC):
         yield b"x-parley-cache", origin.label.encode()
         if origin.age_seconds is not None:
             yield b"age", b"%d" % origin.age_seconds
+        if self.attempts is not None and self.attempts.shown and self.attempts.attempts:
+            yield b"x-parley-attempts", write_attempts_header(self.attempts.attempts)
         if self.info.warnings:
             yield b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in self.info.warnings])
 

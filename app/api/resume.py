@@ -28,7 +28,8 @@ class ResumeEndpoint:
             if scope["method"] != "GET":
                 raise MethodNotAllowed(f"{scope['path']} accepts GET, not {scope['method']}", "GET")
             after = _parse_last_event_id(scope)
-            with self._context.admit():
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 resumable = await self._context.find_resumable(_id(scope), self._context.owner(scope))
                 if resumable is None or not resumable.source.complete:
                     raise _not_found(scope)
@@ -76,8 +77,8 @@ class ReplyEndpoint:
     async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply in the format of its request, as for a request without `stream`. While the reply is not
         complete, the answer is 202."""
-        with self._context.admit():
-            id_, context = _id(scope), self._context
+        id_, context = _id(scope), self._context
+        with context.admission.try_enter() or await context.wait_for_place(scope, receive):
             resumable = await context.find_resumable(id_, context.owner(scope))
             if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)

@@ -9,6 +9,8 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec.structs import replace
+
 from app.cache.codec import LARGE_ENTRY, Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.log import ReplyLocation
@@ -97,6 +99,9 @@ class Cache:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
                 origin = Origin("shared")
+        answering = found.source if isinstance(found.source, InFlightCall) else reply
+        if answering.fallback_model is not None:
+            origin = replace(origin, fallback_model=answering.fallback_model)
         self.counts[origin.label] += 1
         return OpenedReply(reply, origin)
 

@@ -63,6 +63,8 @@ class InFlightCall:
         """Another process makes the call, and this one follows it."""
         self.id = ""
         """The call's id for other processes."""
+        self.fallback_model: str | None = None
+        """The model that answers in place of the one that was requested."""
         self.aborted = False
         self.entry: bytes | None = None
         """The reply as it was stored."""
@@ -241,6 +243,7 @@ class InFlightCall:
             log.exception("defect while opening a call")
             self._fail(Internal("the gateway failed"))
         else:
+            self.fallback_model = source.fallback_model
             self._opened.set()
             if self.ended:
                 source.close()

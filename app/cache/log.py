@@ -150,6 +150,7 @@ class ReplyLog:
 class LogReader:
     """A reader of a log, with its position. It implements `Reply`."""
 
+    fallback_model: str | None = None
     __slots__ = ("_due", "_log", "_original_pace", "_receiver", "_started_at", "_turn", "paused", "position")
 
     def __init__(self, log: ReplyLog, pace: Pace) -> None:

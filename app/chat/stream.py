@@ -23,6 +23,10 @@ class Receiver(Protocol):
 class Reply(Protocol):
     """Call `start` once, and `close` in every case. The last event is a `Finish` or a `Failed`."""
 
+    @property
+    def fallback_model(self) -> str | None:
+        """The model that answers in place of the one that was requested; None if that one does."""
+
     def start(self, receiver: Receiver) -> None: ...
 
     def pause(self) -> None:
@@ -41,24 +45,43 @@ Label: TypeAlias = Literal["miss", "hit", "shared", "refresh", "bypass"]
 
 
 class Attempt(Struct, frozen=True):
-    """One request to a model server, as the log shows it."""
+    """One request to a model server."""
 
     upstream: str
     address: str
     milliseconds: float
+    """Until the server began to answer, or failed."""
     cause: str | None = None
-    """None if the server started its response."""
+    """None if the server began to answer."""
     reason: str | None = None
     """The cause as a sentence."""
+    outcome: str = "ok"
+    """`ok` if the server began to answer, else the code of the fault, or `cancelled`."""
+    model: str | None = None
+    """The model of the gateway that was tried, if it is not the one that was requested."""
+    status: int | None = None
+    """The server's HTTP status, if that was an error."""
+    started_at: float = 0.0
+    """Unix seconds."""
+
+
+class UpstreamTrace(Protocol):
+    """The trace that the requests for one reply belong to."""
+
+    def begin_attempt(self, upstream: str) -> Sequence[tuple[bytes, bytes]]:
+        """Return the headers of a new request to the upstream of this name."""
 
 
 class AttemptLog:
-    """The requests to model servers for one reply, in order."""
+    """The requests to model servers for one reply, in the order of their outcomes."""
 
-    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "usage")
+    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "shown", "trace", "usage")
 
-    def __init__(self) -> None:
+    def __init__(self, trace: UpstreamTrace | None = None) -> None:
         self.attempts: list[Attempt] = []
+        self.trace = trace
+        self.shown = False
+        """Whether the caller is told of the attempts: there was a choice, or one has failed."""
         self.sent_at: float | None = None
         """When the first request was sent, by `time.perf_counter`."""
         self.on_late_failure: Callable[[Attempt], None] | None = None
@@ -71,15 +94,21 @@ class AttemptLog:
     def add_attempt(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
         if attempt.cause is not None:
-            self.add_failure(attempt)
+            self.shown = True
+            self._report_failure(attempt)
+
+    def replace_attempt(self, attempt: Attempt, failed: Attempt) -> None:
+        """Record that a reply broke that had begun."""
+        self.attempts[self.attempts.index(attempt)] = failed
+        self.shown = True
+        self._report_failure(failed)
 
     def report_usage(self, usage: CallUsage) -> None:
         self.usage = usage
         if self.on_late_usage is not None:
             self.on_late_usage(usage)
 
-    def add_failure(self, attempt: Attempt) -> None:
-        """Report a failed request to a model server, or a broken reply."""
+    def _report_failure(self, attempt: Attempt) -> None:
         if self.on_late_failure is not None:
             self.on_late_failure(attempt)
 
@@ -90,6 +119,8 @@ class Origin(Struct, frozen=True):
     label: Label = "bypass"
     age_seconds: int | None = None
     """The age of a cached reply; None if the reply is not from the cache."""
+    fallback_model: str | None = None
+    """The model that answers in place of the one that was requested; None if that one does."""
 
     @property
     def cached(self) -> bool:

@@ -57,12 +57,14 @@ def _add_reply(fields: dict[str, Any], record: RequestRecord) -> None:
         fields["error"] = record.error
     if record.finish_reason is not None:
         fields["finish_reason"] = record.finish_reason
-    usage = record.usage
-    if usage:
-        for name in ("prompt_tokens", "completion_tokens"):
-            if isinstance(usage.get(name), int):
-                fields[name] = usage[name]
-    if record.cost is not None:
+    tokens = record.tokens
+    if tokens is not None:
+        fields["prompt_tokens"], fields["completion_tokens"] = tokens.input, tokens.output
+        if tokens.cached_input:
+            fields["cached_tokens"] = tokens.cached_input
+        if record.tokens_estimated:
+            fields["tokens_estimated"] = True
+    if record.cost:
         fields["cost"] = record.cost
 
 

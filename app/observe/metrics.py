@@ -10,7 +10,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
 from app import __version__
-from app.chat.token_usage import read_token_usage
+from app.chat.token_usage import CallUsage, TokenUsage
 from app.observe.metric_tables import CounterTable, GaugeTable, HistogramTable, LabelValues, ReadGauge
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
@@ -73,7 +73,8 @@ class Metrics:
         )
         self._tokens = CounterTable(
             "parley_tokens_total",
-            "Tokens as the model servers counted them. cached_input is a part of input, reasoning a part of output.",
+            "Tokens of the replies of model servers, estimated where a server reports none. cached_input is a part of "
+            "input, reasoning a part of output.",
             ("model", "key", "kind"),
         )
         self._cost = CounterTable(
@@ -138,7 +139,7 @@ class Metrics:
         if record.cache:
             self._cache.add((model, record.cache))
             if record.cache not in FROM_OTHER_CALLS:
-                self._observe_reply(group, key, record)
+                self._observe_reply(group, record)
 
     def _observe_attempts(self, model: str, record: RequestRecord) -> None:
         for attempt in record.attempts:
@@ -147,25 +148,31 @@ class Metrics:
         if len(record.attempts) > 1:
             self._retries.add((model,), len(record.attempts) - 1)
 
-    def _observe_reply(self, group: LabelValues, key: str, record: RequestRecord) -> None:
+    def _observe_reply(self, group: LabelValues, record: RequestRecord) -> None:
         """Count what a model's reply cost and how fast it came."""
-        model = group[1]
-        if record.cost:
-            self._cost.add((model, key), record.cost)
-        tokens = read_token_usage(record.usage)
+        tokens, first_at = record.tokens, record.first_token_at
         if tokens is not None:
-            self._tokens.add((model, key, "input"), tokens.input)
-            self._tokens.add((model, key, "output"), tokens.output)
-            if tokens.cached_input:
-                self._tokens.add((model, key, "cached_input"), tokens.cached_input)
-            if tokens.reasoning:
-                self._tokens.add((model, key, "reasoning"), tokens.reasoning)
-        first_at = record.first_token_at
+            self._count_tokens(group[1], record.caller, tokens, record.cost)
         if first_at is not None:
             first = first_at - record.started_at
             self._first_token.observe(group, first)
             if tokens is not None and tokens.output > 1 and record.error is None:
                 self._output_token.observe(group, (record.duration - first) / (tokens.output - 1))
+
+    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+        """Count the usage of a call that ended after its request."""
+        self._count_tokens(model if model in self._models else OTHER, caller, usage.tokens, usage.cost)
+
+    def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
+        count = self._tokens.add
+        count((model, key, "input"), tokens.input)
+        count((model, key, "output"), tokens.output)
+        if tokens.cached_input:
+            count((model, key, "cached_input"), tokens.cached_input)
+        if tokens.reasoning:
+            count((model, key, "reasoning"), tokens.reasoning)
+        if cost:
+            self._cost.add((model, key), cost)
 
     def observe_lag(self, seconds: float) -> None:
         self._lag.observe((), seconds)

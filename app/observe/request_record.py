@@ -13,6 +13,7 @@ from app.chat.events import Finish
 from app.chat.stream import Attempt
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
+from app.observe.trace_context import PassedTrace, RequestTrace
 
 DISCONNECTED_STATUS = 499
 """The status in the log of a request whose client left before the end, as nginx has it."""
@@ -78,8 +79,12 @@ class RequestRecord(Struct, eq=False):
     """How long the gateway took from the reply's first event to its first bytes; for a whole reply, from its last."""
     duration: float = 0.0
     """Seconds from the start to the end of the request. It is set at its end."""
+    trace: PassedTrace | RequestTrace | None = None
+    """None: the caller has no trace, and this gateway records none."""
     disconnected: bool = False
     """The client left before the end."""
+    reservation: object | None = None
+    """What the request has taken from its limits; only they read it."""
 
     @property
     def overhead(self) -> float | None:

@@ -62,6 +62,11 @@ FIRST_TOKEN_TIMEOUT = _cause(
     "first_token_timeout", "first token timeout", "check whether the server is overloaded, or raise first_token_seconds"
 )
 IDLE_TIMEOUT = _cause("idle_timeout", "idle timeout", "check whether the server is overloaded, or raise idle_seconds")
+DEADLINE = _cause(
+    "deadline_exceeded",
+    "no token before the model's deadline",
+    "check whether the servers are overloaded, or raise deadline_seconds",
+)
 TIMEOUT = _cause("connection_timeout", "the connection timed out", "check the network and the firewall")
 RESET = _cause("connection_reset", "connection reset", "read the log of the server, and of a proxy before it")
 CLOSED = _cause(
@@ -85,6 +90,9 @@ ERROR_IN_REPLY = _cause(
     "error_in_reply", "the server reported an error in its reply", "read the server's own message in `message`"
 )
 NOT_A_REPLY = _cause("not_a_reply", "what the server sent is not a model's reply", "check that base_url is right")
+REPLY_TOO_LARGE = _cause(
+    "reply_too_large", "the reply is larger than the gateway accepts", "raise max_reply_bytes, or limit max_tokens"
+)
 NO_SUCH_PATH = _cause("no_such_path", "the server has no such path", "correct base_url: it mostly ends with /v1")
 WRONG_BASE_URL = _cause("wrong_base_url", "the server has no such path, but another base_url works", "correct base_url")
 

@@ -16,6 +16,7 @@ LIMITS = {
     "max_functions": 2,
     "max_nesting": 8,
     "max_concurrent_requests": 1,
+    "max_queued_requests": 0,
 }
 USER = {"role": "user", "content": "x"}
 
@@ -162,7 +163,7 @@ def test_requests_beyond_the_limit_are_refused(capsys: pytest.CaptureFixture[str
     assert code(refused) == (503, "overloaded")
     assert refused.json["error"]["retryable"] is True
     assert [answer.status for answer in others] == [200] * 4
-    assert capsys.readouterr().err.count('"status": 503, "error": "overloaded"') == 1
+    assert capsys.readouterr().err.count('"status":503,"error":"overloaded"') == 1
 
 
 def test_more_stop_words_than_the_model_takes_are_refused_before_anything_is_sent(

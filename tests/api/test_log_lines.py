@@ -13,7 +13,7 @@ from tests.each_case import each_case
 from tests.in_process_gateway import SAID, STOP, ModelServer, Running, streamed
 
 PROMPT, KEY, REPLY = "pr0mpt", "s3cret", "r3ply"
-USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":"x"}}\n\n'
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
 SETTINGS = {
     "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key": KEY, "headers": {"x-a": KEY}}},
     "models": {"m": {"upstreams": ["local"]}},
@@ -65,6 +65,7 @@ def test_a_request_that_works_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         "cache": "bypass",
         "finish_reason": "stop",
         "prompt_tokens": 3,
+        "completion_tokens": 2,
         "upstream": "local",
     }
 
@@ -246,5 +247,5 @@ def test_health_checks_that_succeed_are_lines_at_debug_only(
     with Running({**SETTINGS, "server": {"log_level": level}}) as gateway:
         gateway.get("/healthz")
         gateway.get("/readyz")
-    requests = [line for line in capsys.readouterr().err.splitlines() if '"message": "request"' in line]
+    requests = [line for line in capsys.readouterr().err.splitlines() if '"message":"request"' in line]
     assert len(requests) == lines

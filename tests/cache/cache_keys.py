@@ -7,8 +7,8 @@ from typing import Any
 from app.api.chat_schema import ParsedRequest, RejectedRequest, parse_chat_body
 from app.api.completions import parse_completions_body
 from app.api.request_limits import RequestLimits
-from app.gateway import Deployment, ModelRoute, PreparedRequest
 from app.profiles import Profile
+from app.routing import Deployment, ModelRoute, PreparedRequest
 
 from tests.bare_gateway import make_gateway
 from tests.default_limits import upstream_target

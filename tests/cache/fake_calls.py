@@ -19,6 +19,8 @@ def say(*texts: str) -> list[list[Event]]:
 class Source:
     """Strict: it is started once, closed once, told each of pause and resume once, and never told after its close."""
 
+    fallback_model: str | None = None
+
     def __init__(self) -> None:
         self._receiver: Receiver | None = None
         self.paused = self.over = False

@@ -21,6 +21,8 @@ MODES: tuple[ReplyMode, ...] = ("delta", "snapshot", "whole")
 class Live:
     """A reply whose reads come one by one."""
 
+    fallback_model: str | None = None
+
     def __init__(self, batches: Sequence[list[Event]]) -> None:
         self._batches = batches
 

@@ -198,7 +198,11 @@ async def test_another_replica_is_asked_at_once_whatever_the_first_one_wants() -
     busy = Reply([b"{}"], status=429, headers={"content-length": "2", "retry-after": "20"})
     async with ScriptedServer(busy) as one, ScriptedServer(Reply([say("a"), end(), DONE])) as two:
         rows = {name: {"base_url": f"{server.url}/v1"} for name, server in (("one", one), ("two", two))}
-        tree = {"upstreams": rows, "models": {"m": {"upstreams": ["one", "two"]}}, "server": {"log_level": "error"}}
+        tree = {
+            "upstreams": rows,
+            "models": {"m": {"upstreams": ["one", {"name": "two", "priority": 2}]}},
+            "server": {"log_level": "error"},
+        }
         async with serving_with(Settings.model_validate(tree)) as gateway:
             async with asyncio.timeout(5):
                 status, raw = await reply_of(gateway.address)

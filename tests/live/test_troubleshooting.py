@@ -243,7 +243,11 @@ async def test_a_connect_timeout_differs_from_a_slow_answer() -> None:
 async def test_a_server_that_another_one_stands_in_for_leaves_a_warning() -> None:
     async with nothing() as down, ScriptedServer(Reply([say("a"), end(), DONE])) as two:
         rows = {"one": {"base_url": f"{down}/v1"}, "two": {"base_url": f"{two.url}/v1"}}
-        tree = {"upstreams": rows, "models": {"m": {"upstreams": ["one", "two"]}}, "server": LOG}
+        tree = {
+            "upstreams": rows,
+            "models": {"m": {"upstreams": ["one", {"name": "two", "priority": 2}]}},
+            "server": LOG,
+        }
         with logged() as lines:
             async with serving_with(Settings.model_validate(tree | {"cache": {"url": "null:"}})) as gateway:
                 status, raw = await reply_of(gateway.address, stream=True)

@@ -17,7 +17,7 @@ from app.api.context import AppContext, PendingReply
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
 from app.api.openai_responses.kept_reply import KeptReply
 from app.api.openai_responses.stored import ResponseRecord, StoredResponses, add_item_ids
-from app.api.response_writer import Send
+from app.api.response_writer import ResponseWriter
 from app.api.responses import ReplyResponse
 from app.cache import Apply
 from app.chat.events import Finish
@@ -26,9 +26,9 @@ from app.chat.stream import AttemptLog, Reply
 from app.formats.base import Options
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import ResponseEventEncoder
-from app.gateway import ModelRoute
 from app.memory_budget import Lease
 from app.observe.request_record import RequestRecord
+from app.routing import ModelRoute
 
 ESTIMATED = "the model server sent no usage: the numbers of tokens are an estimate (usage_estimated)"
 
@@ -53,19 +53,18 @@ class ResponsesEndpoint(ChatEndpoint):
     def _prepare(
         self,
         parsed: ParsedRequest,
-        model: str,
+        route: ModelRoute,
         large: bool,
         lease: Lease,
         scope: Scope,
-        send: Send,
+        writer: ResponseWriter,
         request_id: str,
         record: RequestRecord,
         attempts: AttemptLog,
     ) -> tuple[ReplyResponse, PendingReply]:
         assert isinstance(parsed, ResponsesRequest)
         parsed = self._decide_storing(parsed)
-        route = self._context.gateway.route(model)
-        response, opening = super()._prepare(parsed, model, large, lease, scope, send, request_id, record, attempts)
+        response, opening = super()._prepare(parsed, route, large, lease, scope, writer, request_id, record, attempts)
         kept = _KeptRequest(parsed, route, self._context.caller_id(scope) if parsed.store else None)
         return response, self._keep(opening, response, kept)
 

@@ -47,7 +47,7 @@ class InputTokensEndpoint:
         context, server = self._context, self._context.server
         with context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
-            with context.admit():
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsed = await call_in_thread(parse_responses_body, raw, self._limits)
                 if isinstance(parsed, UnresolvedRequest):

@@ -31,6 +31,10 @@ class KeptReply:
         self._receiver: Receiver | None = None
         self._saving: asyncio.Task[None] | None = None
 
+    @property
+    def fallback_model(self) -> str | None:
+        return self._reply.fallback_model
+
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._reply.start(self)

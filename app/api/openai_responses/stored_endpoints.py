@@ -31,7 +31,8 @@ class StoredResponseEndpoint:
             if handler is None:
                 allow = ", ".join(self._handlers)
                 raise MethodNotAllowed(f"{scope['path']} accepts {allow}, not {scope['method']}", allow)
-            with self._context.admit():
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await handler(scope, receive, send)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code

@@ -149,7 +149,7 @@ class Coordinator:
         begun."""
         Publisher(call, lease, self._joinable_ms)
         source = await open_upstream()
-        lease.write_started()
+        lease.write_started(source.fallback_model)
         return source
 
     # Following a call.

@@ -42,6 +42,7 @@ class Follower:
         self.call = call
         self.keys = keys
         self.last_record = 0
+        self.fallback_model: str | None = None
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Resolved when the reply has begun; it has an exception if the reply failed before that."""
         self._tailer = tailer
@@ -116,7 +117,8 @@ class Follower:
 
     def _read(self, record: Record) -> None:
         match record:
-            case CallStarted():
+            case CallStarted(fallback_model):
+                self.fallback_model = fallback_model
                 self.mark_started()
             case BatchesWritten(batches):
                 self.mark_started()

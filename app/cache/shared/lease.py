@@ -71,8 +71,8 @@ class CallLease:
     def detach(self) -> None:
         self._holder = None
 
-    def write_started(self) -> None:
-        self._complete_records.append(records.write(records.CallStarted()))
+    def write_started(self, fallback_model: str | None = None) -> None:
+        self._complete_records.append(records.write(records.CallStarted(fallback_model)))
         self._wake_writer()
 
     def set_resumable(self) -> None:

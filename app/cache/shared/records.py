@@ -12,6 +12,9 @@ from app.chat.events import Fault
 class CallStarted(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
     """The model server has begun to answer."""
 
+    fallback_model: str | None = None
+    """The model that answers in place of the one that was requested."""
+
 
 class BatchesWritten(msgspec.Struct, array_like=True, frozen=True, tag="spoken"):
     batches: list[Batch]

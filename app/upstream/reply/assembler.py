@@ -76,7 +76,9 @@ class Assembler:
             if self._calls.too_many and not self.ended:
                 self._fail(
                     faults.make_fault(
-                        "upstream_protocol", f"the model server's reply has more than {MAX_CALLS} tool calls"
+                        "upstream_protocol",
+                        f"the model server's reply has more than {MAX_CALLS} tool calls",
+                        cause="reply_too_large",
                     ),
                     out,
                 )

@@ -1,18 +1,40 @@
 """A model server's reply in progress: turns the bytes of each socket read into events for one receiver."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from app.chat.events import Event, Failed, Fault, is_end
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
 from app.upstream import faults
-from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, Cause
+from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
 from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.sse import EventReader, MalformedData
+
+
+class StreamObserver(Protocol):
+    """Learns how a reply ends: exactly one method is called, before the receiver gets the end."""
+
+    def on_failed(self, fault: Fault) -> None: ...
+
+    def on_finished(self) -> None: ...
+
+    def on_closed(self) -> None:
+        """The reply was closed before its end, or the gateway has a defect."""
+
+
+class _NullObserver:
+    def on_failed(self, fault: Fault) -> None: ...
+
+    def on_finished(self) -> None: ...
+
+    def on_closed(self) -> None: ...
+
+
+_NULL_OBSERVER = _NullObserver()
 
 
 class UsageMeter(Protocol):
@@ -28,19 +50,20 @@ class UsageMeter(Protocol):
 class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
+    fallback_model: str | None = None
+
     def __init__(
         self,
         body: ResponseBody,
         reply_id: str,
         stages: Sequence[Stage],
         target: Target,
-        on_failed: Callable[[Fault], None] = lambda _: None,
+        observer: StreamObserver = _NULL_OBSERVER,
         meter: UsageMeter | None = None,
     ) -> None:
-        """`on_failed` is called at most once, before the receiver gets the failure."""
         self._body = body
         self._target = target
-        self._on_failed = on_failed
+        self._observer = observer
         self._meter = meter
         self._reader = EventReader(chunk_decoder.decode)
         self._assembler = Assembler(reply_id)
@@ -63,6 +86,11 @@ class UpstreamStream:
         self._receiver = receiver
         self._body.push(self._on_data, self._on_end)
 
+    def redirect(self, receiver: Receiver) -> None:
+        """Give all further events to another receiver."""
+        if not self._over:
+            self._receiver = receiver
+
     def pause(self) -> None:
         if not self._over:
             self._paused = True
@@ -79,8 +107,14 @@ class UpstreamStream:
         if not self._over:
             self._end()
             self._body.abort()
+            self._take_observer().on_closed()
             if self._meter is not None:
                 self._meter.stop(self._event_count)
+
+    def _take_observer(self) -> StreamObserver:
+        """Return the observer for its last call. Without it, the stream is freed without the garbage collector."""
+        observer, self._observer = self._observer, _NULL_OBSERVER
+        return observer
 
     def _end(self) -> Receiver:
         receiver, self._receiver = self._receiver, None
@@ -106,15 +140,18 @@ class UpstreamStream:
         except Exception as error:
             self._end()
             self._body.abort()
+            self._take_observer().on_closed()
             receiver.on_crash(error)
             return
         if self._assembler.ended:
             self._end()
             self._body.release()
+            self._take_observer().on_finished()
             events = self._measure(events)
         elif is_end(events):  # a stage ended the reply: a stop word
             self._end()
             self._body.abort()
+            self._take_observer().on_finished()
             events = self._measure(events)
         if events or (not self._alive and self._reader.saw_line):
             self._alive = self._reader.saw_line
@@ -139,8 +176,10 @@ class UpstreamStream:
             events = self._assembler.feed(self._read_rest(fault is None))
             events = self._annotate_failure(self._stage.feed(events + self._assembler.close(self._reader.junk, fault)))
         except Exception as error:
+            self._take_observer().on_closed()
             receiver.on_crash(error)
             return
+        self._take_observer().on_finished()
         receiver.on_events(self._measure(events))
 
     def _measure(self, events: list[Event]) -> list[Event]:
@@ -148,12 +187,12 @@ class UpstreamStream:
         return events if self._meter is None else self._meter.end(events, self._event_count)
 
     def _annotate_failure(self, events: list[Event]) -> list[Event]:
-        """Add the upstream's name and the cause to a failure, and report it to `on_failed`."""
+        """Add the upstream's name and the cause to a failure, and report it to the observer."""
         last = events[-1] if events else None
         if not isinstance(last, Failed):
             return events
         fault = self._target.annotate_fault(last.fault)
-        self._on_failed(fault)
+        self._take_observer().on_failed(fault)
         return [*events[:-1], Failed(fault)]
 
     def _read_rest(self, clean: bool) -> list[Any]:
@@ -189,7 +228,7 @@ class UpstreamStream:
 
     def _refuse(self, reason: str) -> None:
         self._body.abort()
-        self._finish(faults.make_fault("upstream_protocol", reason, status=200))
+        self._finish(faults.make_fault("upstream_protocol", reason, status=200, cause=REPLY_TOO_LARGE.word))
 
     def _time_out(self, cause: Cause, reason: str) -> None:
         self._body.abort()

@@ -49,6 +49,8 @@ def play(scene: Coroutine[Any, Any, None]) -> None:
 class Scripted:
     """A model server's reply: `push` brings its next batches."""
 
+    fallback_model: str | None = None
+
     def __init__(self, batches: Sequence[list[Event]] = REPLY) -> None:
         self.left = list(batches)
         self._receiver: Receiver | None = None

@@ -1,0 +1,329 @@
+"""Open the reply to a request: choose an upstream, retry, fall back to another model, ask two servers at once.
+
+This is the only place where a request is sent again, and only while the caller has received nothing of a reply and the
+fault is one that may be retried (`Fault.transient`). The head of a response does not count as a reply: a server may
+stall or fail after it. So where there is another server to try, the reply is opened at its first token.
+
+The order: each upstream of the model once, those that are available first; then `max_retries` more requests with
+growing waits; then the fallback models, each in the same way but without retries.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.chat.events import Event, Finish
+from app.chat.stream import AttemptLog, Reply
+from app.errors import ParleyError, UpstreamFailed
+from app.routing.exchange import Exchange, ExchangeOptions
+from app.routing.latency import LatencyWindow
+from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad
+from app.routing.retry_budget import RetryBudget
+from app.routing.route import Deployment, ModelRoute, PreparedRequest
+from app.steps import pipeline
+from app.ticker import Ticker
+from app.upstream import faults
+from app.upstream import request as upstream_request
+from app.upstream.causes import DEADLINE
+from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.reply.stream import UpstreamStream
+from app.usage.meter import CallMeter
+
+RETRY_SECONDS = 0.5
+"""The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
+MAX_RETRY_SECONDS = 30.0
+"""If a server demands a longer wait, the request is not retried, and the caller gets the error."""
+MIN_HEDGE_SAMPLES = 20
+"""With fewer times to the first token, their 95th percentile means nothing, and no second request is sent."""
+_DEADLINE_TEXT = "the model server sent no token before the deadline of the model (deadline_seconds)"
+
+Explain = Callable[[UpstreamFailed, Deployment], Awaitable[UpstreamFailed]]
+"""Adds advice for the operator to a fault."""
+PrepareFallback = Callable[[str], Awaitable[PreparedRequest]]
+"""Prepares the caller's request for another model. Raises ParleyError if that model cannot serve it."""
+
+
+class _Call(Struct, frozen=True):
+    """One request, while it is opened with one model."""
+
+    prepared: PreparedRequest
+    reply_id: str
+    options: ExchangeOptions
+    members: Sequence[PoolMember]
+    deadline: float | None
+    """In the event loop's time."""
+    max_retries: int
+    has_fallbacks: bool
+
+    @property
+    def route(self) -> ModelRoute:
+        return self.prepared.route
+
+
+class UpstreamCaller:
+    """Opens replies. It belongs to one event loop."""
+
+    def __init__(
+        self,
+        client: UpstreamClient,
+        states: UpstreamStates,
+        ticker: Ticker,
+        explain: Explain,
+        *,
+        budget: RetryBudget,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._client = client
+        self._states = states
+        self._ticker = ticker
+        self._explain = explain
+        self._budget = budget
+        self._retry_seconds = retry_seconds
+        self._first_tokens: dict[str, LatencyWindow] = {}
+        """The times to the first token of the models that send second requests."""
+
+    async def open(
+        self,
+        prepared: PreparedRequest,
+        reply_id: str,
+        attempts: AttemptLog,
+        prepare_fallback: PrepareFallback | None = None,
+    ) -> Reply:
+        """Return the reply once it has begun. Each request is added to `attempts`.
+
+        Raises the last error of the model that was requested: UpstreamFailed, or `prepared.error`. The caller has
+        received no event by then.
+        """
+        now = _loop_time()
+        self._budget.count_request(now)
+        route = prepared.route
+        options = self._make_options(prepared, attempts, None)
+        if prepared.has_one_attempt:
+            return await self._send(prepared, 0, reply_id, options)
+        deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
+        members = self._states.members(route)
+        call = _Call(prepared, reply_id, options, members, deadline, prepared.max_retries, route.has_fallbacks)
+        attempts.shown = len(members) > 1 or call.has_fallbacks
+        error, skipped = prepared.error, False
+        if error is None:
+            skipped = bool(route.fallbacks) and not any(member.state.is_available(now) for member in members)
+        if error is None and not skipped:
+            try:
+                return await self._open_model(call)
+            except UpstreamFailed as failure:
+                error = failure
+        if prepare_fallback is not None:
+            names = route.fallbacks if error is None else route.fallbacks_after(error)
+            for name in names:
+                reply = await self._open_fallback(name, call, prepare_fallback, is_last=name == names[-1])
+                if reply is not None:
+                    return reply
+        if skipped:
+            return await self._open_model(call)
+        assert error is not None
+        raise error
+
+    def _make_options(
+        self, prepared: PreparedRequest, attempts: AttemptLog, fallback_model: str | None
+    ) -> ExchangeOptions:
+        first_token = None
+        if prepared.route.hedge_after == "p95":
+            first_token = self._first_tokens.setdefault(prepared.route.model, LatencyWindow())
+        return ExchangeOptions(attempts, fallback_model, first_token, prepared.wait_seconds is not None)
+
+    async def _open_fallback(
+        self, model: str, call: _Call, prepare_fallback: PrepareFallback, *, is_last: bool
+    ) -> Reply | None:
+        """Return the reply of another model; None if it fails too, or cannot serve the request. A model of which no
+        upstream is available is left out, unless it is the last."""
+        try:
+            prepared = await prepare_fallback(model)
+            members, now = self._states.members(prepared.route), _loop_time()
+            if not is_last and not any(member.state.is_available(now) for member in members):
+                return None
+            options = self._make_options(prepared, call.options.attempts, prepared.route.model)
+            other = _Call(prepared, call.reply_id, options, members, call.deadline, 0, has_fallbacks=True)
+            return await self._open_model(other)
+        except ParleyError:
+            return None
+
+    async def _open_model(self, call: _Call) -> Reply:
+        """Return the reply of one model. Raises UpstreamFailed with the last fault."""
+        untried = list(call.members)
+        retries = 0
+        while True:
+            member = self._choose(call, untried)
+            untried.remove(member)
+            more = retries < call.max_retries or (retries == 0 and bool(untried))
+            try:
+                return await self._send_with_hedge(call, member, untried, wait=more)
+            except UpstreamFailed as error:
+                failure = error
+            in_first_round = retries == 0 and bool(untried)
+            if not failure.retryable or not (in_first_round or retries < call.max_retries):
+                raise failure
+            seconds = 0.0
+            if not in_first_round:
+                seconds = self._retry_wait_seconds(call, failure, member, retries)
+                retries += 1
+                untried = untried or list(call.members)
+            if not self._budget.take(_loop_time()):
+                raise failure
+            if seconds:
+                await asyncio.sleep(seconds)
+
+    def _choose(self, call: _Call, members: Sequence[PoolMember]) -> PoolMember:
+        """Return an available member, else the least bad one: the pool is never empty."""
+        if len(members) == 1:
+            return members[0]
+        route, now = call.route, _loop_time()
+        chosen = choose_available(members, route.strategy, call.prepared.prefix, now, random.random())
+        return chosen or choose_least_bad(members, now)
+
+    def _retry_wait_seconds(self, call: _Call, failure: UpstreamFailed, failed: PoolMember, retries: int) -> float:
+        """Return the wait before a request is sent again. Raises the failure if that wait is too long."""
+        now = _loop_time()
+        demanded = failure.fault.retry_after_seconds
+        if any(member.state.is_available(now) for member in call.members if member is not failed):
+            demanded = None
+        seconds = min(self._retry_seconds * 2.0**retries, MAX_RETRY_SECONDS) * (1 + random.random() / 2)
+        if demanded is not None:
+            seconds = demanded
+        if seconds > MAX_RETRY_SECONDS * 1.5 or (demanded or 0.0) > MAX_RETRY_SECONDS:
+            raise failure
+        if call.deadline is not None and now + seconds >= call.deadline:
+            raise failure
+        return seconds
+
+    # One request, or two of which the quicker one wins.
+
+    async def _send_with_hedge(
+        self, call: _Call, member: PoolMember, untried: list[PoolMember], *, wait: bool
+    ) -> Reply:
+        """Send the request to a member, and if no token comes in time, to another one too. The first token wins; the
+        other request is cancelled and its connection closed. A member that is chosen is removed from `untried`."""
+        delay = self._hedge_delay(call)
+        if delay is None:
+            wait = wait or call.has_fallbacks or call.deadline is not None
+            return await self._send_to(call, member, wait=wait)
+        tasks = [asyncio.ensure_future(self._send_to(call, member, wait=True))]
+        winner: Exchange | None = None
+        try:
+            await asyncio.wait(tasks, timeout=delay)
+            if not tasks[0].done() and self._budget.take(_loop_time()):
+                others = untried or [one for one in call.members if one is not member] or [member]
+                other = self._choose(call, others)
+                if other in untried:
+                    untried.remove(other)
+                tasks.append(asyncio.ensure_future(self._send_to(call, other, wait=True)))
+            winner = await _first_success(tasks)
+            return winner
+        finally:
+            for task in tasks:
+                task.cancel()
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exchange) and outcome is not winner:
+                    outcome.close()
+
+    def _hedge_delay(self, call: _Call) -> float | None:
+        """Return how long to wait for the first token until a second request is sent; None if none is."""
+        if call.route.hedge_after != "p95":
+            return call.route.hedge_after
+        window = call.options.first_token
+        return window.quantile(0.95) if window is not None and len(window) >= MIN_HEDGE_SAMPLES else None
+
+    def _send_to(self, call: _Call, member: PoolMember, *, wait: bool) -> "Coroutine[Any, Any, Exchange]":
+        return self._send(call.prepared, member.index, call.reply_id, call.options, call.deadline, wait=wait)
+
+    async def _send(
+        self,
+        prepared: PreparedRequest,
+        index: int,
+        reply_id: str,
+        options: ExchangeOptions,
+        deadline: float | None = None,
+        *,
+        wait: bool = False,
+    ) -> Exchange:
+        """Send one request. With `wait`, the reply has begun when this returns; else only the head has arrived.
+
+        Raises UpstreamFailed.
+        """
+        deployment = prepared.route.deployments[index]
+        streams = upstream_request.should_stream(prepared.request, deployment.profile)
+        target = deployment.target if streams else deployment.target.for_whole_reply()
+        target = target.with_timeout(prepared.wait_seconds)
+        if options.attempts.sent_at is None:
+            options.attempts.sent_at = time.perf_counter()
+        exchange = Exchange(self._states.get(target), options, _loop_time)
+        timer = None if deadline is None else asyncio.timeout_at(deadline)
+        try:
+            if timer is None:
+                await self._start(exchange, prepared, index, target, reply_id, wait)
+            else:
+                async with timer:
+                    await self._start(exchange, prepared, index, target, reply_id, wait)
+        except UpstreamFailed as failure:
+            exchange.on_failed(failure.fault)
+            error = await self._explain(failure, deployment)
+            exchange.log_failure(error.fault)
+            raise error from failure
+        except BaseException as error:
+            if timer is None or not timer.expired():
+                exchange.cancel()
+                raise
+            fault = faults.make_fault("timeout", _DEADLINE_TEXT, upstream=target.name, cause=DEADLINE.word)
+            exchange.on_failed(fault)
+            exchange.close()
+            exchange.log_failure(fault)
+            raise UpstreamFailed(fault) from error
+        exchange.record_answer()
+        return exchange
+
+    async def _start(
+        self, exchange: Exchange, prepared: PreparedRequest, index: int, target: Target, reply_id: str, wait: bool
+    ) -> None:
+        trace = exchange.attempts.trace
+        headers = () if trace is None else trace.begin_attempt(target.name)
+        body = await self._client.open(target, prepared.bodies[index], headers)
+        stages = pipeline.reply_stages(prepared.request, prepared.route.deployments[index].profile, reply_id)
+        if exchange.fallback_model is not None:
+            stages.append(FallbackStage(prepared.warnings))
+        meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index])
+        exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter))
+        if wait:
+            await exchange.wait_for_first_token(self._ticker)
+
+
+class FallbackStage:
+    """Marks the reply of a fallback model, which must not be stored as the reply of the model that was requested, and
+    adds the warnings of the request for that model."""
+
+    def __init__(self, warnings: tuple[str, ...]) -> None:
+        self._warnings = warnings
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        last = events[-1]
+        if type(last) is not Finish:
+            return events
+        return [*events[:-1], replace(last, cacheable=False, warnings=(*last.warnings, *self._warnings))]
+
+
+async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:
+    """Return the result of the first task that succeeds. If all fail, raises the error of the first of them."""
+    waiting = set(tasks)
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done() and not task.cancelled() and task.exception() is None:
+                return task.result()
+    return tasks[0].result()
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

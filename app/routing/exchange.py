@@ -1,0 +1,249 @@
+"""One request to one upstream, from the moment it is sent to the end of its reply.
+
+It counts the request at its upstream, measures the time to the first token, and reports how the reply ends: to the
+state of the upstream and to the log of the attempts.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from app.chat.events import Event, Failed, Fault
+from app.chat.stream import Attempt, AttemptLog, Receiver
+from app.errors import UpstreamFailed
+from app.routing.latency import LatencyWindow
+from app.routing.upstream_state import UpstreamState, is_failure
+from app.ticker import Ticker
+from app.upstream.causes import describe_fault
+from app.upstream.reply.stream import UpstreamStream
+
+
+class ExchangeOptions(Struct, frozen=True):
+    """What the exchanges of one request have in common."""
+
+    attempts: AttemptLog
+    fallback_model: str | None = None
+    """The model that answers in place of the one that was requested."""
+    first_token: LatencyWindow | None = None
+    """Where the times to the first token of the model are kept, if they are needed."""
+    own_timeout: bool = False
+    """The caller has shortened the waits, so a timeout is not a failure of the server."""
+
+
+class Exchange:
+    """A `Reply`. It is the stream's receiver until the first token, and its observer."""
+
+    __slots__ = (
+        "_attempt",
+        "_crash",
+        "_fault",
+        "_first_token",
+        "_held",
+        "_is_trial",
+        "_loop_time",
+        "_over",
+        "_own_timeout",
+        "_paused",
+        "_receiver",
+        "_started_at",
+        "_state",
+        "_stream",
+        "_unix_started_at",
+        "_waiting",
+        "attempts",
+        "fallback_model",
+    )
+
+    def __init__(self, state: UpstreamState, options: ExchangeOptions, loop_time: Callable[[], float]) -> None:
+        """Call it when the request is sent. `attach`, `on_failed` or `cancel` must follow."""
+        self._state = state
+        self.attempts = options.attempts
+        self.fallback_model = options.fallback_model
+        self._first_token = options.first_token
+        self._own_timeout = options.own_timeout
+        self._loop_time = loop_time
+        self._started_at = loop_time()
+        self._unix_started_at = time.time()
+        self._is_trial = state.begin(self._started_at)
+        self._attempt: Attempt | None = None
+        """The entry in the log, once the server has begun to answer."""
+        self._stream: UpstreamStream | None = None
+        self._receiver: Receiver | None = None
+        self._held: list[list[Event]] = []
+        """The events that came before there was a receiver."""
+        self._waiting: asyncio.Future[None] | None = None
+        self._crash: Exception | None = None
+        self._fault: Fault | None = None
+        """How the server failed after it had begun to answer."""
+        self._paused = self._over = False
+
+    @property
+    def milliseconds(self) -> float:
+        return round((self._loop_time() - self._started_at) * 1000, 1)
+
+    # Opening.
+
+    def attach(self, stream: UpstreamStream) -> None:
+        """Set the stream. Its observer must be this exchange."""
+        self._stream = stream
+
+    def record_answer(self) -> None:
+        """Record that the server has begun to answer."""
+        self._attempt = self._make_attempt(self._fault)
+        self.attempts.add_attempt(self._attempt)
+
+    async def wait_for_first_token(self, ticker: Ticker) -> None:
+        """Wait for the first event of the reply, and hold it. Raises UpstreamFailed if that is a failure."""
+        assert self._stream is not None
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._stream.start(self)
+        ticker.add(self)
+        try:
+            await self._waiting
+        finally:
+            ticker.discard(self)
+        if self._crash is not None:
+            raise self._crash
+        first = self._held[0]
+        if type(first[0]) is Failed:
+            raise UpstreamFailed(first[0].fault)
+
+    def log_failure(self, fault: Fault) -> None:
+        """Record why the request failed before the reply began, with the advice that was added to the fault."""
+        self.attempts.add_attempt(self._make_attempt(fault))
+
+    def cancel(self) -> None:
+        """Close the connection: another request has won, or the caller has left."""
+        if self._over:
+            return
+        self.attempts.add_attempt(self._make_attempt(None, "cancelled"))
+        if self._stream is not None:
+            self._stream.close()
+        self._end()
+
+    def _make_attempt(self, fault: Fault | None, outcome: str = "ok") -> Attempt:
+        state = self._state
+        return Attempt(
+            state.name,
+            state.address,
+            self.milliseconds,
+            None if fault is None else fault.cause or fault.code,
+            None if fault is None else describe_fault(fault),
+            outcome if fault is None else fault.code,
+            self.fallback_model,
+            None if fault is None or fault.status == 200 else fault.status,
+            self._unix_started_at,
+        )
+
+    # The reply, for its reader.
+
+    def start(self, receiver: Receiver) -> None:
+        stream = self._stream
+        assert stream is not None
+        self._receiver = receiver
+        if self._waiting is None:
+            stream.start(self)
+            return
+        stream.redirect(receiver)
+        held, self._held = self._held, []
+        receiver.on_batches(held)
+        if self._crash is not None:
+            receiver.on_crash(self._crash)
+        elif not self._paused:
+            stream.resume()
+
+    def pause(self) -> None:
+        self._paused = True
+        if self._stream is not None:
+            self._stream.pause()
+
+    def resume(self) -> None:
+        self._paused = False
+        if self._stream is not None:
+            self._stream.resume()
+
+    def tick(self, now: float) -> None:
+        if self._stream is not None:
+            self._stream.tick(now)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    # The stream's receiver, until the first token.
+
+    def on_events(self, events: list[Event]) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            if events:
+                self._hold(events)
+            return
+        if events:
+            self._record_first_token(events)
+            assert self._stream is not None
+            self._stream.redirect(receiver)
+        receiver.on_events(events)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if self._receiver is not None:
+            self._receiver.on_crash(error)
+            return
+        self._crash = error
+        self._resolve()
+
+    def _hold(self, events: list[Event]) -> None:
+        self._held.append(events)
+        if len(self._held) == 1:
+            self._record_first_token(events)
+            if self._stream is not None:
+                self._stream.pause()
+            self._resolve()
+
+    def _resolve(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _record_first_token(self, events: list[Event]) -> None:
+        if type(events[0]) is Failed:
+            return
+        seconds = self._loop_time() - self._started_at
+        self._state.on_first_token(seconds)
+        if self._first_token is not None:
+            self._first_token.add(seconds)
+
+    # The stream's observer. Before there is a stream, the caller reports what happens.
+
+    def on_finished(self) -> None:
+        if not self._over:
+            self._state.on_finished()
+            self._end()
+
+    def on_failed(self, fault: Fault) -> None:
+        if self._over:
+            return
+        self._record_fault(fault)
+        if UpstreamFailed(fault).is_server_fault:
+            self._fault = fault
+            if self._attempt is not None:
+                self.attempts.replace_attempt(self._attempt, self._make_attempt(fault))
+        self._end()
+
+    def on_closed(self) -> None:
+        self._end()
+
+    def _record_fault(self, fault: Fault) -> None:
+        own = self._own_timeout and fault.code == "timeout" and fault.status is None
+        failed = is_failure(fault) and not own
+        self._state.on_fault(fault, self._loop_time(), random.random(), failed=failed)
+
+    def _end(self) -> None:
+        if not self._over:
+            self._over = True
+            self._state.end(self._is_trial)

@@ -1,0 +1,55 @@
+"""Request the `health_path` of upstreams at intervals, and report the results to their states."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+import httpx
+from msgspec import Struct
+
+from app.routing.pool import UpstreamStates
+from app.upstream.http.client import Target, UpstreamClient
+
+log = logging.getLogger("parley.routing")
+
+MAX_WAIT_SECONDS = 5.0
+"""An upstream that takes longer to answer a health check has failed it."""
+
+
+class HealthCheck(Struct, frozen=True):
+    target: Target
+    path: str
+    """The path on the server, without that of its base_url."""
+    interval_seconds: float
+
+
+class HealthChecks:
+    """One task for each check, from `start` to `aclose`."""
+
+    def __init__(self, client: UpstreamClient, states: UpstreamStates, checks: Iterable[HealthCheck]) -> None:
+        self._client = client
+        self._states = states
+        self._checks = tuple(checks)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.get_running_loop().create_task(self._repeat(check)) for check in self._checks]
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, check: HealthCheck) -> None:
+        server = replace(check.target, base_url=str(httpx.URL(check.target.base_url).copy_with(path="/")).rstrip("/"))
+        seconds = min(check.interval_seconds, MAX_WAIT_SECONDS)
+        while True:
+            status = await self._client.status(server, "GET", check.path, seconds)
+            state = self._states.get(check.target)
+            healthy = status is not None and 200 <= status < 300
+            if healthy is not state.healthy:
+                result = "without an answer" if status is None else f"with status {status}"
+                log.warning("the health check of upstream %s ended %s", state.name, result)
+            state.on_health_check(healthy, asyncio.get_running_loop().time())
+            await asyncio.sleep(check.interval_seconds)

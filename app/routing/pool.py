@@ -1,0 +1,69 @@
+"""The upstreams of this process, and the choice of one for a request."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+from app.routing.route import Deployment, ModelRoute
+from app.routing.strategies import STRATEGIES, Strategy
+from app.routing.upstream_state import UpstreamState
+from app.upstream.http.client import Target
+
+
+class PoolMember:
+    """One deployment of a route, with the state of its upstream."""
+
+    __slots__ = ("deployment", "index", "state")
+
+    def __init__(self, index: int, deployment: Deployment, state: UpstreamState) -> None:
+        self.index = index
+        self.deployment = deployment
+        self.state = state
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+    @property
+    def weight(self) -> float:
+        return self.deployment.weight
+
+    @property
+    def outstanding(self) -> int:
+        return self.state.outstanding
+
+
+class UpstreamStates:
+    """The state of each upstream, by its name. Models that share an upstream share its state."""
+
+    def __init__(self, targets: Iterable[Target] = ()) -> None:
+        self._states = {target.name: UpstreamState(target.name, target.base_url) for target in targets}
+
+    def get(self, target: Target) -> UpstreamState:
+        """Return the state of an upstream. One that has another address than before begins anew."""
+        state = self._states.get(target.name)
+        if state is None or state.address != target.base_url:
+            state = self._states[target.name] = UpstreamState(target.name, target.base_url)
+        return state
+
+    def __iter__(self) -> Iterator[UpstreamState]:
+        return iter(list(self._states.values()))
+
+    def members(self, route: ModelRoute) -> list[PoolMember]:
+        return [PoolMember(index, row, self.get(row.target)) for index, row in enumerate(route.deployments)]
+
+
+def choose_available(
+    members: Sequence[PoolMember], strategy: Strategy, prefix: bytes, now: float, roll: float
+) -> PoolMember | None:
+    """Return one of the available members of the best priority; None if none is available."""
+    available = [member for member in members if member.state.is_available(now)]
+    if len(available) <= 1:
+        return available[0] if available else None
+    priority = min(member.deployment.priority for member in available)
+    best = [member for member in available if member.deployment.priority == priority]
+    return best[0] if len(best) == 1 else cast(PoolMember, STRATEGIES[strategy](best, prefix, roll))
+
+
+def choose_least_bad(members: Sequence[PoolMember], now: float) -> PoolMember:
+    """Return the member that should be available first."""
+    return min(members, key=lambda member: member.state.badness(now))

@@ -1,0 +1,118 @@
+"""The model of a request, the upstreams that serve it, and a request that is ready to be sent to each of them."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from app.cache.key import KeyPart, cache_key
+from app.chat.messages import ChatRequest
+from app.errors import ParleyError
+from app.profiles import Profile, select_reply_fields
+from app.routing.strategies import Strategy
+from app.steps import pipeline
+from app.upstream.http.client import Target
+from app.usage.pricing import Price
+
+HedgeDelay: TypeAlias = float | Literal["p95"]
+
+
+class Deployment(Struct, frozen=True):
+    """A model on an upstream: the server, the model's name there, and the profile of both."""
+
+    target: Target
+    model: str
+    profile: Profile
+    weight: float = 1.0
+    priority: int = 1
+    """Upstreams of the lowest number that is available get all requests."""
+
+
+class ModelRoute(Struct, frozen=True):
+    """A model under the name that callers use, with its deployments."""
+
+    model: str
+    deployments: tuple[Deployment, ...]
+    defaults: Mapping[str, Any]
+    max_retries: int = 0
+    cache_seconds: float | None = None
+    """How long the cache may answer with a reply; None if it never does."""
+    strategy: Strategy = "least_busy"
+    fallbacks: tuple[str, ...] = ()
+    """The models that are tried, in order, when this one fails with a fault that may be retried."""
+    fallbacks_on_context_length: tuple[str, ...] = ()
+    fallbacks_on_content_filter: tuple[str, ...] = ()
+    deadline_seconds: float | None = None
+    """The limit from the request to the first token, all attempts together."""
+    hedge_after: HedgeDelay | None = None
+    """When a second request is sent if no token has come: after so many seconds, or after the 95th percentile of this
+    model's time to the first token. None: never."""
+    price: Price | None = None
+
+    @property
+    def has_fallbacks(self) -> bool:
+        return bool(self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter)
+
+    def fallbacks_after(self, error: ParleyError) -> tuple[str, ...]:
+        """Return the models to try after this error."""
+        if error.code == "context_length_exceeded":
+            return self.fallbacks_on_context_length
+        if error.code == "content_filter":
+            return self.fallbacks_on_content_filter
+        return self.fallbacks if error.retryable else ()
+
+
+class PreparedRequest(Struct, frozen=True):
+    """A request that passed all checks, with a body for each deployment."""
+
+    route: ModelRoute
+    """The route, with only the deployments that can serve this request."""
+    request: ChatRequest
+    """The caller's request without its messages. The parsing of the reply depends on it."""
+    bodies: tuple[bytes, ...]
+    """One for each deployment."""
+    warnings: tuple[str, ...]
+    max_retries: int
+    wait_seconds: float | None
+    deterministic: bool = False
+    """Whether every deployment should give the same reply each time."""
+    prefix: bytes = b""
+    """A hash of the beginning of the conversation, for the strategy `prefix`."""
+    original: ChatRequest | None = None
+    """The caller's whole request, if another model may have to answer it."""
+    error: ParleyError | None = None
+    """Why no deployment can serve the request, if only another model can."""
+
+    @property
+    def has_one_attempt(self) -> bool:
+        """Whether the request is sent once, whatever happens. Then its reply is opened at the head of the response."""
+        route = self.route
+        return (
+            len(self.bodies) == 1
+            and not self.max_retries
+            and self.original is None
+            and route.deadline_seconds is None
+            and route.hedge_after is None
+        )
+
+    @property
+    def size(self) -> int:
+        """The size of what is kept of the request until the reply begins, in bytes. Deployments with equal bodies share
+        one; the whole request counts as much as the largest."""
+        sizes = {id(body): len(body) for body in self.bodies}
+        return sum(sizes.values()) + (max(sizes.values(), default=0) if self.original is not None else 0)
+
+    def key(self, scope: str) -> str:
+        """Return the key under which the reply is cached."""
+        return cache_key([*map(self._make_key_part, self.route.deployments, self.bodies)], scope)
+
+    def _make_key_part(self, deployment: Deployment, body: bytes) -> KeyPart:
+        traits = pipeline.reply_traits(self.request, deployment.profile)
+        return KeyPart(
+            deployment.target.base_url,
+            deployment.model,
+            body,
+            traits,
+            select_reply_fields(deployment.profile),
+            deployment.target.variant,
+        )
