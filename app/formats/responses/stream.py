@@ -36,7 +36,7 @@ _FAILURES = {
     **dict.fromkeys(("invalid_request", "unsupported", "content_filter"), "invalid_prompt"),
 }
 """The code of `response.failed` by that of the error; for any other it is `server_error`, which clients try again."""
-_PREFIXES = {"reasoning_content": "rs", "content": "msg", "function_call": "fc", "media": "ig"}
+_PREFIXES = {"reasoning_content": "rs", "content": "msg", "function_call": "fc"}
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +237,7 @@ class ResponseEventEncoder(DeltaEncoder):
     def _open_item(self, message: ReplyMessage) -> bytes:
         out = self._write_opaque_fields(message)
         self._open, self._delta = message, b""
-        self._item_id = self._make_id("ctc" if self._is_custom(message) else _PREFIXES[message.kind])
+        self._item_id = self._make_id(self._choose_prefix(message))
         item = self._make_item(message, "in_progress", text="")
         if message.kind in ("reasoning_content", "content"):
             item.pop("encrypted_content", None)
@@ -317,7 +317,7 @@ class ResponseEventEncoder(DeltaEncoder):
             case "function_call":
                 return head | self._write_call(message, status, text)
             case "media":
-                return head | {"type": "image_generation_call", "status": status, "result": _write_media(message)}
+                return head | _write_media(message, status)
 
     def _write_reasoning(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
         if self._options.summary:
@@ -364,6 +364,11 @@ class ResponseEventEncoder(DeltaEncoder):
     def _make_id(self, prefix: str) -> str:
         return make_item_id(self._info.response_id, len(self._output), prefix)
 
+    def _choose_prefix(self, message: ReplyMessage) -> str:
+        if message.media is not None:
+            return "ig" if message.media.media == "image" else "msg"
+        return "ctc" if self._is_custom(message) else _PREFIXES[message.kind]
+
     def _is_custom(self, message: ReplyMessage) -> bool:
         return message.kind == "function_call" and message.name in self._options.custom
 
@@ -405,14 +410,26 @@ def _write_event(body: dict[str, Any]) -> bytes:
 def _make_part(message: ReplyMessage, text: str) -> dict[str, Any]:
     if message.refusal:
         return {"type": "refusal", "refusal": text}
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    annotations = [_write_annotation(one) for one in message.extra.get("annotations") or ()] if text else []
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
-def _write_media(message: ReplyMessage) -> str | None:
-    """Return base64, as clients expect it of a generated image, or the URL that the server sent."""
+def _write_annotation(annotation: Any) -> Any:
+    """Write a citation of chat completions, which has its fields in an object of its own, without that object."""
+    inner = annotation.get("url_citation") if isinstance(annotation, dict) else None
+    return {"type": "url_citation", **inner} if isinstance(inner, dict) else annotation
+
+
+def _write_media(message: ReplyMessage, status: str) -> dict[str, Any]:
+    """Write an image as the tool for images does, in base64 or as the server's URL. Sound, for which the API has no
+    item, is a message without text, with the field `audio` of chat completions."""
     media = message.media
     assert media is not None
-    return media.url.partition(";base64,")[2] or media.url if is_data(media.url) else media.url
+    data = media.url.partition(";base64,")[2] or media.url if is_data(media.url) else media.url
+    if media.media == "image":
+        return {"type": "image_generation_call", "status": status, "result": data}
+    audio = {**media.fields, "data": data}
+    return {"type": "message", "role": "assistant", "status": status, "content": [], "audio": audio}
 
 
 def _unwrap_input(arguments: str) -> str:
