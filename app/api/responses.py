@@ -269,26 +269,6 @@ class ReplyResponse(ABC):
             self._writer.abort()
 
 
-class JoinedReplyEncoder:
-    """An encoder of a reply that joined the call of another request. The cost of the call is counted there, and is 0
-    here, so that the sum of all replies is what was spent."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-
-    def open(self) -> bytes:
-        return self.encoder.open()
-
-    def feed(self, events: list[Event]) -> bytes:
-        last = events[-1] if events else None
-        if type(last) is Finish and last.usage and "cost" in last.usage:
-            events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
-        return self.encoder.feed(events)
-
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return self.encoder.fail(error)
-
-
 def add_reply_stage(reply_format: Format, receiver: Receiver) -> Receiver:
     """Return what takes the events of a reply and gives them to the receiver, after the stage of the format."""
     return receiver if reply_format.reply_stage is None else _StagedReceiver(reply_format.reply_stage(), receiver)
@@ -307,6 +287,26 @@ class _StagedReceiver:
 
     def on_crash(self, error: Exception) -> None:
         self._receiver.on_crash(error)
+
+
+class JoinedReplyEncoder:
+    """An encoder of a reply that joined the call of another request. The cost of the call is counted there, and is 0
+    here, so that the sum of all replies is what was spent."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    def open(self) -> bytes:
+        return self.encoder.open()
+
+    def feed(self, events: list[Event]) -> bytes:
+        last = events[-1] if events else None
+        if type(last) is Finish and last.usage and "cost" in last.usage:
+            events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
+        return self.encoder.feed(events)
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        return self.encoder.fail(error)
 
 
 class SkipFrames:

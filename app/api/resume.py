@@ -20,6 +20,8 @@ from app.formats.base import Encoder
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
 
+    path = "/v1/chat/{response_id}/events"
+
     def __init__(self, context: AppContext) -> None:
         self._context = context
 
@@ -57,6 +59,8 @@ class ResumeEndpoint:
 
 class ReplyEndpoint:
     """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
+
+    path = "/v1/chat/{response_id}"
 
     def __init__(self, context: AppContext) -> None:
         self._context = context

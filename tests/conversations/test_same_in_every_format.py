@@ -39,7 +39,7 @@ LOST = {
 }
 """Media that a format shows as text, or elsewhere."""
 DATED = {"agentscope", "agentscope2"}
-"""Formats whose messages have an id and a time, which OpenAI's have not."""
+"""Formats whose messages have an id and a time, which OpenAI's and Anthropic's have not."""
 
 
 def loses(conversation: str, form: str, to: str) -> bool:
@@ -50,11 +50,14 @@ def loses(conversation: str, form: str, to: str) -> bool:
     if to == "responses" and form != to:
         dated = form in DATED and (conversation, form) not in LOST
         return dated or (conversation == "failed" and form not in NO_ERROR_FLAG)
-    if to not in NO_NOTES or form in NO_NOTES:
+    from_anthropic = form == "anthropic" and to == "openai"
+    if to not in NO_NOTES or form in NO_NOTES and not from_anthropic:
         return (conversation, to) in LOST and (form != "openai" or conversation != MEDIA_OF_TOOLS)
+    if (form, to) == ("autogen", "anthropic"):
+        return conversation not in ("picture_of_a_tool", "file")  # the names of the senders
     dated = (form in DATED and (conversation, form) not in LOST) or (conversation, form) == ("speakers", "autogen")
     failed = conversation == "failed" and form not in NO_ERROR_FLAG
-    return dated or failed or conversation == MEDIA_OF_TOOLS
+    return dated or (to == "openai" and (failed or conversation == MEDIA_OF_TOOLS))
 
 
 @each
@@ -95,6 +98,8 @@ def test_a_reply_to_a_conversation_is_cached_for_every_format(conversation: str)
     server = ModelServer()
     with Running({**MODELS, "cache": {}}, server) as running:
         for form in FORMATS:
+            if (conversation, form) in CANNOT_SAY:
+                continue
             request = {"model": "plain", "format": form, "reply_format": "qwen", "stream": False}
             answer = running.post("/v1/chat", {**request, "messages": golden(conversation, form)}).json
             assert answer["messages"] == [{"role": "assistant", "content": "Hello"}]
@@ -106,6 +111,8 @@ def test_a_reply_to_a_conversation_is_cached_for_every_format(conversation: str)
 @each_form
 def test_auto_finds_the_format(gateway: Gateway, conversation: str, form: str) -> None:
     messages = golden(conversation, form)
+    if (conversation, form) in CANNOT_SAY:
+        return
     found, mixed = detect(messages)
     plain = all(set(one) <= {"role", "content", "name"} and isinstance(one["content"], str) for one in messages)
     assert not mixed
@@ -116,6 +123,8 @@ def test_auto_finds_the_format(gateway: Gateway, conversation: str, form: str) -
 @each_pair
 def test_a_translation_says_the_same(gateway: Gateway, conversation: str, form: str, to: str) -> None:
     messages = golden(conversation, form)
+    if form != to and {(conversation, form), (conversation, to)} & CANNOT_SAY:
+        return
     there, _ = convert(form, to, messages)
     assert gateway.body(to, there) == gateway.body(form, messages)
     ours, theirs = (said(one, items, named=conversation in NAMED) for one, items in ((to, there), (form, messages)))
@@ -126,6 +135,8 @@ def test_a_translation_says_the_same(gateway: Gateway, conversation: str, form: 
 @each_pair
 def test_a_translation_warns_of_what_is_lost(conversation: str, form: str, to: str) -> None:
     messages = golden(conversation, form)
+    if (conversation, form) in CANNOT_SAY:
+        return
     _, warnings = convert(form, to, messages)
     assert bool(warnings) is loses(conversation, form, to)
     assert all(re.match(r"messages\[\d\]\S*: ", warning) for warning in warnings)

@@ -40,7 +40,13 @@ def new_response_id() -> str:
 class ResponsesEndpoint(ChatEndpoint):
     def __init__(self, context: AppContext, stored: StoredResponses, apply: Apply) -> None:
         super().__init__(
-            context, parse_responses_body, "responses", RESPONSES.error, apply, new_reply_id=new_response_id
+            context,
+            parse_responses_body,
+            "responses",
+            RESPONSES.error,
+            apply,
+            new_reply_id=new_response_id,
+            keeps_alias=True,
         )
         self._stored = stored
 
@@ -113,7 +119,8 @@ class ResponsesEndpoint(ChatEndpoint):
             return finish
         messages = RESPONSES.parse(kept.all_items, Options()).messages if kept.all_items else ()
         request = ChatRequest(kept.route.model, messages, kept.tools)
-        given, used = self._context.gateway.count_tokens(kept.route, request, encoder.texts)
+        gateway = self._context.gateway
+        given, used = gateway.count_tokens(kept.route, request), gateway.count_text_tokens(kept.route, encoder.texts)
         usage = {"prompt_tokens": given, "completion_tokens": used, "total_tokens": given + used}
         return replace(finish, usage=usage, warnings=(*finish.warnings, ESTIMATED))
 

@@ -10,6 +10,7 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
+from app.api.chat import find_route
 from app.api.chat_schema import RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext
 from app.api.openai_responses.body import parse_responses_body
@@ -56,7 +57,8 @@ class InputTokensEndpoint:
                     )
                 if isinstance(parsed, RejectedRequest):
                     return parsed
-                route = context.gateway.route(await context.gateway.resolve_model(parsed.body.model))
-                tokens, _ = await call_in_thread(context.gateway.count_tokens, route, parsed.request, ())
+                model = await context.gateway.resolve_model(parsed.body.model)
+                route = find_route(context.gateway, model, scope["state"]["caller"])
+                tokens = await call_in_thread(context.gateway.count_tokens, route, parsed.request)
                 await send_json(send, 200, {"object": "response.input_tokens", "input_tokens": tokens})
                 return None
