@@ -260,7 +260,7 @@ class UpstreamCaller:
         target = target.with_timeout(prepared.wait_seconds)
         if options.attempts.sent_at is None:
             options.attempts.sent_at = time.perf_counter()
-        exchange = Exchange(self._states.get(target), options, _loop_time)
+        exchange = Exchange(self._states.get(target), options, asyncio.get_running_loop().time)
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
             if timer is None:
