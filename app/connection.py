@@ -101,6 +101,26 @@ class _ParserStopped(Exception):
     """Raised in a callback of the parser, to ignore the rest of the received data."""
 
 
+def _join_lines(headers: Headers) -> bytes:
+    return b"".join([b"%b: %b\r\n" % line for line in headers])
+
+
+class _DefaultLines:
+    """The headers of every response as bytes. uvicorn makes them anew each second, because the date is one of them."""
+
+    def __init__(self) -> None:
+        self._headers: Headers = ()
+        self._lines = b""
+
+    def join(self, headers: Headers) -> bytes:
+        if headers is not self._headers:
+            self._headers, self._lines = headers, _join_lines(headers)
+        return self._lines
+
+
+_default_lines = _DefaultLines()
+
+
 class ClientCycle(RequestResponseCycle):
     """One request and its response. It is also the writer that `app/api/response_writer.py` describes: the head goes
     out with the first bytes of the body, nothing is awaited, and no task waits for the client to disconnect."""
@@ -129,17 +149,22 @@ class ClientCycle(RequestResponseCycle):
     def start(self, status: int, headers: Headers) -> None:
         """A response without content-length is sent in chunks."""
         self.response_started = True
-        self.chunked_encoding = True
-        head = self._head = [STATUS_LINE[status]]
-        for name, value in (*self.default_headers, *headers, *self.extra_headers):
-            if name == b"content-length":
-                self.chunked_encoding = False
-            head += (name, b": ", value, b"\r\n")
+        lines = _join_lines((*headers, *self.extra_headers))
+        self.chunked_encoding = b"content-length: " not in lines
+        head = self._head = [STATUS_LINE[status], _default_lines.join(self.default_headers), lines]
         if self.chunked_encoding:
             head.append(b"transfer-encoding: chunked\r\n")
         if not self.keep_alive:
             head.append(b"connection: close\r\n")
         head.append(b"\r\n")
+
+    def take_body(self) -> bytes | None:
+        """Return the body of the request if it has arrived whole; None if it must be received."""
+        if self.more_body or self.disconnected:
+            return None
+        self.flow.resume_reading()  # it was paused if this request had to wait for the response before it
+        body, self.body = self.body, bytearray()
+        return bytes(body)
 
     def write(self, data: bytes, *, last: bool) -> None:
         if self.disconnected:

@@ -27,6 +27,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
@@ -36,6 +37,7 @@ from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.token_counts import TokenCountEndpoint
 from app.api.usage import observe_usage
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
@@ -46,7 +48,7 @@ from app.cache.types import CallCoordinator
 from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
@@ -72,7 +74,7 @@ ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter
 
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
@@ -202,18 +204,29 @@ def create_app(
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
+    messages = ChatEndpoint(
+        context,
+        parse_messages_body,
+        "messages",
+        MESSAGES.error,
+        completions_apply,
+        keeps_alias=True,
+        sends_request_id=True,
+    )
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
     server = settings.server
     rules = RequestRules(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
         {"/v1/models": OPENAI.error},
+        None if context.metrics is None else context.metrics.observe_plain_request,
     )
-    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions, messages, count_tokens), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
+        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
     ]
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
@@ -442,7 +455,7 @@ def _paths(app: FastAPI) -> list[str]:
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
     request.state.error_code = error.code
     body = write_error(error.to_dict(request.state.request_id))
-    return JSONResponse(body, error.status, headers=error.headers)
+    return JSONResponse(body, choose_status(write_error, error), headers=list_error_headers(write_error, error))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

@@ -1,46 +1,22 @@
-"""Reads the body of a request within limits of size and time, and sends whole responses.
-
-A coroutine is first stepped by hand: if it ends without waiting, it needs no task, no timer and no turn of the loop.
-"""
+"""Reads the body of a request within limits of size and time, and sends whole responses."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from app.api.coroutines import SuspendedCoroutine
+from app.api.response_writer import OfferedWriter
+from app.api.response_writer import Scope as Scope
 from app.chat.json_size import count_values
 from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 
 T = TypeVar("T")
 
 
-class SuspendedCoroutine(Generic[T]):
-    """A coroutine that was stepped until it had to wait. Awaiting this runs the rest and returns its result."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], waiting: Any) -> None:
-        self._coroutine = coroutine
-        self._waiting = waiting
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        waiting = self._waiting
-        while True:
-            try:
-                value = yield waiting
-            except BaseException as error:
-                thrown: BaseException | None = error
-            else:
-                thrown = None
-            try:
-                waiting = self._coroutine.throw(thrown) if thrown is not None else self._coroutine.send(value)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-
-
-Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
 
@@ -58,14 +34,26 @@ class ClientDisconnected(Exception):
     """The client left before its body was read."""
 
 
-async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
-    """Read the body; `lease` takes memory for it as it arrives. Raises BodyTimeout, Busy or TooLarge, the latter before
-    reading a body whose `content-length` is too large."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
-            raise TooLarge(f"the body has more than {max_bytes} bytes")
-        if name == b"content-encoding" and value.lower() != b"identity":
-            raise BadRequest("a body must not be compressed")
+async def read_body(
+    scope: Scope,
+    receive: Receive,
+    max_bytes: int,
+    seconds: float,
+    lease: Lease,
+    writer: OfferedWriter | None = None,
+) -> bytes | bytearray:
+    """Read the body; `lease` takes memory for it as it arrives. `writer` may have it already. Raises BodyTimeout, Busy
+    or TooLarge, the latter before reading a body whose `content-length` is too large."""
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > max_bytes:
+        raise TooLarge(f"the body has more than {max_bytes} bytes")
+    if b"content-encoding" in headers:
+        _check_encodings(scope)
+    whole = None if writer is None else writer.take_body()
+    if whole is not None:
+        _reserve_memory(whole, max_bytes, lease)
+        return whole
     reading = _receive_body(receive, max_bytes, lease)
     try:
         waiting = reading.send(None)
@@ -77,6 +65,12 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
             return await SuspendedCoroutine(reading, waiting)
     except TimeoutError:
         raise BodyTimeout(f"the body was not complete within {seconds:g} s") from None
+
+
+def _check_encodings(scope: Scope) -> None:
+    for name, value in scope["headers"]:
+        if name == b"content-encoding" and value.lower() != b"identity":
+            raise BadRequest("a body must not be compressed")
 
 
 async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
@@ -154,4 +148,5 @@ async def send_no_content(send: Send) -> None:
 
 async def send_error(send: Send, error: ParleyError, request_id: str, write_error: WriteError = wrap_error) -> None:
     """Send an error. `write_error` writes it in the format of the endpoint or of the request."""
-    await send_json(send, error.status, write_error(error.to_dict(request_id)), error.headers)
+    status, headers = choose_status(write_error, error), list_error_headers(write_error, error)
+    await send_json(send, status, write_error(error.to_dict(request_id)), headers)

@@ -21,15 +21,15 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits, request_limits
-from app.api.response_writer import Send, SendQueue, find_offered_writer
+from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo, WriteError
-from app.gateway import ReplyOptions, new_reply_id
+from app.formats.base import ReplyInfo, WriteError, choose_status
+from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
@@ -53,10 +53,18 @@ class ChatEndpoint:
         name: str,
         write_error: WriteError,
         apply: Apply,
+        *,
+        keeps_alias: bool = False,
+        sends_request_id: bool = False,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
-        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
+        that occur before the request's own format is known. `apply` says for which requests the cache is used.
+
+        `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
+        response has the header `request-id` as well."""
         self.write_error = write_error
+        self.sends_request_id = sends_request_id
+        self._keeps_alias = keeps_alias
         self._context = context
         self._parse = parse
         self._name = name
@@ -77,7 +85,9 @@ class ChatEndpoint:
             if rejected is not None:
                 record.record_error(rejected.error)
                 self._record_attempts(record, (), rejected.error)
-                await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
+                write_error = rejected.write_error or self.write_error
+                record.status = choose_status(write_error, rejected.error)
+                await send_error(send, rejected.error, request_id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
@@ -94,8 +104,9 @@ class ChatEndpoint:
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
         server = self._context.server
+        writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
-            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
+            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
             record.received_at = time.perf_counter()
             context = self._context
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
@@ -107,12 +118,13 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    route = self._find_route(await context.gateway.resolve_model(parsed.body.model), scope)
+                    model = await context.gateway.resolve_model(parsed.body.model)
+                    route = find_route(context.gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        parsed, route, large, lease, scope, send, request_id, record, attempts
+                        parsed, route, large, lease, scope, writer or SendQueue(send), request_id, record, attempts
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -146,7 +158,7 @@ class ChatEndpoint:
         large: bool,
         lease: Lease,
         scope: Scope,
-        send: Send,
+        writer: ResponseWriter,
         request_id: str,
         record: RequestRecord,
         attempts: AttemptLog,
@@ -158,7 +170,7 @@ class ChatEndpoint:
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
-            model=route.model,
+            model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
@@ -170,26 +182,12 @@ class ChatEndpoint:
         prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
         record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        writer = find_offered_writer(scope) or SendQueue(send)
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
         response.owner = self._context.owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
-
-    def _find_route(self, model: str, scope: Scope) -> ModelRoute:
-        """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
-        exists, and UnknownModel."""
-        caller: Caller = scope["state"]["caller"]
-        try:
-            route = self._context.gateway.route(model)
-        except UnknownModel:
-            caller.check_model(model)
-            raise
-        if caller.models is not None:
-            caller.check_model(model, route.model)
-        return route
 
     async def _reserve(
         self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
@@ -205,8 +203,7 @@ class ChatEndpoint:
         )
         if reservation is not None:
             record.reservation = reservation
-            headers = ((name.encode(), value.encode()) for name, value in reservation.headers.items())
-            scope["state"]["response_headers"].extend(headers)
+            scope["state"]["response_headers"].extend(reservation.headers)
 
     def _make_options(
         self,
@@ -273,17 +270,25 @@ class ChatEndpoint:
             self._context.resumable.put(reply)
 
 
+def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it exists,
+    and UnknownModel."""
+    try:
+        route = gateway.route(model)
+    except UnknownModel:
+        caller.check_model(model)
+        raise
+    if caller.models is not None:
+        caller.check_model(model, route.model)
+    return route
+
+
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.body.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
-    headers: list[str] = []
-    named: list[Mode] = []
-    for name, value in scope["headers"]:
-        if name == b"cache-control":
-            headers.append(value.decode("latin-1"))
-        elif name == CACHE_HEADER:
-            named.append(_parse_cache_mode(value.decode("latin-1")))
+    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
+    named = [_parse_cache_mode(value.decode("latin-1")) for name, value in scope["headers"] if name == CACHE_HEADER]
     enabled = route.cache_seconds is not None
     return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
 

@@ -81,13 +81,19 @@ class AppContext:
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
 
+    separate_callers: bool = field(init=False)
+    """Stored replies are shared only among the requests of one caller."""
+
+    def __post_init__(self) -> None:
+        self.separate_callers = self.settings.separate_callers
+
     @property
     def server(self) -> Server:
         return self.settings.server
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
-        if not self.settings.separate_callers:
+        if not self.separate_callers:
             return ""
         return scope["state"]["caller"].scope or _hash_authorization(scope)
 
@@ -95,7 +101,7 @@ class AppContext:
         """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys
         it is everyone, or with `cache.scope = "caller"` whoever sends the same Authorization header."""
         name: str = scope["state"]["caller"].name
-        if name or not self.settings.separate_callers:
+        if name or not self.separate_callers:
             return name
         return _hash_authorization(scope)
 

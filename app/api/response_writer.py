@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from app.api.asgi import Scope, SuspendedCoroutine
+from app.api.coroutines import SuspendedCoroutine
 
+Scope: TypeAlias = dict[str, Any]
 Send: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -64,6 +65,9 @@ class OfferedWriter(ResponseWriter, Protocol):
 
     extra_headers: Headers
     """Sent with every head."""
+
+    def take_body(self) -> bytes | None:
+        """Return the body of the request if it has arrived whole; None if it must be received."""
 
     @property
     def response_started(self) -> bool: ...

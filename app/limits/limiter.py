@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -18,7 +18,8 @@ from app.usage.pricing import read_cost
 
 log = logging.getLogger("parley.limits")
 
-_HEADERS: tuple[tuple[Kind, str], ...] = (("requests_per_minute", "requests"), ("tokens_per_minute", "tokens"))
+_REQUESTS_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
+_TOKENS_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
 _WITHOUT_CALL = frozenset(("hit", "shared"))
 """The cache results of replies for which this request made no call to a model."""
 _WORDS: Mapping[Kind, str] = {
@@ -28,6 +29,9 @@ _WORDS: Mapping[Kind, str] = {
     "spend_per_day": "per day",
     "spend_per_month": "per month",
 }
+
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
 class Owner(Protocol):
@@ -49,9 +53,22 @@ class Reservation(Struct, eq=False):
     minute: int
     tokens: int
     """The estimate of all tokens of the request."""
-    headers: Mapping[str, str]
+    headers: Headers
     """The headers `x-ratelimit-*` of the response."""
     settled: bool = False
+
+
+class _RuleSet(Struct, frozen=True):
+    """The rules for the requests of one caller to one model."""
+
+    rules: tuple[Rule, ...]
+    amounts: tuple[int, ...]
+    """What a request takes of each; 0 for tokens, whose number differs."""
+    requests_rows: tuple[int, ...]
+    """Which of the rules limit requests."""
+    tokens_rows: tuple[int, ...]
+    tokens_limit: int
+    """The lowest limit of tokens."""
 
 
 class Limiter:
@@ -73,9 +90,15 @@ class Limiter:
         self._models = {
             name: tuple(make_rules(f"the model {name!r}", f"model:{name}", row)) for name, row in models.items()
         }
-        self._callers: dict[str, tuple[Rule, ...]] = {}
+        self._rule_sets: dict[tuple[str, str], _RuleSet] = {}
+        """By the names of the caller and the model. All models without limits have the same."""
         self._leases = itertools.count()
         self._lease_prefix = os.urandom(8).hex()
+
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the store that counts for several processes answered the last request; None without one."""
+        return None if self._store is None else not self._down
 
     async def reserve(
         self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
@@ -85,34 +108,45 @@ class Limiter:
         `prompt_tokens` is called only if tokens are limited. Without `max_tokens`, up to `default_tokens` are reserved
         for the reply, and fewer if the limit is lower.
         """
-        rules = self._find_rules(caller, model)
+        name = model if model in self._models else ""
+        rule_set = self._rule_sets.get((caller.name, name)) or self._make_rule_set(caller, name)
+        rules = rule_set.rules
         if not rules:
             return None
-        limits = [rule.limit for rule in rules if rule.kind == "tokens_per_minute"]
-        tokens = 0
-        if limits:
+        tokens, amounts = 0, list(rule_set.amounts)
+        if rule_set.tokens_rows:
             prompt = prompt_tokens()
-            tokens = prompt + (max_tokens or min(default_tokens, max(0, min(limits) - prompt)))
-        amounts = [_amount(rule, tokens) for rule in rules]
+            tokens = prompt + (max_tokens or min(default_tokens, max(0, rule_set.tokens_limit - prompt)))
+            for row in rule_set.tokens_rows:
+                amounts[row] = tokens
         lease = f"{self._lease_prefix}-{next(self._leases)}"
-        store, taken = await self._take(rules, amounts, lease)
-        headers = _describe_limits(rules, taken)
+        if self._store is None:
+            store: LimitStore = self._memory
+            taken = self._memory.take_now(rules, amounts)
+        else:
+            store, taken = await self._take(self._store, rules, amounts, lease)
+        headers = _describe_limits(rule_set, taken)
         if not taken.admitted:
             raise _refuse(rules, amounts, taken, headers)
         return Reservation(store, rules, lease, taken.minute, tokens, headers)
 
-    def _find_rules(self, caller: Owner, model: str) -> tuple[Rule, ...]:
-        own = self._callers.get(caller.name)
-        if own is None:
-            rules = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
-            own = self._callers[caller.name] = tuple(rules)
-        return (*self._global, *self._models.get(model, ()), *own)
+    def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
+        own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
+        rules = (*self._global, *self._models.get(model, ()), *own)
+        rule_set = self._rule_sets[caller.name, model] = _RuleSet(
+            rules,
+            tuple(1 if rule.kind in ("requests_per_minute", "concurrent_streams") else 0 for rule in rules),
+            tuple(number for number, rule in enumerate(rules) if rule.kind == "requests_per_minute"),
+            tuple(number for number, rule in enumerate(rules) if rule.kind == "tokens_per_minute"),
+            min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=0),
+        )
+        return rule_set
 
-    async def _take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> tuple[LimitStore, Taken]:
-        if self._store is None:
-            return self._memory, self._memory.take_now(rules, amounts)
+    async def _take(
+        self, store: LimitStore, rules: Sequence[Rule], amounts: Sequence[int], lease: str
+    ) -> tuple[LimitStore, Taken]:
         try:
-            taken = await self._store.take(rules, amounts, lease)
+            taken = await store.take(rules, amounts, lease)
         except StoreUnavailable as error:
             self.memory_reservations += 1
             if not self._down:
@@ -122,7 +156,7 @@ class Limiter:
         if self._down:
             self._down = False
             log.info("limits are counted in redis again")
-        return self._store, taken
+        return store, taken
 
     def settle(self, reservation: Reservation, tokens: int | None, cost: float | None) -> None:
         """End a request: it used these tokens and cost this much. With None for the tokens the estimate remains. A
@@ -159,50 +193,41 @@ def _used_tokens(record: RequestRecord) -> int | None:
     return 0 if record.first_token_at is None else None
 
 
-def _amount(rule: Rule, tokens: int) -> int:
-    match rule.kind:
-        case "requests_per_minute" | "concurrent_streams":
-            return 1
-        case "tokens_per_minute":
-            return tokens
-        case _:
-            return 0
-
-
-def _describe_limits(rules: Sequence[Rule], taken: Taken) -> dict[str, str]:
+def _describe_limits(rule_set: _RuleSet, taken: Taken) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
-    headers: dict[str, str] = {}
-    for kind, word in _HEADERS:
-        rows = [
-            (remaining(rule, count), rule.limit, count)
-            for rule, count in zip(rules, taken.counts, strict=True)
-            if rule.kind == kind
-        ]
-        if rows:
-            left, limit, count = min(rows, key=lambda row: row[0])
-            headers[f"x-ratelimit-limit-{word}"] = str(limit)
-            headers[f"x-ratelimit-remaining-{word}"] = str(left)
-            headers[f"x-ratelimit-reset-{word}"] = _format_duration(reset_seconds(count))
+    headers: Headers = []
+    for rows, names in ((rule_set.requests_rows, _REQUESTS_HEADERS), (rule_set.tokens_rows, _TOKENS_HEADERS)):
+        least = None
+        for row in rows:
+            left = remaining(rule_set.rules[row], taken.counts[row])
+            if least is None or left < least[0]:
+                least = left, row
+        if least is not None:
+            left, row = least
+            reset = _format_duration(reset_seconds(taken.counts[row]))
+            values = (b"%d" % rule_set.rules[row].limit, b"%d" % left, reset)
+            headers += zip(names, values, strict=True)
     return headers
 
 
-def _format_duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> bytes:
     """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
     if seconds < 1:
-        return f"{round(seconds * 1000)}ms"
+        return b"%dms" % round(seconds * 1000)
     minutes, rest = divmod(-int(-seconds // 1), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+    return b"%dm%ds" % (minutes, rest) if minutes else b"%ds" % rest
 
 
-def _refuse(rules: Sequence[Rule], amounts: Sequence[int], taken: Taken, headers: Mapping[str, str]) -> RateLimited:
+def _refuse(rules: Sequence[Rule], amounts: Sequence[int], taken: Taken, lines: Headers) -> RateLimited:
     """Return the error for the limit that the request must wait for longest."""
+    headers = {name.decode(): value.decode() for name, value in lines}
     refused = [
         (wait_seconds(rule, count, amount, taken.now), rule, amount, remaining(rule, count))
         for rule, count, amount in zip(rules, taken.counts, amounts, strict=True)
         if not fits(rule, count, amount)
     ]
     wait, rule, amount, left = max(refused, key=lambda row: float("inf") if row[0] is None else row[0])
-    if rule.kind in ("spend_per_day", "spend_per_month"):
+    if rule.is_spending:
         return QuotaExceeded(_describe_spending(rule, taken.now), wait, headers)
     words = f"{rule.limit} {_WORDS[rule.kind]} of {rule.owner}"
     if wait is None:

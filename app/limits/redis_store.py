@@ -229,4 +229,4 @@ class RedisStore:
 
 
 def _period_now(rule: Rule) -> int:
-    return period(rule.kind, time.time()) if rule.kind in ("spend_per_day", "spend_per_month") else 0
+    return period(rule.kind, time.time()) if rule.is_spending else 0

@@ -65,54 +65,52 @@ class MemoryStore:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._windows: dict[str, _Window] = {}
-        """Also the spending: then the minute is the number of the day or month. There are at most as many as rules."""
-        self._in_progress: dict[str, int] = {}
+        """One for each rule. For spending, the minute is the number of the day or month; of replies in progress, only
+        the current number counts."""
 
     async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
         return self.take_now(rules, amounts)
 
     def take_now(self, rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
         now = self._now()
-        minute, seconds = divmod(now, WINDOW_SECONDS)
-        counts = [self._count(rule, int(minute), seconds / WINDOW_SECONDS, now) for rule in rules]
-        if not all(map(fits, rules, counts, amounts)):
-            return Taken(False, counts, int(minute), now)
-        for number, (rule, amount) in enumerate(zip(rules, amounts, strict=True)):
-            if not amount:
-                continue
-            if rule.kind == "concurrent_streams":
-                self._in_progress[rule.counter] = self._in_progress.get(rule.counter, 0) + amount
+        minute = int(now // WINDOW_SECONDS)
+        elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
+        windows, counts, admitted = [], [], True
+        for rule, amount in zip(rules, amounts, strict=True):
+            window = self._windows.get(rule.counter)
+            if window is None:
+                window = self._windows[rule.counter] = _Window()
+            if rule.is_window:
+                if window.minute != minute:
+                    window.move_to(minute)
+                count = Count(window.current, window.previous, elapsed if window.minute == minute else 0.0)
             else:
-                self._windows[rule.counter].current += amount
-            count = counts[number]
-            counts[number] = Count(count.current + amount, count.previous, count.elapsed)
-        return Taken(True, counts, int(minute), now)
-
-    def _count(self, rule: Rule, minute: int, elapsed: float, now: float) -> Count:
-        if rule.kind == "concurrent_streams":
-            return Count(self._in_progress.get(rule.counter, 0))
-        window = self._windows.get(rule.counter)
-        if window is None:
-            window = self._windows[rule.counter] = _Window()
-        if rule.kind in ("spend_per_day", "spend_per_month"):
-            window.move_to(period(rule.kind, now))
-            return Count(window.current)
-        window.move_to(minute)
-        return Count(window.current, window.previous, elapsed if window.minute == minute else 0.0)
+                if rule.is_spending:
+                    window.move_to(period(rule.kind, now))
+                count = Count(window.current)
+            admitted = admitted and fits(rule, count, amount)
+            windows.append(window)
+            counts.append(count)
+        if admitted:
+            for number, amount in enumerate(amounts):
+                if amount:
+                    window, count = windows[number], counts[number]
+                    window.current += amount
+                    counts[number] = Count(window.current, count.previous, count.elapsed)
+        return Taken(admitted, counts, minute, now)
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         now = self._now()
         for rule in rules:
+            window = self._windows[rule.counter]
             if rule.kind == "concurrent_streams":
-                self._in_progress[rule.counter] -= 1
-            elif rule.kind != "requests_per_minute":
-                window = self._windows[rule.counter]
-                if rule.kind == "tokens_per_minute":
-                    window.move_to(int(now // WINDOW_SECONDS))
-                    window.correct(minute, tokens)
-                else:
-                    window.move_to(period(rule.kind, now))
-                    window.current += cost
+                window.current -= 1
+            elif rule.kind == "tokens_per_minute":
+                window.move_to(int(now // WINDOW_SECONDS))
+                window.correct(minute, tokens)
+            elif rule.is_spending and cost:
+                window.move_to(period(rule.kind, now))
+                window.current += cost
 
     async def aclose(self) -> None:
         """Close nothing."""

@@ -37,6 +37,9 @@ class Rule(Struct, frozen=True):
     """Money in parts, see UNITS_OF_MONEY."""
     counter: str
     """The name of the counter in a store."""
+    is_spending: bool
+    is_window: bool
+    """Requests or tokens per minute."""
 
 
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
@@ -50,7 +53,13 @@ def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
     )
     for kind, limit in numbers:
         if limit is not None:
-            yield Rule(owner, kind, limit, f"{name}:{kind}")
+            yield make_rule(owner, name, kind, limit)
+
+
+def make_rule(owner: str, name: str, kind: Kind, limit: int) -> Rule:
+    is_spending = kind in ("spend_per_day", "spend_per_month")
+    is_window = kind in ("requests_per_minute", "tokens_per_minute")
+    return Rule(owner, kind, limit, f"{name}:{kind}", is_spending, is_window)
 
 
 def _to_parts(money: float | None) -> int | None:

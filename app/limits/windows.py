@@ -8,6 +8,7 @@ a caller uses the whole limit at the end of one minute and then as much as it ma
 
 import math
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -37,9 +38,9 @@ class Count(Struct, frozen=True):
 def fits(rule: Rule, count: Count, amount: int) -> bool:
     """Whether a request that takes `amount` is within the limit. Money is spent when its amount is known, at the end
     of a request, so a request fits while anything is left."""
-    if rule.kind in ("spend_per_day", "spend_per_month"):
+    if rule.is_spending:
         return count.current < rule.limit
-    return count.used + amount <= rule.limit
+    return count.previous * (1 - count.elapsed) + count.current + amount <= rule.limit
 
 
 def remaining(rule: Rule, count: Count) -> int:
@@ -80,9 +81,13 @@ def reset_seconds(count: Count) -> float:
 
 def period(kind: Kind, now: float) -> int:
     """Return the number of the day, or of the month, in UTC."""
-    if kind == "spend_per_day":
-        return int(now // DAY_SECONDS)
-    date = datetime.fromtimestamp(now, UTC)
+    day = int(now // DAY_SECONDS)
+    return day if kind == "spend_per_day" else _month_of_day(day)
+
+
+@lru_cache(maxsize=2)
+def _month_of_day(day: int) -> int:
+    date = datetime.fromtimestamp(day * DAY_SECONDS, UTC)
     return date.year * 12 + date.month - 1
 
 

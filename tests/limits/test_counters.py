@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from app.limits.stores import MemoryStore
-from app.limits.values import UNITS_OF_MONEY, Kind, Rule
+from app.limits.values import UNITS_OF_MONEY, Kind, Rule, make_rule
 from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ class Clock:
 
 
 def rule(kind: Kind, limit: int, owner: str = "x") -> Rule:
-    return Rule(owner, kind, limit, f"{owner}:{kind}")
+    return make_rule(owner, owner, kind, limit)
 
 
 @settings(max_examples=200, deadline=None)

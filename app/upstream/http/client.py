@@ -5,7 +5,7 @@ cookies of all callers in one jar and read proxies from the environment; a gatew
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -129,14 +129,21 @@ class UpstreamClient:
         self._push_transport = self._transport if isinstance(self._transport, PushTransport) else None
         self._error_body_seconds = error_body_seconds
 
-    async def open(self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> ResponseBody:
+    def open(
+        self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> Coroutine[Any, Any, ResponseBody]:
         """Send a chat request and return the response's body once its head has arrived. `headers` are sent in addition
         to those of the target.
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
         if self._push_transport is not None:
-            return await self._post(self._push_transport, target, body, headers)
+            return self._post(self._push_transport, target, body, headers)
+        return self._post_with_httpx(target, body, headers)
+
+    async def _post_with_httpx(
+        self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]]
+    ) -> ResponseBody:
         request = httpx.Request(
             "POST",
             target.url(CHAT_PATH),

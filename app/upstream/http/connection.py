@@ -59,7 +59,6 @@ class Connection(asyncio.Protocol):
         self._on_data: Callable[[bytes], None] | None = None
         self._on_end: Callable[[Exception | None], None] | None = None
         self._body: list[bytes] = []
-        self._buffered_bytes = 0
         self._head_bytes = self._header_bytes = 0
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
@@ -80,8 +79,8 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         return not self.closed and self._transport is not None and not self._transport.is_closing()
 
-    async def request(self, head: bytes, body: bytes, timeout_seconds: float | None) -> None:
-        """Send a request and wait for the head of its response. Raises httpx.TransportError."""
+    def request(self, head: bytes, body: bytes, timeout_seconds: float | None) -> asyncio.Future[None]:
+        """Send a request. The future is done at the head of its response, or has an httpx.TransportError."""
         assert self._transport is not None
         self._reset()
         future = self._head = self._loop.create_future()
@@ -93,7 +92,7 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.write(head)
             self._transport.write(body)
-        await future
+        return future
 
     def _on_timeout(self) -> None:
         self._fail(httpx.ReadTimeout("no response in time"))
@@ -231,12 +230,11 @@ class Connection(asyncio.Protocol):
         if self._on_data is None:
             if self._complete and self._timer is not None and not self._ended:
                 self._recycle()
-            elif self._buffered_bytes > MAX_BUFFERED_BYTES:
+            elif self._body and sum(map(len, self._body)) > MAX_BUFFERED_BYTES:
                 self._set_reading(False)
             return
         if self._body:
             body, self._body = self._body, []
-            self._buffered_bytes = 0
             self._on_data(body[0] if len(body) == 1 else b"".join(body))
         if (self._complete or self._error is not None) and self._on_end is not None:
             on_end, self._on_data, self._on_end = self._on_end, None, None
@@ -276,7 +274,6 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
-        self._buffered_bytes += len(body)
 
     def on_message_complete(self) -> None:
         if self.status:

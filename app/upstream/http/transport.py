@@ -8,8 +8,8 @@ response has arrived, the request is sent once more on a new connection.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -109,14 +109,14 @@ class PushTransport(httpx.AsyncBaseTransport):
         )
         return httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
 
-    async def post(
+    def post(
         self,
         head: RequestHead,
         body: bytes,
         connect_seconds: float | None,
         read_seconds: float | None,
         headers: Sequence[tuple[bytes, bytes]] = (),
-    ) -> Connection:
+    ) -> Coroutine[Any, Any, Connection]:
         """Send a request without httpx's objects, and return the connection once the head of the response has arrived.
         `headers` are sent in addition to those of the head.
 
@@ -124,31 +124,32 @@ class PushTransport(httpx.AsyncBaseTransport):
         """
         more = b"".join([b"%b: %b\r\n" % line for line in headers]) if headers else b""
         data = b"%b%d\r\n%b\r\n" % (head.data, len(body), more)
-        return await self._send_request(head.address, data, body, connect_seconds, read_seconds)
+        return self._send_request(head.address, data, body, connect_seconds, read_seconds)
 
     async def _send_request(
         self, origin: ServerAddress, head: bytes, body: bytes, connect_seconds: float | None, read_seconds: float | None
     ) -> Connection:
         connection = self._pool.take_idle(origin) or await self._pool.take(origin, connect_seconds)
         try:
-            return await _exchange(connection, head, body, read_seconds)
+            await connection.request(head, body, read_seconds)
+            return connection
         except (httpx.NetworkError, httpx.RemoteProtocolError):
+            connection.abort()
             if not connection.reused or connection.touched:
                 raise
+        except BaseException:
+            connection.abort()
+            raise
         connection = await self._pool.take(origin, connect_seconds, fresh=True)
-        return await _exchange(connection, head, body, read_seconds)
+        try:
+            await connection.request(head, body, read_seconds)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
 
     async def aclose(self) -> None:
         self._pool.close()
-
-
-async def _exchange(connection: Connection, head: bytes, body: bytes, timeout_seconds: float | None) -> Connection:
-    try:
-        await connection.request(head, body, timeout_seconds)
-    except BaseException:
-        connection.abort()
-        raise
-    return connection
 
 
 def _head(request: httpx.Request, length: int) -> bytes:
