@@ -103,13 +103,16 @@ async def test_a_breaker_keeps_requests_from_a_server_that_fails_until_a_trial_s
 
 
 async def test_a_servers_refusals_and_a_callers_own_timeout_open_no_breaker() -> None:
-    async with FaultServer(a=REFUSED, b=black_hole) as server:
-        models = {"m": {"upstreams": ["a"]}, "n": {"upstreams": ["b"]}}
-        async with serving_with(tree(server, models)) as gateway:
+    async with FaultServer(a=REFUSED, b=black_hole, c=black_hole) as server:
+        models = {"m": {"upstreams": ["a"]}, "n": {"upstreams": ["b"]}, "o": {"upstreams": ["c"]}}
+        async with serving_with(tree(server, models, c={"first_token_seconds": 0.1})) as gateway:
             replies = [await ask(gateway) for _ in range(7)]
             short = {"generate_cfg": {"request_timeout": 0.05}}
             late = await asyncio.gather(*(ask(gateway, model="n", **short) for _ in range(7)))
             rows = await upstreams(gateway)
+            long = {"generate_cfg": {"request_timeout": 50}}
+            assert (await ask(gateway, model="o", **long)).status == 504
+            assert (await upstreams(gateway))["c"]["consecutive_failures"] == 1  # the upstream's own limit was shorter
     assert [(reply.status, reply.body["error"]["code"]) for reply in replies] == [(502, "authentication")] * 7
     assert {reply.status for reply in late} == {504}
     assert [(rows[name]["breaker"], rows[name]["consecutive_failures"]) for name in "ab"] == [("closed", 0)] * 2
@@ -245,6 +248,19 @@ async def test_the_deadline_ends_all_attempts_together() -> None:
                 reply = await ask(gateway)
                 assert loop.time() - began < 2
         assert (reply.status, reply.body["error"]["code"]) == (504, "timeout")
+
+
+async def test_nothing_is_tried_after_the_deadline() -> None:
+    models: dict[str, Any] = {
+        "m": {**AB["m"], "deadline_seconds": 0.2, "fallbacks": ["other"]},
+        "other": {"upstreams": ["b"]},
+    }
+    async with FaultServer(a=black_hole, b=good) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            reply = await ask(gateway)
+            assert (reply.status, reply.outcomes) == (504, ["a timeout"])
+            assert reply.body["error"]["upstream"]["cause"] == "deadline_exceeded"
+            assert (await upstreams(gateway))["a"]["consecutive_failures"] == 1
 
 
 async def test_after_the_first_token_the_deadline_is_over() -> None:
