@@ -1,6 +1,7 @@
 """Choosing an upstream, failing over, fallback models, deadlines and second requests, over real sockets."""
 
 import asyncio
+import base64
 import json
 from collections import Counter
 from typing import Any
@@ -236,6 +237,35 @@ async def test_fallbacks_are_tried_in_order_and_at_once_if_no_upstream_is_availa
             assert reply.status == 502
             assert reply.body["error"]["upstream"]["name"] == "a"  # the pool is never empty
             assert reply.outcomes == ["c server_error", "a server_error"]
+
+
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+async def test_the_request_is_prepared_anew_for_a_fallback_with_its_media() -> None:
+    async def picture(exchange: Exchange) -> None:
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: {len(PICTURE)}\r\n\r\n"
+        await exchange.send(head.encode() + PICTURE)
+
+    models = {
+        "m": {"upstreams": ["a"], "fallbacks": ["other"], "profile": {"passed_urls": "any"}},
+        "other": {"upstreams": ["b"], "name": "its own name", "defaults": {"temperature": 0.5}},
+    }
+    async with FaultServer(a=DOWN, b=good, picture=picture) as server:
+        url = server.base_url("picture").removesuffix("/v1") + "/a.png"
+        made = tree(server, models, b={"kind": "ollama"})
+        made = made.model_copy(update={"fetch": made.fetch.model_copy(update={"allow": ("127.0.0.1",)})})
+        async with serving_with(made) as gateway:
+            question = [{"role": "user", "content": [{"text": "What is it?"}, {"image": url}]}]
+            reply = await ask(gateway, messages=question)
+    assert (reply.status, reply.body["model"]) == (200, "other")
+    assert server.requests == ["a", "picture", "b"]
+    first, other = json.loads(server.bodies[0]), json.loads(server.bodies[2])
+    assert first["messages"][-1]["content"][1]["image_url"]["url"] == url
+    assert other["messages"][-1]["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
+    assert (other["model"], other["temperature"], "temperature" in first) == ("its own name", 0.5, False)
 
 
 async def test_the_deadline_ends_all_attempts_together() -> None:
