@@ -59,6 +59,9 @@ class _Call(Struct, frozen=True):
     """In the event loop's time."""
     max_retries: int
     has_fallbacks: bool
+    """The reply is opened at its first token also by the last attempt, because another model may follow."""
+    skips_unavailable: bool
+    """After a failure, upstreams that are not available are not tried, because another model may follow."""
 
     @property
     def route(self) -> ModelRoute:
@@ -112,11 +115,12 @@ class UpstreamCaller:
             return (await self._send(prepared, 0, reply_id, options)).record_answer()
         deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
         members = self._states.members(route)
-        call = _Call(prepared, reply_id, options, members, deadline, prepared.max_retries, route.has_fallbacks)
+        retries, has_fallbacks = prepared.max_retries, route.has_fallbacks
+        call = _Call(prepared, reply_id, options, members, deadline, retries, has_fallbacks, bool(route.fallbacks))
         attempts.shown = len(members) > 1 or call.has_fallbacks
         error, skipped = prepared.error, False
         if error is None:
-            skipped = bool(route.fallbacks) and not any(member.state.is_available(now) for member in members)
+            skipped = bool(route.fallbacks) and not _any_available(members)
         if error is None and not skipped:
             try:
                 return await self._open_model(call)
@@ -149,11 +153,13 @@ class UpstreamCaller:
         upstream is available is left out, unless it is the last."""
         try:
             prepared = await prepare_fallback(model)
-            members, now = self._states.members(prepared.route), _loop_time()
-            if not is_last and not any(member.state.is_available(now) for member in members):
+            if prepared.error is not None:
+                return None
+            members = self._states.members(prepared.route)
+            if not is_last and not _any_available(members):
                 return None
             options = self._make_options(prepared, call.options.attempts, prepared.route.model)
-            other = _Call(prepared, call.reply_id, options, members, call.deadline, 0, has_fallbacks=True)
+            other = _Call(prepared, call.reply_id, options, members, call.deadline, 0, True, not is_last)
             return await self._open_model(other)
         except ParleyError:
             return None
@@ -172,6 +178,8 @@ class UpstreamCaller:
                 failure = error
             in_first_round = retries == 0 and bool(untried)
             if not failure.retryable or not (in_first_round or retries < call.max_retries) or call.is_over:
+                raise failure
+            if call.skips_unavailable and not _any_available(untried or call.members):
                 raise failure
             seconds = 0.0
             if not in_first_round:
@@ -196,8 +204,7 @@ class UpstreamCaller:
         now = _loop_time()
         seconds = min(self._retry_seconds * 2.0**retries, MAX_RETRY_SECONDS) * (1 + random.random() / 2)
         demanded = failure.fault.retry_after_seconds
-        others_wait = not any(member.state.is_available(now) for member in call.members if member is not failed)
-        if demanded is not None and others_wait:
+        if demanded is not None and not _any_available([member for member in call.members if member is not failed]):
             if demanded > MAX_RETRY_SECONDS:
                 raise failure
             seconds = demanded * (1 + random.random() / 10)
@@ -319,6 +326,11 @@ class FallbackStage:
         if type(last) is not Finish:
             return events
         return [*events[:-1], replace(last, cacheable=False, warnings=(*last.warnings, *self._warnings))]
+
+
+def _any_available(members: Sequence[PoolMember]) -> bool:
+    now = _loop_time()
+    return any(member.state.is_available(now) for member in members)
 
 
 async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:

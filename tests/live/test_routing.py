@@ -239,6 +239,19 @@ async def test_fallbacks_are_tried_in_order_and_at_once_if_no_upstream_is_availa
             assert reply.outcomes == ["c server_error", "a server_error"]
 
 
+async def test_a_fallback_does_not_wait_for_upstreams_that_are_not_available() -> None:
+    models = {
+        "m": {"upstreams": ["a"], "max_retries": 3, "fallbacks": ["small", "two"]},
+        "small": {"upstreams": ["c"], "fallbacks_on_context_length": ["m"], "profile": {"max_input_tokens": 2}},
+        "two": {"upstreams": ["b"]},
+    }
+    long = [{"role": "system", "content": "word " * 400}, {"role": "user", "content": "Hello"}]
+    async with FaultServer(a=with_status(429, "retry-after: 20"), b=good, c=good) as server:
+        async with serving_with(tree(server, models)) as gateway, asyncio.timeout(10):
+            reply = await ask(gateway, messages=long)
+    assert (reply.outcomes, reply.body["model"]) == (["a rate_limit", "b ok"], "two")  # `small` cannot serve it
+
+
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
