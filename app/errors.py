@@ -126,6 +126,13 @@ class ContextTooLong(ParleyError):
     code = "context_length_exceeded"
     status = 400
 
+    def __init__(self, message: str, param: str, input_tokens: int, max_input_tokens: int) -> None:
+        super().__init__(message, param)
+        self._counts = {"input_tokens": input_tokens, "max_input_tokens": max_input_tokens}
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        return super().to_dict(request_id) | self._counts
+
 
 class UnknownModel(ParleyError):
     code = "unknown_model"

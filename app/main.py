@@ -27,6 +27,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
@@ -36,6 +37,7 @@ from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.token_counts import TokenCountEndpoint
 from app.api.usage import observe_usage
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
@@ -46,7 +48,7 @@ from app.cache.types import CallCoordinator
 from app.cache.urls import RedisUrl, parse_cache_url
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
@@ -57,7 +59,7 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
@@ -72,7 +74,7 @@ ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter
 
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
@@ -170,6 +172,7 @@ def create_app(
     *,
     make_cache: MakeCache = make_cache,
     retry_seconds: float = RETRY_SECONDS,
+    retry_budget: RetryBudget | None = None,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
     make_span_exporter: Callable[[], Any] | None = None,
@@ -180,31 +183,50 @@ def create_app(
     Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
     they share. The other arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host
     names, `make_cache` makes the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is
-    the first wait before a request is sent again, and `grace_seconds` how long a model server that has finished may
-    take to end its reply.
+    the first wait before a request is sent again, `retry_budget` limits how often that happens, and `grace_seconds` is
+    how long a model server that has finished may take to end its reply.
     """
     settings = load() if settings is None else settings
     logs.configure(settings.server.log_level, settings.server.log_format)
     context, resources = _create_context(
-        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder, make_span_exporter
+        settings,
+        transport,
+        resolver,
+        make_cache,
+        retry_seconds,
+        retry_budget,
+        grace_seconds,
+        worker_folder,
+        make_span_exporter,
     )
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
+    messages = ChatEndpoint(
+        context,
+        parse_messages_body,
+        "messages",
+        MESSAGES.error,
+        completions_apply,
+        keeps_alias=True,
+        sends_request_id=True,
+    )
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
     server = settings.server
     rules = RequestRules(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
         {"/v1/models": OPENAI.error},
+        None if context.metrics is None else context.metrics.observe_plain_request,
     )
-    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
+    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions, messages, count_tokens), strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
+        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
     ]
     app.add_middleware(RequestIdMiddleware, rules=rules)
     _add_routes(app)
@@ -224,6 +246,7 @@ def _create_context(
     resolver: Resolver | None,
     make_cache: MakeCache,
     retry_seconds: float,
+    retry_budget: RetryBudget | None,
     grace_seconds: float,
     worker_folder: Path | None,
     make_span_exporter: Callable[[], Any] | None,
@@ -255,6 +278,7 @@ def _create_context(
         catalog=catalog,
         ticker=ticker,
         upstreams=upstreams,
+        budget=retry_budget or RetryBudget(),
         retry_seconds=retry_seconds,
     )
     resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
@@ -431,7 +455,7 @@ def _paths(app: FastAPI) -> list[str]:
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
     request.state.error_code = error.code
     body = write_error(error.to_dict(request.state.request_id))
-    return JSONResponse(body, error.status, headers=error.headers)
+    return JSONResponse(body, choose_status(write_error, error), headers=list_error_headers(write_error, error))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

@@ -5,11 +5,16 @@ import os
 from collections.abc import Generator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
+
+# How long an example takes depends on how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,8 +28,8 @@ from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_po
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo, WriteError
-from app.gateway import ReplyOptions, new_reply_id
+from app.formats.base import ReplyInfo, WriteError, choose_status
+from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
@@ -53,10 +53,18 @@ class ChatEndpoint:
         name: str,
         write_error: WriteError,
         apply: Apply,
+        *,
+        keeps_alias: bool = False,
+        sends_request_id: bool = False,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
-        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
+        that occur before the request's own format is known. `apply` says for which requests the cache is used.
+
+        `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
+        response has the header `request-id` as well."""
         self.write_error = write_error
+        self.sends_request_id = sends_request_id
+        self._keeps_alias = keeps_alias
         self._context = context
         self._parse = parse
         self._name = name
@@ -77,7 +85,9 @@ class ChatEndpoint:
             if rejected is not None:
                 record.record_error(rejected.error)
                 self._record_attempts(record, (), rejected.error)
-                await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
+                write_error = rejected.write_error or self.write_error
+                record.status = choose_status(write_error, rejected.error)
+                await send_error(send, rejected.error, request_id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
@@ -108,7 +118,8 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    route = self._find_route(await context.gateway.resolve_model(parsed.body.model), scope)
+                    model = await context.gateway.resolve_model(parsed.body.model)
+                    route = find_route(context.gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
@@ -159,7 +170,7 @@ class ChatEndpoint:
         info = ReplyInfo(
             response_id=new_reply_id(),
             request_id=request_id,
-            model=route.model,
+            model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
@@ -177,19 +188,6 @@ class ChatEndpoint:
         if prepared is None:
             return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
         return response, self._open_reply(prepared, options, response)
-
-    def _find_route(self, model: str, scope: Scope) -> ModelRoute:
-        """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
-        exists, and UnknownModel."""
-        caller: Caller = scope["state"]["caller"]
-        try:
-            route = self._context.gateway.route(model)
-        except UnknownModel:
-            caller.check_model(model)
-            raise
-        if caller.models is not None:
-            caller.check_model(model, route.model)
-        return route
 
     async def _reserve(
         self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
@@ -270,6 +268,19 @@ class ChatEndpoint:
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)
             self._context.resumable.put(reply)
+
+
+def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it exists,
+    and UnknownModel."""
+    try:
+        route = gateway.route(model)
+    except UnknownModel:
+        caller.check_model(model)
+        raise
+    if caller.models is not None:
+        caller.check_model(model, route.model)
+    return route
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:

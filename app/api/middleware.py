@@ -52,13 +52,23 @@ _ADMIN_PATHS = frozenset(("/metrics",))
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 
 
+UNKNOWN_ROUTE = "other"
+"""The route of a request to no known path, or that was refused before its route was looked for."""
+
+
 class DirectEndpoint(Protocol):
     """An endpoint that serves the POST requests of its path without FastAPI, and writes their log lines."""
 
     write_error: WriteError
     """Writes the errors that are found before the request's own format is known."""
+    sends_request_id: bool
+    """Every response has the header `request-id`, which Anthropic's SDKs read, beside `x-request-id`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
+
+
+ObservePlainRequest: TypeAlias = Callable[[str, int, str | None], None]
+"""Called at the end of a request that has no RequestRecord: with its route, its status and its error code."""
 
 
 class RequestRules(Struct, frozen=True):
@@ -72,6 +82,8 @@ class RequestRules(Struct, frozen=True):
     """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
     gateway's own."""
 
+    observe_plain: ObservePlainRequest | None = None
+
     def find_error_writer(self, path: str) -> WriteError:
         found = [prefix for prefix in self.error_writers if path == prefix or path.startswith(prefix + "/")]
         return self.error_writers[max(found, key=len)] if found else wrap_error
@@ -84,6 +96,7 @@ class _RequestChecks:
         self._rules = rules.origins
         self._keys = rules.keys
         self._proxies = rules.proxies
+        self._observe_plain = rules.observe_plain
 
     def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
         """Return the id of the request, its headers, and those that every response has."""
@@ -158,6 +171,8 @@ class DirectRoutes(_RequestChecks):
 
     async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
         id_, read, lines = self._begin(scope)
+        if endpoint.sends_request_id:
+            lines.append((b"request-id", lines[0][1]))
         writer = find_offered_writer(scope)
         if writer is not None:
             writer.extra_headers = lines
@@ -187,6 +202,8 @@ class DirectRoutes(_RequestChecks):
             return
         seconds = time.perf_counter() - began
         log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client)
+        if self._observe_plain is not None:
+            self._observe_plain(scope["path"], sender.status, error_code)
 
 
 class RequestIdMiddleware(_RequestChecks):
@@ -227,6 +244,10 @@ class RequestIdMiddleware(_RequestChecks):
             seconds = time.perf_counter() - began
             code = state.get("error_code")
             log_plain_request(id_, scope["method"], scope["path"], sender.status, code, seconds, client)
+            if self._observe_plain is not None:
+                # FastAPI sets the route only of its own endpoints
+                route = scope.get("route") or scope.get("endpoint")
+                self._observe_plain(getattr(route, "path", UNKNOWN_ROUTE), sender.status, code)
 
 
 _REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)

@@ -98,6 +98,11 @@ class Limiter:
         self._leases = itertools.count()
         self._lease_prefix = os.urandom(8).hex()
 
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the store that counts for several processes answered the last request; None without one."""
+        return None if self._store is None else not self._down
+
     async def reserve(
         self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
     ) -> Reservation | None:

@@ -87,13 +87,18 @@ class Metrics:
         )
         self._attempts = CounterTable(
             "parley_upstream_attempts_total",
-            "Requests to model servers; the outcome is ok or the cause of the failure.",
-            ("upstream", "outcome"),
+            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more exact.",
+            ("upstream", "outcome", "cause"),
         )
         self._retries = CounterTable(
             "parley_upstream_retries_total",
             "Requests to model servers after the first one for the same reply.",
             ("model",),
+        )
+        self._plain = CounterTable(
+            "parley_plain_requests_total",
+            "Requests for anything but a model's reply, and requests that were refused before their endpoint.",
+            ("route", "status", "error"),
         )
         self._lag = HistogramTable(
             "parley_event_loop_lag_seconds", "how late the event loop runs a timer, twice a second.", (), LAG_BOUNDS
@@ -110,6 +115,7 @@ class Metrics:
             self._cache,
             self._attempts,
             self._retries,
+            self._plain,
             self._lag,
         ]
         self._process = ProcessCollector(registry=None)
@@ -144,7 +150,7 @@ class Metrics:
     def _observe_attempts(self, model: str, record: RequestRecord) -> None:
         for attempt in record.attempts:
             upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
-            self._attempts.add((upstream, attempt.cause or "ok"))
+            self._attempts.add((upstream, attempt.outcome, attempt.cause or ""))
         if len(record.attempts) > 1:
             self._retries.add((model,), len(record.attempts) - 1)
 
@@ -173,6 +179,10 @@ class Metrics:
             count((model, key, "reasoning"), tokens.reasoning)
         if cost:
             self._cost.add((model, key), cost)
+
+    def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
+        """Count a request that has no RequestRecord. `route` is the pattern of its path."""
+        self._plain.add((route, str(status), error or ""))
 
     def observe_lag(self, seconds: float) -> None:
         self._lag.observe((), seconds)

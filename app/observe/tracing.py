@@ -105,7 +105,7 @@ class SpanWriter:
         )
         if failure is not None:
             span.set_status(Status(StatusCode.ERROR, failure))
-        if attempt is not None and attempt.cause is not None:
+        if attempt is not None and attempt.outcome != "ok":
             end_ns = started.start_ns + int(attempt.milliseconds * 1e6)
         span.end(end_ns)
 
@@ -113,16 +113,19 @@ class SpanWriter:
         self, started: AttemptSpan, attempt: Attempt | None, failure: str | None, record: RequestRecord
     ) -> Iterator[tuple[str, AttributeValue]]:
         upstream = self._upstreams.get(started.upstream)
+        model = record.model if attempt is None or attempt.model is None else attempt.model
         yield "gen_ai.operation.name", "chat"
         yield "parley.upstream", started.upstream
         yield "gen_ai.request.stream", record.stream
         if upstream is not None:
             yield "gen_ai.provider.name", _PROVIDERS.get(upstream.kind, upstream.kind)
-            yield "gen_ai.request.model", upstream.models.get(record.model, record.model)
+            yield "gen_ai.request.model", upstream.models.get(model, model)
             yield from _address_attributes(upstream.base_url)
         if failure is not None:
             yield "error.type", failure
-        elif attempt is not None and attempt.cause is None:
+        elif attempt is not None and attempt.outcome != "ok":
+            yield "parley.outcome", attempt.outcome
+        elif record.attempts and attempt is record.attempts[-1]:
             yield from _reply_attributes(record)
 
     def shutdown(self) -> None:
@@ -168,6 +171,8 @@ def _find_failure(attempt: Attempt | None, record: RequestRecord) -> str | None:
     """Return the value of `error.type`; None if the model server did not fail."""
     if attempt is None:
         return record.error
+    if attempt.outcome == "cancelled":
+        return None
     if attempt.cause is not None:
         return attempt.cause
     failure = record.upstream_failure

@@ -125,7 +125,7 @@ def test_each_request_to_a_model_server_has_its_own_span_with_its_error() -> Non
 
     settings = {
         "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
-        "models": {"m": {"upstreams": [{"name": "down"}, {"name": "local", "priority": 2}]}},
+        "models": {"m": {"upstreams": ["down", {"name": "local", "priority": 2}]}},
         "tracing": {"enabled": True},
     }
     model = ModelServer(answer)
