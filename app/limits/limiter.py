@@ -89,14 +89,18 @@ class Limiter:
         self._memory = memory or MemoryStore()
         self._store = store
         self._down = False
+        self.set_limits(limits, models)
+        self._leases = itertools.count()
+        self._lease_prefix = os.urandom(8).hex()
+
+    def set_limits(self, limits: Limits, models: Mapping[str, Limits]) -> None:
+        """Set the limits. Those of callers come with each request. What has been used still counts."""
         self._global = tuple(make_rules("the gateway", "all", limits))
         self._models = {
             name: tuple(make_rules(f"the model {name!r}", f"model:{name}", row)) for name, row in models.items()
         }
         self._rule_sets: dict[tuple[str, str], _RuleSet] = {}
         """By the names of the caller and the model. All models without limits have the same."""
-        self._leases = itertools.count()
-        self._lease_prefix = os.urandom(8).hex()
 
     @property
     def is_redis_connected(self) -> bool | None:
