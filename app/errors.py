@@ -26,6 +26,8 @@ ParleyError                     code                      status  retry?
 ├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
 ├── InvalidApiKey               invalid_api_key              401  no      no API key, an unknown or an expired one
 ├── Forbidden                   permission                   403  no      the API key does not allow this
+├── RateLimited                 rate_limit                   429  yes     a limit of requests, tokens or streams
+├── QuotaExceeded               insufficient_quota           429  no      a limit of spending
 ├── Internal                    internal_error               500  no      a defect of the gateway
 └── UpstreamFailed              the fault's code     FAULT_STATUS  as the fault says
 
@@ -33,7 +35,7 @@ Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body 
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -123,6 +125,13 @@ class BadRequest(ParleyError):
 class ContextTooLong(ParleyError):
     code = "context_length_exceeded"
     status = 400
+
+    def __init__(self, message: str, param: str, input_tokens: int, max_input_tokens: int) -> None:
+        super().__init__(message, param)
+        self._counts = {"input_tokens": input_tokens, "max_input_tokens": max_input_tokens}
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        return super().to_dict(request_id) | self._counts
 
 
 class UnknownModel(ParleyError):
@@ -274,6 +283,36 @@ class InvalidApiKey(ParleyError):
 class Forbidden(ParleyError):
     code = "permission"
     status = 403
+
+
+class RateLimited(ParleyError):
+    """One of the gateway's own limits. An upstream's is UpstreamFailed with the same code."""
+
+    code = "rate_limit"
+    status = 429
+    retryable = True
+
+    def __init__(self, message: str, wait_seconds: float | None, headers: Mapping[str, str]) -> None:
+        """`wait_seconds` is when the request may be sent again; None: never, it is larger than the limit."""
+        super().__init__(message)
+        self.retryable = type(self).retryable and wait_seconds is not None
+        self._wait_seconds = wait_seconds
+        self._headers = headers
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        wait = {} if self._wait_seconds is None else {"retry_after_seconds": round(self._wait_seconds, 3)}
+        return super().to_dict(request_id) | wait
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {**self._headers, **({} if self._wait_seconds is None else retry_after(self._wait_seconds))}
+
+
+class QuotaExceeded(RateLimited):
+    """The error is not retryable, as a provider's exhausted quota, although Retry-After says when it works again."""
+
+    code = "insufficient_quota"
+    retryable = False
 
 
 class Internal(ParleyError):

@@ -203,6 +203,8 @@ class Server(_Section):
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
     max_concurrent_requests: int = Field(default=4096, ge=1)
+    max_queued_requests: int = Field(default=1000, ge=0)
+    queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
     commit_seconds: Seconds = 5.0
     stall_seconds: Seconds = 120.0
@@ -213,6 +215,7 @@ class Server(_Section):
     trusted_proxies: Annotated[tuple[_Proxy, ...], BeforeValidator(_split_list)] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: LogFormat = "auto"
+    watch_config: bool = True
 
     @field_validator("max_request_memory_bytes")
     @classmethod
@@ -223,12 +226,21 @@ class Server(_Section):
         return size
 
 
+class LimitSettings(_Section):
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_streams: int | None = Field(default=None, ge=1)
+    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class Key(_Section):
     sha256: _Sha256
     models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
     cache_scope: _KeyName | None = None
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    limits: LimitSettings = LimitSettings()
 
 
 class Upstream(_Section):
@@ -289,6 +301,7 @@ class Model(_Section):
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
     price: ModelPrice | None = None
+    limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -360,6 +373,8 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     keys: dict[_KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
+    limits: LimitSettings = LimitSettings()
+    """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     usage: UsageSettings = UsageSettings()
     fetch: Fetch = Fetch()

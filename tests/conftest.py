@@ -1,15 +1,20 @@
-"""Fixtures that tests of several rooms need."""
+"""Fixtures that tests of several packages need."""
 
 import gc
 import os
 from collections.abc import Generator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
+
+# How long an example takes depends on how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,7 +44,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_cache_of_the_user() -> Iterator[None]:
-    """What was told to the user, or in another test, no gateway finds that a test starts: its cache can be no file."""
+    """No gateway that a test starts finds the cache of the user or of another test: its cache can be no file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_CACHE_HOME", os.devnull)
         patch.setitem(os.environ, "XDG_DATA_HOME", os.devnull)

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from app.errors import Forbidden
+from app.limits.values import NO_LIMITS, Limits
 
 
 class ModelGlobs(Struct, frozen=True):
@@ -26,6 +27,7 @@ class Caller(Struct, frozen=True):
     admin: bool = False
     models: ModelGlobs | None = None
     """None: all models."""
+    limits: Limits = NO_LIMITS
 
     def check_model(self, *names: str) -> None:
         """Check that this caller may use the model that has these names. Raises Forbidden."""

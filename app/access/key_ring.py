@@ -66,12 +66,19 @@ class KeyRing:
 
         Clients send the key in different headers, and some send two. The first known key counts.
         """
-        given = [key for name in _HEADERS for key in _read_keys(headers, name)]
-        for key in given:
+        given = [(name, value) for name, value in headers if name in _HEADERS]
+        if len(given) > 1:
+            given.sort(key=lambda header: _HEADERS.index(header[0]))
+        has_key = False
+        for name, value in given:
+            key = _read_bearer(value) if name == _BEARER else value.strip()
+            if key is None:
+                continue
             found = self._keys.get(hashlib.sha256(key).digest())
             if found is not None:
                 return self._check_expiry(found)
-        if given:
+            has_key = True
+        if has_key:
             raise InvalidApiKey(
                 "this API key is not known here. Check it, or ask the gateway's operator for a new one "
                 "(parley keys new NAME)",
@@ -94,12 +101,7 @@ class KeyRing:
         return key.caller
 
 
-def _read_keys(headers: Headers, header: bytes) -> Iterable[bytes]:
-    for name, value in headers:
-        if name == header:
-            if header is not _BEARER:
-                yield value.strip()
-                continue
-            scheme, _, key = value.partition(b" ")
-            if scheme.lower() == b"bearer":
-                yield key.strip()
+def _read_bearer(value: bytes) -> bytes | None:
+    """Return the key of an Authorization header; None if its scheme is another one."""
+    scheme, _, key = value.partition(b" ")
+    return key.strip() if scheme.lower() == b"bearer" else None

@@ -6,9 +6,12 @@ import logging
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
-from app.api.asgi import Receive, Scope
+from app.access import Caller
+from app.api.asgi import ClientDisconnected, Receive, Scope
+from app.api.live_configuration import LiveConfiguration
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
@@ -22,14 +25,17 @@ from app.api.resumable import (
 from app.cache import Cache
 from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
-from app.errors import Busy, Cancelled, ParleyError
+from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
+from app.limits import Limiter
+from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.reload import Reloader
 from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
@@ -47,11 +53,7 @@ RECORD_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class AppContext:
-    settings: Settings
-    gateway: Gateway
-    registry: ModelRegistry
-    catalog: Catalog | None
-    """Lists the models of the pass-through's upstream; None: there is no pass-through."""
+    live: LiveConfiguration
     ticker: Ticker
     resumable: ResumableReplies
     cache: Cache
@@ -59,6 +61,9 @@ class AppContext:
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
     upstreams: UpstreamStates
+    admission: Admission
+    limiter: Limiter | None = None
+    """None: nothing is limited."""
     metrics: Metrics | None = None
     """None if they are off."""
     trace_ratio: float | None = None
@@ -67,22 +72,44 @@ class AppContext:
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
-    in_progress: int = 0
-    """The requests that are admitted and have not ended."""
     observers: list[RequestObserver] = field(default_factory=list)
     """Called with the record of each request for a reply that has ended."""
     usage_ledger: UsageLedger | None = None
     """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
+    reloader: Reloader | None = None
+    """None if the settings are not from a file and the environment."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.live.settings
+
+    separate_callers: bool = field(init=False)
+    """Stored replies are shared only among the requests of one caller."""
+
+    def __post_init__(self) -> None:
+        self.separate_callers = self.settings.separate_callers
 
     @property
     def server(self) -> Server:
-        return self.settings.server
+        return self.live.settings.server
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.live.gateway
+
+    @property
+    def registry(self) -> ModelRegistry:
+        return self.live.registry
+
+    @property
+    def catalog(self) -> Catalog | None:
+        return self.live.catalog
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
-        if not self.settings.separate_callers:
+        if not self.separate_callers:
             return ""
         return scope["state"]["caller"].scope or _hash_authorization(scope)
 
@@ -90,17 +117,22 @@ class AppContext:
         """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys
         it is everyone, or with `cache.scope = "caller"` whoever sends the same Authorization header."""
         name: str = scope["state"]["caller"].name
-        if name or not self.settings.separate_callers:
+        if name or not self.separate_callers:
             return name
         return _hash_authorization(scope)
 
-    def admit(self) -> "_Admission":
-        """Admits one request, until the end of a `with` statement. Raises Busy when `max_concurrent_requests` are in
-        progress, calls without a caller included."""
-        limit = self.server.max_concurrent_requests
-        if self.in_progress + self.cache.calls >= limit and self.in_progress + self.cache.calls_without_caller >= limit:
-            raise Busy("this gateway already serves its maximum number of requests; try again later")
-        return _Admission(self)
+    @property
+    def in_progress(self) -> int:
+        """The requests that are admitted and have not ended."""
+        return self.admission.in_progress
+
+    async def wait_for_place(self, scope: Scope, receive: Receive) -> Admission:
+        """Wait in the queue until the request may run. Raises Busy, and ClientDisconnected."""
+        caller: Caller = scope["state"]["caller"]
+        try:
+            return await self.admission.wait(caller.name, partial(_wait_for_disconnect, receive))
+        except ClientLeft:
+            raise ClientDisconnected from None
 
     def begin_trace(self, scope: Scope) -> PassedTrace | RequestTrace | None:
         """Begin the trace of a request, or pass the caller's on if tracing is off."""
@@ -197,21 +229,6 @@ class AppContext:
         return [
             response for response in self.active if response.info.response_id == response_id and not response.finished
         ]
-
-
-class _Admission:
-    """A request in progress."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._context.in_progress += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._context.in_progress -= 1
 
 
 def _hash_authorization(scope: Scope) -> str:

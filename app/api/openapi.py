@@ -131,9 +131,9 @@ def _add_security(document: dict[str, Any]) -> None:
     """Describe the API key, which every path but the health checks needs if the gateway has keys."""
     document["components"]["securitySchemes"] = SECURITY_SCHEMES
     document["security"] = [{}, *({name: []} for name in SECURITY_SCHEMES)]
-    for operations in document["paths"].values():
+    for path, operations in document["paths"].items():
         for operation in operations.values():
-            if "health" in operation.get("tags", ()):
+            if path in ("/healthz", "/readyz"):
                 operation["security"] = []
             elif "4XX" not in operation["responses"]:
                 description = "No API key, an unknown or an expired one"
@@ -309,7 +309,7 @@ def _describe_chat() -> dict[str, Any]:
         "415": "The content type is not JSON",
         "421": "A host that is not allowed",
         "422": "Violations, each with its JSON path",
-        "429": "The model server's rate limit or quota; Retry-After is the server's own",
+        "429": "A limit of the caller, the model or the gateway, or the model server's own rate limit or quota",
         "500": "A defect of the gateway",
         "502": "The model server failed",
         "503": "The gateway or the model server is overloaded",

@@ -19,10 +19,20 @@ from app.errors import HostNotAllowed, OriginNotAllowed, WrongMediaType
 MAX_KNOWN_HOSTS = 256
 """How many allowed hosts are cached, so that they are not checked again with every request."""
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
-_EXPOSED_HEADERS = (
-    b"retry-after, retry-after-ms, x-request-id, "
-    b"x-parley-response-id, x-parley-cache, x-parley-attempts, x-parley-warnings"
-)
+_EXPOSED_HEADERS = ", ".join(
+    (
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "request-id",
+        "x-request-id",
+        "x-parley-response-id",
+        "x-parley-cache",
+        "x-parley-attempts",
+        "x-parley-warnings",
+        *(f"x-ratelimit-{what}-{unit}" for unit in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
+    )
+).encode()
 
 Headers = list[tuple[bytes, bytes]]
 

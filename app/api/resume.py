@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
+from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply
 from app.chat.events import Event, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -19,6 +20,8 @@ from app.formats.base import Encoder
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
 
+    path = "/v1/chat/{response_id}/events"
+
     def __init__(self, context: AppContext) -> None:
         self._context = context
 
@@ -27,7 +30,8 @@ class ResumeEndpoint:
             if scope["method"] != "GET":
                 raise MethodNotAllowed(f"{scope['path']} accepts GET, not {scope['method']}", "GET")
             after = _parse_last_event_id(scope)
-            with self._context.admit():
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 resumable = await self._context.find_resumable(_id(scope), self._context.owner(scope))
                 if resumable is None or not resumable.source.complete:
                     raise _not_found(scope)
@@ -56,6 +60,8 @@ class ResumeEndpoint:
 class ReplyEndpoint:
     """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
 
+    path = "/v1/chat/{response_id}"
+
     def __init__(self, context: AppContext) -> None:
         self._context = context
 
@@ -75,8 +81,8 @@ class ReplyEndpoint:
     async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply in the format of its request, as for a request without `stream`. While the reply is not
         complete, the answer is 202."""
-        with self._context.admit():
-            id_, context = _id(scope), self._context
+        id_, context = _id(scope), self._context
+        with context.admission.try_enter() or await context.wait_for_place(scope, receive):
             resumable = await context.find_resumable(id_, context.owner(scope))
             if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)
@@ -140,7 +146,7 @@ async def _count_frames(resumable: ResumableReply) -> int:
     except ParleyError as error:  # it failed before its first event
         return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n")
     try:
-        reply.start(counting)
+        reply.start(add_reply_stage(resumable.format, counting))
         await counting.ended
     finally:
         reply.close()

@@ -11,6 +11,7 @@ _AUTOGEN_WITHOUT_SOURCE = frozenset({"SystemMessage", "FunctionExecutionResultMe
 _SCOPE_2 = frozenset({"tool_call", "data", "hint"})
 _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
 _OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal", "input_text"})
+_ANTHROPIC = frozenset({"document", "search_result", "redacted_thinking", "server_tool_use"})
 _QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
 _HINT_ORDER = ("agentscope2", "agentscope", "openai")
 """The order in which hints count if no message is decisive."""
@@ -41,6 +42,10 @@ def _detect_item(item: dict[str, Any]) -> str:
     kinds = {block.get("type") for block in blocks if isinstance(block.get("type"), str)}
     if kinds & _SCOPE_2 or {"created_at", "finished_at"} <= item.keys() or "structured_output" in item:
         return "agentscope2"
+    if kinds & _ANTHROPIC or any("tool_use_id" in block or "signature" in block for block in blocks):
+        return "anthropic"
+    if "name" not in item and (kinds & _SCOPE_1 or any("source" in block for block in blocks)):
+        return "anthropic"  # AgentScope's messages have a name
     if kinds & _SCOPE_1 or any("source" in block for block in blocks) or "timestamp" in item or "__module__" in item:
         return "agentscope"
     if (

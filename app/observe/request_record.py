@@ -36,7 +36,7 @@ class RequestRecord(Struct, eq=False):
 
     request_id: str
     endpoint: str
-    """`chat` or `completions`: the name of the endpoint, not its path."""
+    """`chat`, `completions`, `messages`, …: the name of the endpoint, not its path."""
     caller: str = ""
     """The name of the API key; empty without one."""
     started_at: float = field(default_factory=time.perf_counter)
@@ -83,6 +83,8 @@ class RequestRecord(Struct, eq=False):
     """None: the caller has no trace, and this gateway records none."""
     disconnected: bool = False
     """The client left before the end."""
+    reservation: object | None = None
+    """What the request has taken from its limits; only they read it."""
 
     @property
     def overhead(self) -> float | None:

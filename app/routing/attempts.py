@@ -104,7 +104,7 @@ class UpstreamCaller:
         route = prepared.route
         options = self._make_options(prepared, attempts, None)
         if prepared.has_one_attempt:
-            return await self._send(prepared, 0, reply_id, options)
+            return (await self._send(prepared, 0, reply_id, options)).record_answer()
         deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
         members = self._states.members(route)
         call = _Call(prepared, reply_id, options, members, deadline, prepared.max_retries, route.has_fallbacks)
@@ -210,7 +210,7 @@ class UpstreamCaller:
         delay = self._hedge_delay(call)
         if delay is None:
             wait = wait or call.has_fallbacks or call.deadline is not None
-            return await self._send_to(call, member, wait=wait)
+            return (await self._send_to(call, member, wait=wait)).record_answer()
         tasks = [asyncio.ensure_future(self._send_to(call, member, wait=True))]
         winner: Exchange | None = None
         try:
@@ -222,13 +222,13 @@ class UpstreamCaller:
                     untried.remove(other)
                 tasks.append(asyncio.ensure_future(self._send_to(call, other, wait=True)))
             winner = await _first_success(tasks)
-            return winner
         finally:
             for task in tasks:
                 task.cancel()
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exchange) and outcome is not winner:
-                    outcome.close()
+                    outcome.cancel()
+        return winner.record_answer()
 
     def _hedge_delay(self, call: _Call) -> float | None:
         """Return how long to wait for the first token until a second request is sent; None if none is."""
@@ -282,7 +282,6 @@ class UpstreamCaller:
             exchange.close()
             exchange.log_failure(fault)
             raise UpstreamFailed(fault) from error
-        exchange.record_answer()
         return exchange
 
     async def _start(
@@ -308,7 +307,7 @@ class FallbackStage:
         self._warnings = warnings
 
     def feed(self, events: list[Event]) -> list[Event]:
-        last = events[-1]
+        last = events[-1] if events else None
         if type(last) is not Finish:
             return events
         return [*events[:-1], replace(last, cacheable=False, warnings=(*last.warnings, *self._warnings))]

@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from typing import Self
 
 from msgspec import Struct
 
@@ -90,10 +91,11 @@ class Exchange:
         """Set the stream. Its observer must be this exchange."""
         self._stream = stream
 
-    def record_answer(self) -> None:
-        """Record that the server has begun to answer."""
+    def record_answer(self) -> Self:
+        """Record that the server has begun to answer, and return this exchange."""
         self._attempt = self._make_attempt(self._fault)
         self.attempts.add_attempt(self._attempt)
+        return self
 
     async def wait_for_first_token(self, ticker: Ticker) -> None:
         """Wait for the first event of the reply, and hold it. Raises UpstreamFailed if that is a failure."""

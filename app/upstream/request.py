@@ -170,6 +170,9 @@ class _BodyBuilder:
 
     def _add_thinking(self) -> None:
         enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
+        effort = self._params.get("preferred_effort")
+        if effort is not None and enabled is not False and self._profile.thinking_switch == "reasoning_effort":
+            self._body.setdefault("reasoning_effort", effort)
         if enabled is not None:
             self._switch_thinking(enabled)
         if budget is not None and enabled is not False and budget > 0:

@@ -16,6 +16,7 @@ LIMITS = {
     "max_functions": 2,
     "max_nesting": 8,
     "max_concurrent_requests": 1,
+    "max_queued_requests": 0,
 }
 USER = {"role": "user", "content": "x"}
 

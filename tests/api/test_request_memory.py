@@ -157,7 +157,7 @@ def test_warnings_beyond_the_first_are_counted(gateway: Running) -> None:
 
 def test_calls_that_go_on_without_their_callers_count_as_requests() -> None:
     server = Held()
-    limits = {**LIMITS, "max_concurrent_requests": 2}
+    limits = {**LIMITS, "max_concurrent_requests": 2, "max_queued_requests": 0}
     body = json.dumps({"messages": [USER], "cancel_on_disconnect": False, "cache": {"mode": "off"}}).encode()
 
     async def crowd() -> list[Answer]:

@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def workshop() -> AsyncIterator[DocumentWorkers]:
+async def pool() -> AsyncIterator[DocumentWorkers]:
     async with DocumentWorkers(document_limits(workers=1)) as opened:
         yield opened
 
@@ -66,10 +66,10 @@ async def anywhere(host: str, port: int) -> Sequence[str]:
 
 
 class Desk:
-    def __init__(self, workshop: DocumentWorkers, **limits: int) -> None:
+    def __init__(self, pool: DocumentWorkers, **limits: int) -> None:
         self.web = Web()
         fetcher = Fetcher(fetch_limits(), anywhere, self.web)
-        self.gather = AttachmentLoader(fetcher, workshop, attachment_limits(**limits)).load
+        self.gather = AttachmentLoader(fetcher, pool, attachment_limits(**limits)).load
 
 
 def data(media_type: str, content: bytes) -> str:
@@ -90,13 +90,13 @@ def picture(url: str, path: str = "p", limits: ImageLimits | None = None) -> Med
         (data("", PNG), data("image/png", PNG)),
     ],
 )
-async def test_an_image_becomes_a_data_uri_of_its_real_type(workshop: DocumentWorkers, url: str, expected: str) -> None:
-    assert await Desk(workshop).gather([picture(url)]) == {picture(url): Inlined(expected)}
+async def test_an_image_becomes_a_data_uri_of_its_real_type(pool: DocumentWorkers, url: str, expected: str) -> None:
+    assert await Desk(pool).gather([picture(url)]) == {picture(url): Inlined(expected)}
 
 
-async def test_an_image_is_scaled_to_the_models_limit(workshop: DocumentWorkers) -> None:
+async def test_an_image_is_scaled_to_the_models_limit(pool: DocumentWorkers) -> None:
     need = picture(data("image/png", PNG), limits=ImageLimits(max_short_side=15))
-    [found] = (await Desk(workshop).gather([need])).values()
+    [found] = (await Desk(pool).gather([need])).values()
     assert isinstance(found, Inlined) and found.url.startswith("data:image/jpeg;base64,")
 
 
@@ -114,14 +114,14 @@ async def test_an_image_is_scaled_to_the_models_limit(workshop: DocumentWorkers)
     ],
 )
 async def test_sound_film_and_files_are_inlined_with_their_real_type(
-    workshop: DocumentWorkers, need: MediaRequest, expected: Inlined
+    pool: DocumentWorkers, need: MediaRequest, expected: Inlined
 ) -> None:
-    assert await Desk(workshop).gather([need]) == {need: expected}
+    assert await Desk(pool).gather([need]) == {need: expected}
 
 
-async def test_files_become_text(workshop: DocumentWorkers) -> None:
+async def test_files_become_text(pool: DocumentWorkers) -> None:
     needs = [MediaRequest(url, "file", "text") for url in ("http://h.test/a.pdf", "http://h.test/a.txt", "data:,a%20b")]
-    found = await Desk(workshop).gather(needs)
+    found = await Desk(pool).gather(needs)
     assert list(found.values()) == [
         FileText((Section("one", 1), Section("two", 2)), "page"),
         FileText((Section("привет", 1),)),
@@ -129,8 +129,8 @@ async def test_files_become_text(workshop: DocumentWorkers) -> None:
     ]
 
 
-async def test_one_url_is_fetched_once_for_all_that_want_it(workshop: DocumentWorkers) -> None:
-    desk, url = Desk(workshop), "http://h.test/a.png"
+async def test_one_url_is_fetched_once_for_all_that_want_it(pool: DocumentWorkers) -> None:
+    desk, url = Desk(pool), "http://h.test/a.png"
     needs = [picture(url), picture(url, limits=ImageLimits(max_short_side=9)), MediaRequest(url, "image", "inline")]
     assert len(await desk.gather(needs)) == 3
     assert desk.web.paths == ["/a.png"]
@@ -138,13 +138,13 @@ async def test_one_url_is_fetched_once_for_all_that_want_it(workshop: DocumentWo
     assert desk.web.paths == ["/a.png", "/a.png"]
 
 
-async def test_a_request_fetches_only_a_few_at_once(workshop: DocumentWorkers) -> None:
-    desk = Desk(workshop, fetched_at_once=2)
+async def test_a_request_fetches_only_a_few_at_once(pool: DocumentWorkers) -> None:
+    desk = Desk(pool, fetched_at_once=2)
     await desk.gather([MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw") for at in range(9)])
     assert len(desk.web.paths) == 9 and desk.web.most <= 2
 
 
-async def test_everything_that_is_refused_is_reported_at_once(workshop: DocumentWorkers) -> None:
+async def test_everything_that_is_refused_is_reported_at_once(pool: DocumentWorkers) -> None:
     needs = [
         picture("http://evil.test/a.png", "messages[0].content[0].image"),
         picture("http://h.test/a.png", "messages[0].content[1].image"),
@@ -153,7 +153,7 @@ async def test_everything_that_is_refused_is_reported_at_once(workshop: Document
         picture("data:image/png", "messages[0].content[4].image"),
     ]
     with pytest.raises(InvalidInput) as caught:
-        await Desk(workshop).gather(needs)
+        await Desk(pool).gather(needs)
     assert [item.path for item in caught.value.violations] == [
         f"messages[0].content[{at}].image" for at in (0, 2, 3, 4)
     ]
@@ -170,24 +170,24 @@ async def test_everything_that_is_refused_is_reported_at_once(workshop: Document
     ],
 )
 async def test_one_error_is_itself_with_its_place(
-    workshop: DocumentWorkers, need: MediaRequest, error: type[Exception]
+    pool: DocumentWorkers, need: MediaRequest, error: type[Exception]
 ) -> None:
     with pytest.raises(error) as caught:
-        await Desk(workshop).gather([need])
+        await Desk(pool).gather([need])
     assert caught.value.param == "p"  # type: ignore[attr-defined]  # all of them have it
 
 
-async def test_the_media_of_one_request_are_counted_and_weighed(workshop: DocumentWorkers) -> None:
+async def test_the_media_of_one_request_are_counted_and_weighed(pool: DocumentWorkers) -> None:
     needs = [MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw", path=f"p{at}") for at in range(3)]
     with pytest.raises(TooLarge) as caught:
-        await Desk(workshop, max_count=2).gather(needs)
+        await Desk(pool, max_count=2).gather(needs)
     assert caught.value.param == "p2"
     with pytest.raises(TooLarge, match="more than 100 bytes"):
-        await Desk(workshop, max_total_bytes=100).gather(needs)
+        await Desk(pool, max_total_bytes=100).gather(needs)
 
 
-async def test_nothing_wanted_is_nothing_done(workshop: DocumentWorkers) -> None:
-    assert await Desk(workshop).gather([]) == {}
+async def test_nothing_wanted_is_nothing_done(pool: DocumentWorkers) -> None:
+    assert await Desk(pool).gather([]) == {}
 
 
 @each_case(

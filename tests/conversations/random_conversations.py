@@ -166,12 +166,40 @@ def _block(what: str, value: Any, *, second: bool) -> Json:
     return {"type": "thinking", "thinking": value} if what == "think" else {"type": "text", "text": value}
 
 
+# -- Anthropic --------------------------------------------------------------
+
+
+def _anthropic(acts: list[Act], dice: Random) -> list[Json]:
+    out: list[Json] = []
+    for what, value in acts:
+        if what in ("user", "system"):
+            content: Any = value if dice.random() < 0.8 else [{"type": "text", "text": value}]
+            out.append({"role": what, "content": content})
+            continue
+        role = "user" if what == "result" else "assistant"
+        if not out or out[-1]["role"] != role or isinstance(out[-1]["content"], str) or dice.random() < 0.2:
+            out.append({"role": role, "content": []})
+        out[-1]["content"].append(_anthropic_block(what, value))
+    return out
+
+
+def _anthropic_block(what: str, value: Any) -> Json:
+    if what == "call":
+        return {"type": "tool_use", "id": value[0] or "1", "name": value[1], "input": {"a": value[2]}}
+    if what == "result":
+        return {"type": "tool_result", "tool_use_id": value[0] or "1", "content": value[2]}
+    if what == "think":
+        return {"type": "thinking", "thinking": value, "signature": ""}
+    return {"type": "text", "text": value}
+
+
 WRITERS: dict[str, Callable[[list[Act], Random], list[Json]]] = {
     "qwen": _qwen,
     "openai": _openai,
     "autogen": _autogen,
     "agentscope": lambda acts, dice: _scope(acts, dice, second=False),
     "agentscope2": lambda acts, dice: _scope(acts, dice, second=True),
+    "anthropic": _anthropic,
 }
 
 

@@ -23,6 +23,10 @@ NO_ERROR_FLAG = {"openai", "agentscope"}
 """Formats that have no word for a result that is an error."""
 MOVES_MEDIA = {"openai"}
 """Formats whose results are text: media of a result stand in a message of the user behind it."""
+CANNOT_SAY = {("sound", "anthropic"), ("speakers", "anthropic")}
+"""What a format has no words and no place for notes for: sound, video and the names of senders."""
+NO_NOTES = {"openai", "anthropic"}
+"""Formats without a place for notes, so that what they have no field for is lost."""
 NAMED = {"speakers"}
 """Conversations whose senders have names in every format."""
 Json = dict[str, Any]

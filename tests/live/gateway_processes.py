@@ -61,7 +61,7 @@ class Process:
         return sum(_is_socket(file) for file in Path(f"/proc/{self.number}/fd").iterdir())
 
 
-class Nursery:
+class ForkServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         command = [sys.executable, "-m", __name__]
@@ -102,8 +102,8 @@ def _is_socket(file: Path) -> bool:
 
 
 @contextlib.contextmanager
-def nursery(folder: Path) -> Iterator[Nursery]:
-    one = Nursery(folder)
+def run_fork_server(folder: Path) -> Iterator[ForkServer]:
+    one = ForkServer(folder)
     try:
         yield one
     finally:

@@ -42,7 +42,10 @@ WAYS = list(_ways())
 
 
 def told(answer: Answer) -> list[Any]:
-    """Event by event, but for the id of the reply and the marks of the cache; a time does not pass in these tests."""
+    """Event by event, but for the id of the reply, the marks of the cache and the cost, which is 0 for a hit.
+
+    Time does not pass in these tests.
+    """
     body = answer.body.decode().replace(answer.headers["x-parley-response-id"], "chat-id")
     if not answer.streamed:
         return [_unmarked(json.loads(body))]
@@ -70,7 +73,7 @@ def _unmarked(value: Any) -> Any:
         return [_unmarked(one) for one in value]
     if not isinstance(value, dict):
         return value
-    plain = {key: _unmarked(one) for key, one in value.items() if type(one) is not _MARKS.get(key)}
+    plain = {key: _unmarked(one) for key, one in value.items() if type(one) is not _MARKS.get(key) and key != "cost"}
     if isinstance(said := plain.get("usage"), str):
         plain["usage"] = _unmarked(json.loads(said))
     return {key: one for key, one in plain.items() if not (key in _SAID_FOR_THE_MARK and _only_totals(one))}

@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 
 from tests.live.gateway import eventually
-from tests.live.gateway_processes import Nursery, Process, nursery
+from tests.live.gateway_processes import ForkServer, Process, run_fork_server
 from tests.live.raw_client import Caller
 from tests.live.storm_clients import BRIEF, FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
 from tests.redis_server import RedisServer
@@ -24,8 +24,8 @@ AT_ONCE = 5
 
 
 @pytest.fixture(scope="module")
-def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    with nursery(tmp_path_factory.mktemp("gateways")) as one:
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    with run_fork_server(tmp_path_factory.mktemp("gateways")) as one:
         yield one
 
 
@@ -55,9 +55,11 @@ def leases(redis: RedisServer) -> list[bytes]:
         return list(client.scan_iter("*:lease"))
 
 
-async def test_equal_questions_to_two_processes_are_one_call(born: Nursery, shared_redis: RedisServer) -> None:
+async def test_equal_questions_to_two_processes_are_one_call(
+    fork_server: ForkServer, shared_redis: RedisServer
+) -> None:
     async with Model() as model:
-        gateways = [born.start(configuration(model, shared_redis)) for _ in range(2)]
+        gateways = [fork_server.start(configuration(model, shared_redis)) for _ in range(2)]
         await asyncio.gather(*(gateway.until_ready() for gateway in gateways))
         async with crowd(*[gateway.address for gateway in gateways] * (MANY // 2)) as callers:
             await asyncio.gather(*(caller.ask(question("Hi"), stream=True) for caller in callers))
@@ -130,15 +132,17 @@ class Fall:
         assert max(self.model.asked[text] for text in self.texts) <= 2
 
 
-async def test_a_leading_process_is_killed_and_another_sends_the_rest(born: Nursery, shared_redis: RedisServer) -> None:
+async def test_a_leading_process_is_killed_and_another_sends_the_rest(
+    fork_server: ForkServer, shared_redis: RedisServer
+) -> None:
     fallen: list[Fall] = []
     async with Model() as model:
         told = configuration(model, shared_redis)
-        survivor = born.start(told)
+        survivor = fork_server.start(told)
         await survivor.until_ready()
         seeds = iter(SEEDS)
         while some := list(islice(seeds, AT_ONCE)):
-            falls = [Fall(seed, model, born.start(told), survivor) for seed in some]
+            falls = [Fall(seed, model, fork_server.start(told), survivor) for seed in some]
             await asyncio.gather(*(fall.victim.until_ready() for fall in falls))
             ends = await asyncio.gather(*(fall.play() for fall in falls), return_exceptions=True)
             failed = {seed: end for seed, end in zip(some, ends, strict=True) if end is not None}

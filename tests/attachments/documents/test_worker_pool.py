@@ -27,12 +27,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def shop(**limits: Any) -> DocumentWorkers:
+def make_pool(**limits: Any) -> DocumentWorkers:
     return DocumentWorkers(document_limits(**{"workers": 1, **limits}))
 
 
-def workers(workshop: DocumentWorkers) -> list[int]:
-    return [worker.pid for worker in workshop.workers]
+def workers(pool: DocumentWorkers) -> list[int]:
+    return [worker.pid for worker in pool.workers]
 
 
 def alive(pid: int) -> bool:
@@ -44,50 +44,50 @@ def alive(pid: int) -> bool:
 
 
 async def test_one_worker_reads_one_document_after_the_other() -> None:
-    async with shop() as workshop:
-        assert (await workshop.extract_text(b"hello", "a.txt")).sections == [(1, "", "hello")]
-        [first] = workers(workshop)
-        assert (await workshop.extract_text("aGVsbG8=", "a.txt")).sections == [(1, "", "hello")]
-        assert (await workshop.scale_picture(sample_documents.picture(40, 30), max_short_side=15)).width == 20
-        assert workers(workshop) == [first]
+    async with make_pool() as pool:
+        assert (await pool.extract_text(b"hello", "a.txt")).sections == [(1, "", "hello")]
+        [first] = workers(pool)
+        assert (await pool.extract_text("aGVsbG8=", "a.txt")).sections == [(1, "", "hello")]
+        assert (await pool.scale_picture(sample_documents.picture(40, 30), max_short_side=15)).width == 20
+        assert workers(pool) == [first]
     assert not alive(first)
 
 
 async def test_what_is_refused_costs_no_worker() -> None:
-    async with shop() as workshop:
+    async with make_pool() as pool:
         with pytest.raises(UnreadableFile, match="is empty"):
-            await workshop.extract_text(b"", "")
-        [first] = workers(workshop)
-        assert (await workshop.extract_text(b"x", "")).sections and workers(workshop) == [first]
+            await pool.extract_text(b"", "")
+        [first] = workers(pool)
+        assert (await pool.extract_text(b"x", "")).sections and workers(pool) == [first]
 
 
 @pytest.mark.parametrize("limits", [{"cpu_seconds": 1}, {"wall_seconds": 0.3}])
 async def test_a_document_that_takes_too_long_is_refused_and_the_next_is_read(limits: dict[str, Any]) -> None:
-    async with shop(**limits) as workshop:
+    async with make_pool(**limits) as pool:
         with pytest.raises(UnreadableFile, match="took too long to read"):
-            await workshop.extract_text(SLOW, "")
-        assert (await workshop.extract_text(b"x", "")).sections == [(1, "", "x")]
+            await pool.extract_text(SLOW, "")
+        assert (await pool.extract_text(b"x", "")).sections == [(1, "", "x")]
 
 
 async def test_a_document_that_needs_too_much_memory_is_refused_and_the_next_is_read() -> None:
     white = io.BytesIO()
     Image.new("RGB", (7000, 7000)).save(white, "PNG")
-    async with shop(memory_bytes=256 << 20) as workshop:
+    async with make_pool(memory_bytes=256 << 20) as pool:
         with pytest.raises(UnreadableFile, match="needs too much memory"):
-            await workshop.scale_picture(white.getvalue(), max_short_side=10)
-        assert (await workshop.extract_text(b"x", "")).sections == [(1, "", "x")]
+            await pool.scale_picture(white.getvalue(), max_short_side=10)
+        assert (await pool.extract_text(b"x", "")).sections == [(1, "", "x")]
 
 
 async def test_a_caller_who_leaves_stops_the_reading_and_the_worker_goes_on() -> None:
-    async with shop(cpu_seconds=60, wall_seconds=60.0) as workshop:
-        await workshop.extract_text(b"x", "")
-        task = asyncio.create_task(workshop.extract_text(SLOW, ""))
-        await _child_of(*workers(workshop))
+    async with make_pool(cpu_seconds=60, wall_seconds=60.0) as pool:
+        await pool.extract_text(b"x", "")
+        task = asyncio.create_task(pool.extract_text(SLOW, ""))
+        await _child_of(*workers(pool))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         started = time.monotonic()
-        assert (await workshop.extract_text(b"y", "")).sections == [(1, "", "y")]
+        assert (await pool.extract_text(b"y", "")).sections == [(1, "", "y")]
         assert time.monotonic() - started < 5
 
 
@@ -102,51 +102,51 @@ def children(pid: int) -> str:
 
 
 async def test_a_caller_who_leaves_while_the_worker_starts_leaves_a_worker_that_works() -> None:
-    async with shop() as workshop:
-        task = asyncio.create_task(workshop.extract_text(SLOW, ""))
+    async with make_pool() as pool:
+        task = asyncio.create_task(pool.extract_text(SLOW, ""))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await workshop.extract_text(b"y", "")).sections == [(1, "", "y")]
+        assert (await pool.extract_text(b"y", "")).sections == [(1, "", "y")]
 
 
 async def test_a_worker_that_dies_is_replaced() -> None:
-    async with shop() as workshop:
-        await workshop.extract_text(b"x", "")
-        [first] = workers(workshop)
+    async with make_pool() as pool:
+        await pool.extract_text(b"x", "")
+        [first] = workers(pool)
         os.kill(first, 9)
         with pytest.raises(Busy):
-            await workshop.extract_text(b"x", "")
-        assert (await workshop.extract_text(b"x", "")).sections and workers(workshop) != [first]
+            await pool.extract_text(b"x", "")
+        assert (await pool.extract_text(b"x", "")).sections and workers(pool) != [first]
 
 
 async def test_one_document_too_many_is_refused_as_busy() -> None:
-    async with shop(max_waiting=1) as workshop:
-        tasks = [asyncio.create_task(workshop.extract_text(b"x", "")) for _ in range(3)]
+    async with make_pool(max_waiting=1) as pool:
+        tasks = [asyncio.create_task(pool.extract_text(b"x", "")) for _ in range(3)]
         found = await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(type(one).__name__ for one in found) == ["Busy", "TextResult", "TextResult"]
 
 
 async def test_the_end_of_the_gateway_ends_a_reading() -> None:
-    workshop = shop(cpu_seconds=60, wall_seconds=60.0)
-    await workshop.extract_text(b"x", "")
-    task = asyncio.create_task(workshop.extract_text(SLOW, ""))
-    [pid] = workers(workshop)
+    pool = make_pool(cpu_seconds=60, wall_seconds=60.0)
+    await pool.extract_text(b"x", "")
+    task = asyncio.create_task(pool.extract_text(SLOW, ""))
+    [pid] = workers(pool)
     await _child_of(pid)
-    await workshop.aclose()
+    await pool.aclose()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not alive(pid)
     with pytest.raises(Busy):
-        await workshop.extract_text(b"x", "")
+        await pool.extract_text(b"x", "")
 
 
 async def test_bombs_are_refused_while_the_loop_keeps_its_pace() -> None:
     bombs = [sample_documents.zip_bomb("word/document.xml", 160 << 20), sample_documents.long_pdf(100_000), SLOW]
-    async with shop(workers=2, cpu_seconds=1) as workshop:
-        tasks = [asyncio.create_task(workshop.extract_text(bomb, "")) for bomb in bombs]
-        tasks.append(asyncio.create_task(workshop.scale_picture(sample_documents.huge_png(50_000, 50_000))))  # type: ignore[arg-type]
+    async with make_pool(workers=2, cpu_seconds=1) as pool:
+        tasks = [asyncio.create_task(pool.extract_text(bomb, "")) for bomb in bombs]
+        tasks.append(asyncio.create_task(pool.scale_picture(sample_documents.huge_png(50_000, 50_000))))  # type: ignore[arg-type]
         worst, last = 0.0, time.monotonic()
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0.002)

@@ -1,0 +1,37 @@
+"""Estimates the tokens of a request before the model has counted them."""
+
+import msgspec
+
+from app.chat.messages import ChatRequest, Media, Part, Reasoning, Text, ToolCall, ToolResult
+
+BYTES_PER_TOKEN = 4
+"""Of English text; texts in other languages have more bytes and more tokens."""
+MEDIA_TOKENS = 1000
+"""About what a picture costs. The length of its data says nothing."""
+MESSAGE_TOKENS = 4
+"""What a chat template adds to each message."""
+DEFAULT_REPLY_TOKENS = 1000
+"""For a request without `max_tokens`."""
+
+
+def estimate_prompt_tokens(request: ChatRequest) -> int:
+    size = sum(_size(part) for message in request.messages for part in message.parts)
+    size += sum(len(msgspec.json.encode(tool.schema)) for tool in request.tools)
+    return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
+
+
+def _size(part: Part) -> int:
+    """Return the size of a part in bytes."""
+    match part:
+        case Text() | Reasoning():
+            return _text_size(part.text)
+        case ToolCall():
+            return _text_size(part.name) + _text_size(part.arguments)
+        case ToolResult():
+            return sum(map(_size, part.content))
+        case Media():
+            return MEDIA_TOKENS * BYTES_PER_TOKEN * len(part.urls)
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,254 @@
+"""`Limiter`: reserves the limits of a request, and corrects them by what the request has used."""
+
+import itertools
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from app.errors import QuotaExceeded, RateLimited
+from app.limits.stores import LimitStore, MemoryStore, StoreUnavailable, Taken
+from app.limits.values import UNITS_OF_MONEY, Kind, Limits, Rule, make_rules
+from app.limits.windows import fits, period_end, remaining, reset_seconds, wait_seconds
+from app.observe.request_record import RequestRecord
+from app.usage.pricing import read_cost
+
+log = logging.getLogger("parley.limits")
+
+_REQUESTS_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
+_TOKENS_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
+_WITHOUT_CALL = frozenset(("hit", "shared"))
+"""The cache results of replies for which this request made no call to a model."""
+_WORDS: Mapping[Kind, str] = {
+    "requests_per_minute": "requests per minute",
+    "tokens_per_minute": "tokens per minute",
+    "concurrent_streams": "replies at the same time",
+    "spend_per_day": "per day",
+    "spend_per_month": "per month",
+}
+
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+
+class Owner(Protocol):
+    """A caller with limits of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+
+class Reservation(Struct, eq=False):
+    """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
+
+    store: LimitStore
+    rules: Sequence[Rule]
+    lease: str
+    minute: int
+    tokens: int
+    """The estimate of all tokens of the request."""
+    headers: Headers
+    """The headers `x-ratelimit-*` of the response."""
+    settled: bool = False
+
+
+class _RuleSet(Struct, frozen=True):
+    """The rules for the requests of one caller to one model."""
+
+    rules: tuple[Rule, ...]
+    amounts: tuple[int, ...]
+    """What a request takes of each; 0 for tokens, whose number differs."""
+    requests_rows: tuple[int, ...]
+    """Which of the rules limit requests."""
+    tokens_rows: tuple[int, ...]
+    tokens_limit: int
+    """The lowest limit of tokens."""
+
+
+class Limiter:
+    def __init__(
+        self,
+        limits: Limits,
+        models: Mapping[str, Limits],
+        store: LimitStore | None = None,
+        memory: MemoryStore | None = None,
+    ) -> None:
+        """`limits` are those of all requests together, `models` those of each model by its configured name. `store`
+        counts for several processes; while it cannot be reached, and without it, `memory` counts for this one."""
+        self.memory_reservations = 0
+        """How many reservations were counted in memory because the store could not be reached."""
+        self._memory = memory or MemoryStore()
+        self._store = store
+        self._down = False
+        self.set_limits(limits, models)
+        self._leases = itertools.count()
+        self._lease_prefix = os.urandom(8).hex()
+
+    def set_limits(self, limits: Limits, models: Mapping[str, Limits]) -> None:
+        """Set the limits. Those of callers come with each request. What has been used still counts."""
+        self._global = tuple(make_rules("the gateway", "all", limits))
+        self._models = {
+            name: tuple(make_rules(f"the model {name!r}", f"model:{name}", row)) for name, row in models.items()
+        }
+        self._rule_sets: dict[tuple[str, str], _RuleSet] = {}
+        """By the names of the caller and the model. All models without limits have the same."""
+
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the store that counts for several processes answered the last request; None without one."""
+        return None if self._store is None else not self._down
+
+    async def reserve(
+        self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
+    ) -> Reservation | None:
+        """Reserve all limits of a request; None if it has none. Raises RateLimited or QuotaExceeded.
+
+        `prompt_tokens` is called only if tokens are limited. Without `max_tokens`, up to `default_tokens` are reserved
+        for the reply, and fewer if the limit is lower.
+        """
+        name = model if model in self._models else ""
+        rule_set = self._rule_sets.get((caller.name, name)) or self._make_rule_set(caller, name)
+        rules = rule_set.rules
+        if not rules:
+            return None
+        tokens, amounts = 0, list(rule_set.amounts)
+        if rule_set.tokens_rows:
+            prompt = prompt_tokens()
+            tokens = prompt + (max_tokens or min(default_tokens, max(0, rule_set.tokens_limit - prompt)))
+            for row in rule_set.tokens_rows:
+                amounts[row] = tokens
+        lease = f"{self._lease_prefix}-{next(self._leases)}"
+        if self._store is None:
+            store: LimitStore = self._memory
+            taken = self._memory.take_now(rules, amounts)
+        else:
+            store, taken = await self._take(self._store, rules, amounts, lease)
+        headers = _describe_limits(rule_set, taken)
+        if not taken.admitted:
+            raise _refuse(rules, amounts, taken, headers)
+        return Reservation(store, rules, lease, taken.minute, tokens, headers)
+
+    def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
+        own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
+        rules = (*self._global, *self._models.get(model, ()), *own)
+        rule_set = self._rule_sets[caller.name, model] = _RuleSet(
+            rules,
+            tuple(1 if rule.kind in ("requests_per_minute", "concurrent_streams") else 0 for rule in rules),
+            tuple(number for number, rule in enumerate(rules) if rule.kind == "requests_per_minute"),
+            tuple(number for number, rule in enumerate(rules) if rule.kind == "tokens_per_minute"),
+            min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=0),
+        )
+        return rule_set
+
+    async def _take(
+        self, store: LimitStore, rules: Sequence[Rule], amounts: Sequence[int], lease: str
+    ) -> tuple[LimitStore, Taken]:
+        try:
+            taken = await store.take(rules, amounts, lease)
+        except StoreUnavailable as error:
+            self.memory_reservations += 1
+            if not self._down:
+                self._down = True
+                log.warning("limits are counted for this process alone until redis answers: %s", error)
+            return self._memory, self._memory.take_now(rules, amounts)
+        if self._down:
+            self._down = False
+            log.info("limits are counted in redis again")
+        return store, taken
+
+    def settle(self, reservation: Reservation, tokens: int | None, cost: float | None) -> None:
+        """End a request: it used these tokens and cost this much. With None for the tokens the estimate remains. A
+        second call does nothing."""
+        if reservation.settled:
+            return
+        reservation.settled = True
+        more = 0 if tokens is None else tokens - reservation.tokens
+        parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
+        reservation.store.give_back(reservation.rules, reservation.lease, reservation.minute, more, parts)
+
+    def observe(self, record: RequestRecord) -> None:
+        """Settle the reservation of a request that has ended."""
+        if isinstance(record.reservation, Reservation):
+            cost = read_cost(record.usage) if record.cost is None else record.cost
+            called = record.cache not in _WITHOUT_CALL
+            self.settle(record.reservation, _used_tokens(record) if called else 0, cost if called else None)
+
+    async def aclose(self) -> None:
+        if self._store is not None:
+            await self._store.aclose()
+
+
+def _used_tokens(record: RequestRecord) -> int | None:
+    """Return the tokens that a request has used; None if they are unknown, because the reply was cut off."""
+    usage = record.usage or {}
+    total = usage.get("total_tokens")
+    if isinstance(total, int):
+        return total
+    parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    counted = [part for part in parts if isinstance(part, int)]
+    if counted:
+        return sum(counted)
+    return 0 if record.first_token_at is None else None
+
+
+def _describe_limits(rule_set: _RuleSet, taken: Taken) -> Headers:
+    """Return OpenAI's headers, for the limits of which the least is left."""
+    headers: Headers = []
+    for rows, names in ((rule_set.requests_rows, _REQUESTS_HEADERS), (rule_set.tokens_rows, _TOKENS_HEADERS)):
+        least = None
+        for row in rows:
+            left = remaining(rule_set.rules[row], taken.counts[row])
+            if least is None or left < least[0]:
+                least = left, row
+        if least is not None:
+            left, row = least
+            reset = _format_duration(reset_seconds(taken.counts[row]))
+            values = (b"%d" % rule_set.rules[row].limit, b"%d" % left, reset)
+            headers += zip(names, values, strict=True)
+    return headers
+
+
+def _format_duration(seconds: float) -> bytes:
+    """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
+    if seconds < 1:
+        return b"%dms" % round(seconds * 1000)
+    minutes, rest = divmod(-int(-seconds // 1), 60)
+    return b"%dm%ds" % (minutes, rest) if minutes else b"%ds" % rest
+
+
+def _refuse(rules: Sequence[Rule], amounts: Sequence[int], taken: Taken, lines: Headers) -> RateLimited:
+    """Return the error for the limit that the request must wait for longest."""
+    headers = {name.decode(): value.decode() for name, value in lines}
+    refused = [
+        (wait_seconds(rule, count, amount, taken.now), rule, amount, remaining(rule, count))
+        for rule, count, amount in zip(rules, taken.counts, amounts, strict=True)
+        if not fits(rule, count, amount)
+    ]
+    wait, rule, amount, left = max(refused, key=lambda row: float("inf") if row[0] is None else row[0])
+    if rule.is_spending:
+        return QuotaExceeded(_describe_spending(rule, taken.now), wait, headers)
+    words = f"{rule.limit} {_WORDS[rule.kind]} of {rule.owner}"
+    if wait is None:
+        text = (
+            f"the request needs about {amount} tokens for the prompt and the reply, more than the limit of {words}: "
+            "shorten it or lower max_tokens"
+        )
+        return RateLimited(text, None, headers)
+    needs = (
+        f"; the request needs about {amount} tokens, and {left} are left" if rule.kind == "tokens_per_minute" else ""
+    )
+    return RateLimited(f"the limit of {words} is reached{needs}. Try again in {max(1, round(wait))} s", wait, headers)
+
+
+def _describe_spending(rule: Rule, now: float) -> str:
+    limit = f"{rule.limit / UNITS_OF_MONEY:g} {_WORDS[rule.kind]}"
+    if rule.limit == 0:
+        return f"{rule.owner} may spend nothing: its {rule.kind} is 0"
+    end = datetime.fromtimestamp(period_end(rule.kind, now), UTC)
+    return f"{rule.owner} has spent its limit of {limit}. Try again from {end:%Y-%m-%dT%H:%M:%SZ} on"

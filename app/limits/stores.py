@@ -1,0 +1,116 @@
+"""The counters of limits: the interface of a store, and the store in the memory of this process."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from app.limits.values import Rule
+from app.limits.windows import WINDOW_SECONDS, Count, fits, period
+
+
+class StoreUnavailable(Exception):
+    """A store cannot be reached."""
+
+
+class Taken(Struct, frozen=True):
+    """The result of `take`."""
+
+    admitted: bool
+    counts: Sequence[Count]
+    """Of each rule: with this request if it was admitted, else without."""
+    minute: int
+    """The minute in which the amounts were counted."""
+    now: float
+    """The time by the clock of the store, in seconds."""
+
+
+class LimitStore(Protocol):
+    async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
+        """Count the amounts if all of them are within their limits, else none. `lease` identifies the request among
+        the replies in progress. Raises StoreUnavailable."""
+
+    def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
+        """Correct the counts at the end of a request: it is no longer in progress, it used `tokens` more than were
+        taken in that minute (or fewer, if negative), and it cost `cost` parts of the currency."""
+
+    async def aclose(self) -> None: ...
+
+
+class _Window(Struct):
+    minute: int = 0
+    current: int = 0
+    previous: int = 0
+
+    def move_to(self, minute: int) -> None:
+        """Go on to this minute. A clock that was set back changes nothing."""
+        if minute > self.minute:
+            self.previous = self.current if minute == self.minute + 1 else 0
+            self.minute, self.current = minute, 0
+
+    def correct(self, minute: int, amount: int) -> None:
+        """Add an amount to the current minute, or take it from the minute in which it was counted."""
+        if amount > 0:
+            self.current += amount
+        elif minute == self.minute:
+            self.current = max(0, self.current + amount)
+        elif minute == self.minute - 1:
+            self.previous = max(0, self.previous + amount)
+
+
+class MemoryStore:
+    """Counts for one process. `now` is the time in seconds since 1970."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._windows: dict[str, _Window] = {}
+        """One for each rule. For spending, the minute is the number of the day or month; of replies in progress, only
+        the current number counts."""
+
+    async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
+        return self.take_now(rules, amounts)
+
+    def take_now(self, rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
+        now = self._now()
+        minute = int(now // WINDOW_SECONDS)
+        elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
+        windows, counts, admitted = [], [], True
+        for rule, amount in zip(rules, amounts, strict=True):
+            window = self._windows.get(rule.counter)
+            if window is None:
+                window = self._windows[rule.counter] = _Window()
+            if rule.is_window:
+                if window.minute != minute:
+                    window.move_to(minute)
+                count = Count(window.current, window.previous, elapsed if window.minute == minute else 0.0)
+            else:
+                if rule.is_spending:
+                    window.move_to(period(rule.kind, now))
+                count = Count(window.current)
+            admitted = admitted and fits(rule, count, amount)
+            windows.append(window)
+            counts.append(count)
+        if admitted:
+            for number, amount in enumerate(amounts):
+                if amount:
+                    window, count = windows[number], counts[number]
+                    window.current += amount
+                    counts[number] = Count(window.current, count.previous, count.elapsed)
+        return Taken(admitted, counts, minute, now)
+
+    def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
+        now = self._now()
+        for rule in rules:
+            window = self._windows[rule.counter]
+            if rule.kind == "concurrent_streams":
+                window.current -= 1
+            elif rule.kind == "tokens_per_minute":
+                window.move_to(int(now // WINDOW_SECONDS))
+                window.correct(minute, tokens)
+            elif rule.is_spending and cost:
+                window.move_to(period(rule.kind, now))
+                window.current += cost
+
+    async def aclose(self) -> None:
+        """Close nothing."""

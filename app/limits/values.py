@@ -1,0 +1,66 @@
+"""`Limits`: how much a caller, a model or the whole gateway may use, and the `Rule` for each of them."""
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Kind: TypeAlias = Literal[
+    "requests_per_minute", "tokens_per_minute", "concurrent_streams", "spend_per_day", "spend_per_month"
+]
+UNITS_OF_MONEY = 1_000_000_000
+"""Money is counted in integers of this part, so that sums are exact: a reply may cost a millionth."""
+
+
+class Limits(Struct, frozen=True):
+    """None: no limit."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrent_streams: int | None = None
+    """Replies in progress at the same time, streamed or whole."""
+    spend_per_day: float | None = None
+    """In the currency of the models' prices, for each day in UTC."""
+    spend_per_month: float | None = None
+
+
+NO_LIMITS = Limits()
+
+
+class Rule(Struct, frozen=True):
+    """One limit of one owner."""
+
+    owner: str
+    """As an error names it: `the API key 'alice'`."""
+    kind: Kind
+    limit: int
+    """Money in parts, see UNITS_OF_MONEY."""
+    counter: str
+    """The name of the counter in a store."""
+    is_spending: bool
+    is_window: bool
+    """Requests or tokens per minute."""
+
+
+def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
+    """Return a rule for each limit that is set. `name` names the owner in a store."""
+    numbers: tuple[tuple[Kind, int | None], ...] = (
+        ("requests_per_minute", limits.requests_per_minute),
+        ("tokens_per_minute", limits.tokens_per_minute),
+        ("concurrent_streams", limits.concurrent_streams),
+        ("spend_per_day", _to_parts(limits.spend_per_day)),
+        ("spend_per_month", _to_parts(limits.spend_per_month)),
+    )
+    for kind, limit in numbers:
+        if limit is not None:
+            yield make_rule(owner, name, kind, limit)
+
+
+def make_rule(owner: str, name: str, kind: Kind, limit: int) -> Rule:
+    is_spending = kind in ("spend_per_day", "spend_per_month")
+    is_window = kind in ("requests_per_minute", "tokens_per_minute")
+    return Rule(owner, kind, limit, f"{name}:{kind}", is_spending, is_window)
+
+
+def _to_parts(money: float | None) -> int | None:
+    return None if money is None else round(money * UNITS_OF_MONEY)

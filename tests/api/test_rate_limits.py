@@ -1,0 +1,79 @@
+"""Limits over HTTP: refusals in the shape of each endpoint, and headers of every response."""
+
+from typing import Any
+
+from app.access import hash_key
+
+from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
+
+KEY = "key-of-alice-0001"
+HEADERS = {"authorization": f"Bearer {KEY}"}
+CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x" * 40}], "stream": False}
+SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+STOP = (
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":30,"completion_tokens":70,"total_tokens":100,"cost":50}}\n\ndata: [DONE]\n\n'
+)
+
+
+def gateway(*, key: dict[str, Any] | None = None, model: dict[str, Any] | None = None, **settings: Any) -> Running:
+    keys = {"alice": {"sha256": hash_key(KEY), "limits": key or {}}}
+    models = {"m": {"upstreams": ["local"], "limits": model or {}, "aliases": ["fast"]}}
+    return Running({**SERVER, "keys": keys, "models": models, **settings}, ModelServer(lambda _: streamed(SAID, STOP)))
+
+
+def test_each_endpoint_refuses_in_its_own_shape_with_the_time_to_wait() -> None:
+    for path, shape in [("/v1/chat", None), ("/v1/chat/completions", "rate_limit_error")]:
+        with gateway(key={"requests_per_minute": 1}) as running:
+            first = running.post(path, CHAT, HEADERS)
+            answer = running.post(path, CHAT | {"stream": True}, HEADERS)
+        assert first.status == 200
+        error = answer.json["error"]
+        assert (answer.status, error["code"], error["retryable"], error.get("type")) == (429, "rate_limit", True, shape)
+        assert "1 requests per minute of the API key 'alice'" in error["message"]
+        assert 60 <= int(answer.headers["retry-after"]) <= 120
+        for response, left in [(first, "0"), (answer, "0")]:
+            assert response.headers["x-ratelimit-limit-requests"] == "1"
+            assert response.headers.get_list("x-ratelimit-remaining-requests") == [left]
+            assert response.headers["x-ratelimit-reset-requests"].endswith("s")
+            assert "x-ratelimit-limit-tokens" not in response.headers
+
+
+def test_streams_have_the_headers_too_and_tokens_are_corrected_by_the_reported_usage() -> None:
+    with gateway(model={"tokens_per_minute": 2000}) as running:
+        lefts = []
+        for _ in range(3):
+            answer = running.post("/v1/chat", CHAT | {"stream": True, "model": "fast"}, HEADERS)
+            assert answer.status == 200
+            lefts.append(int(answer.headers["x-ratelimit-remaining-tokens"]))
+        assert lefts == [986, 886, 786], "10 tokens of text, 4 of the message, 1000 of the reply; then 100 as reported"
+        limited = running.post("/v1/chat", CHAT | {"generate_cfg": {"max_tokens": 1900}}, HEADERS)
+        large = running.post("/v1/chat", CHAT | {"generate_cfg": {"max_tokens": 2000}}, HEADERS)
+    assert (limited.status, limited.json["error"]["retryable"]) == (429, True)
+    assert "2000 tokens per minute of the model 'm' is reached" in limited.json["error"]["message"]
+    assert (large.status, large.json["error"]["retryable"]) == (429, False)
+
+
+def test_a_request_that_is_refused_later_leaves_no_reply_in_progress_and_no_tokens() -> None:
+    with gateway(limits={"concurrent_streams": 1, "tokens_per_minute": 1500}) as running:
+        for _ in range(3):
+            refused = running.post("/v1/chat", CHAT | {"functions": [{"name": "f"}, {"name": "f"}]}, HEADERS)
+            assert refused.status in (200, 422)
+        assert running.post("/v1/chat", CHAT, HEADERS).status == 200
+
+
+def test_the_spending_of_a_day_is_an_exhausted_quota() -> None:
+    with gateway(model={"spend_per_day": 50.0}) as running:
+        assert running.post("/v1/chat", CHAT, HEADERS).status == 200
+        answer = running.post("/v1/chat/completions", CHAT, HEADERS)
+    assert (answer.status, answer.json["error"]["code"]) == (429, "insufficient_quota")
+    assert "the model 'm' has spent its limit of 50 per day" in answer.json["error"]["message"]
+    assert int(answer.headers["retry-after"]) <= 86_400
+
+
+def test_web_pages_may_read_the_headers_of_limits() -> None:
+    headers = HEADERS | {"origin": "https://a.example", "host": "localhost", "content-type": "application/json"}
+    with gateway(key={"requests_per_minute": 5}, server={"allowed_origins": ["https://a.example"]}) as running:
+        answer = running.post("/v1/chat", CHAT, headers)
+    exposed = answer.headers["access-control-expose-headers"].split(", ")
+    assert {name for name in answer.headers if name.startswith("x-ratelimit")} <= set(exposed)

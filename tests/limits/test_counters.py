@@ -1,0 +1,164 @@
+"""What the counters admit, by a clock of the test's own."""
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from app.limits.stores import MemoryStore
+from app.limits.values import UNITS_OF_MONEY, Kind, Rule, make_rule
+from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+START = 1_800_000_000.0
+"""The begin of a minute and of an hour in UTC."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = START
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def rule(kind: Kind, limit: int, owner: str = "x") -> Rule:
+    return make_rule(owner, owner, kind, limit)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 20),
+    st.lists(st.tuples(st.floats(0, 50), st.integers(1, 8)), min_size=1, max_size=60),
+)
+def test_no_minute_admits_more_than_the_limit_and_no_60_seconds_twice_as_much(
+    limit: int, requests: list[tuple[float, int]]
+) -> None:
+    clock = Clock()
+    store, one = MemoryStore(clock), rule("tokens_per_minute", limit)
+    admitted: list[tuple[float, int]] = []
+    for seconds, amount in requests:
+        clock.time += seconds
+        if store.take_now([one], [amount]).admitted:
+            admitted.append((clock.time, amount))
+    for _, group in itertools.groupby(admitted, key=lambda row: row[0] // 60):
+        assert sum(amount for _, amount in group) <= limit
+    for end, _ in admitted:
+        elapsed = end % 60 / 60
+        before = sum(amount for time, amount in admitted if time // 60 == end // 60 - 1)
+        within = sum(amount for time, amount in admitted if end - 60 < time <= end)
+        assert within <= limit + before * elapsed + 1e-6 and within < 2 * limit + 1e-6
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 100), st.integers(0, 150), st.integers(0, 150), st.floats(0, 0.999), st.integers(1, 100))
+def test_a_request_fits_after_the_wait_that_was_said_and_not_before(
+    limit: int, current: int, previous: int, elapsed: float, amount: int
+) -> None:
+    one, count = rule("tokens_per_minute", limit), Count(current, previous, elapsed)
+
+    def later(seconds: float) -> Count:
+        minutes, rest = divmod(elapsed + seconds / 60, 1)
+        if minutes == 0:
+            return Count(current, previous, rest)
+        return Count(0, current, rest) if minutes == 1 else Count(0)
+
+    if fits(one, count, amount):
+        return
+    wait = wait_seconds(one, count, amount, START)
+    if amount > limit:
+        assert wait is None
+        return
+    assert wait is not None and 0 <= wait <= 120
+    assert fits(one, later(wait + 1e-3), amount)
+    if wait > 0.1:
+        assert not fits(one, later(wait - 0.1), amount)
+
+
+def test_a_steady_caller_gets_its_whole_limit() -> None:
+    clock = Clock()
+    store, one = MemoryStore(clock), rule("requests_per_minute", 60)
+    admitted = 0
+    for _ in range(600):
+        clock.time += 1.0
+        admitted += store.take_now([one], [1]).admitted
+    assert 590 <= admitted <= 600
+
+
+def test_a_request_takes_all_its_limits_or_none() -> None:
+    clock = Clock()
+    store = MemoryStore(clock)
+    wide, narrow = rule("requests_per_minute", 10, "wide"), rule("requests_per_minute", 1, "narrow")
+    assert store.take_now([wide, narrow], [1, 1]).admitted
+    for _ in range(5):
+        taken = store.take_now([wide, narrow], [1, 1])
+        assert not taken.admitted and [count.current for count in taken.counts] == [1, 1]
+    assert remaining(wide, store.take_now([wide], [1]).counts[0]) == 8
+
+
+def test_corrections_count_in_the_minute_of_the_reservation_and_surpluses_now() -> None:
+    clock = Clock()
+    one = rule("tokens_per_minute", 100)
+
+    def used(store: MemoryStore) -> tuple[int, int]:
+        count = store.take_now([one], [0]).counts[0]
+        return count.current, count.previous
+
+    for seconds, more, expected in [
+        (1, -30, (20, 0)),
+        (60, -30, (0, 20)),
+        (120, -30, (0, 0)),
+        (1, 25, (75, 0)),
+        (60, 25, (25, 50)),
+        (120, 25, (25, 0)),
+        (1, -500, (0, 0)),
+    ]:
+        clock.time = START
+        store = MemoryStore(clock)
+        taken = store.take_now([one], [50])
+        clock.time += seconds
+        store.give_back([one], "", taken.minute, more, 0)
+        assert used(store) == expected, (seconds, more)
+
+
+def test_replies_in_progress_are_counted_until_they_end() -> None:
+    store, one = MemoryStore(Clock()), rule("concurrent_streams", 2)
+    assert [store.take_now([one], [1]).admitted for _ in range(3)] == [True, True, False]
+    store.give_back([one], "", 0, 0, 0)
+    assert [store.take_now([one], [1]).admitted for _ in range(2)] == [True, False]
+
+
+def dates() -> Iterator[tuple[Kind, datetime, datetime]]:
+    yield "spend_per_day", datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    yield "spend_per_month", datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    yield "spend_per_month", datetime(2028, 2, 29, 12, tzinfo=UTC), datetime(2028, 3, 1, tzinfo=UTC)
+
+
+def test_spending_ends_with_the_day_or_month_in_utc() -> None:
+    clock = Clock()
+    for kind, begin, end in dates():
+        clock.time = begin.timestamp()
+        store, one = MemoryStore(clock), rule(kind, UNITS_OF_MONEY)
+        for cost, admitted in [(UNITS_OF_MONEY // 2, True), (UNITS_OF_MONEY, True), (0, False)]:
+            taken = store.take_now([one], [0])
+            assert taken.admitted == admitted
+            store.give_back([one], "", taken.minute, 0, cost)
+        assert period_end(kind, clock.time) == end.timestamp()
+        clock.time = end.timestamp() - 0.001
+        assert not store.take_now([one], [0]).admitted
+        clock.time = end.timestamp()
+        assert store.take_now([one], [0]).admitted
+
+
+def test_a_clock_that_is_set_back_admits_nothing_more() -> None:
+    clock = Clock()
+    store, one = MemoryStore(clock), rule("requests_per_minute", 1)
+    assert store.take_now([one], [1]).admitted
+    clock.time -= 3600
+    assert not store.take_now([one], [1]).admitted
+
+
+def test_the_reset_is_when_nothing_counts_any_more() -> None:
+    assert reset_seconds(Count(0)) == 0
+    assert reset_seconds(Count(1, 5, 0.5)) == 90
+    assert reset_seconds(Count(0, 5, 0.75)) == 15

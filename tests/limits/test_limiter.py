@@ -1,0 +1,180 @@
+"""What a request reserves, how a refusal reads, and what is given back."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from app.access import ANONYMOUS, Caller
+from app.chat.messages import ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
+from app.errors import QuotaExceeded, RateLimited
+from app.limits import Limiter, Limits, Reservation
+from app.limits.estimate import estimate_prompt_tokens
+from app.limits.stores import MemoryStore
+from app.observe.request_record import RequestRecord
+
+START = 1_800_000_000.0
+
+
+class Gateway:
+    """The limits of a gateway, and a clock."""
+
+    def __init__(self, limits: Limits | None = None, **models: Limits) -> None:
+        self.time = START
+        self.limiter = Limiter(limits or Limits(), models, memory=MemoryStore(lambda: self.time))
+
+    def reserve(
+        self, caller: Caller = ANONYMOUS, model: str = "m", prompt: int = 10, max_tokens: int | None = 90
+    ) -> Reservation | None:
+        return asyncio.run(self.limiter.reserve(caller, model, lambda: prompt, max_tokens, 1000))
+
+    def refusal(self, caller: Caller = ANONYMOUS, model: str = "m", **more: Any) -> RateLimited:
+        with pytest.raises(RateLimited) as caught:
+            self.reserve(caller, model, **more)
+        return caught.value
+
+
+def alice(**limits: Any) -> Caller:
+    return Caller("alice", "alice", limits=Limits(**limits))
+
+
+def shown(reservation: Reservation) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in reservation.headers}
+
+
+def test_without_a_limit_nothing_is_reserved() -> None:
+    assert Gateway(other=Limits(requests_per_minute=1)).reserve() is None
+
+
+def test_each_owner_has_limits_of_its_own() -> None:
+    one = Limits(requests_per_minute=1)
+    for gateway, caller, words in [
+        (Gateway(one), ANONYMOUS, "the gateway"),
+        (Gateway(m=one), ANONYMOUS, "the model 'm'"),
+        (Gateway(), alice(requests_per_minute=1), "the API key 'alice'"),
+    ]:
+        assert gateway.reserve(caller) is not None
+        error = gateway.refusal(caller)
+        assert f"the limit of 1 requests per minute of {words} is reached. Try again in 120 s" == error.message
+        assert (error.code, error.status, error.retryable) == ("rate_limit", 429, True)
+        gateway.time += 120
+        assert gateway.reserve(caller) is not None
+    gateway = Gateway(m=one)
+    assert gateway.reserve(model="m") and gateway.reserve(model="n") is None
+    caller = alice(requests_per_minute=1)
+    assert Gateway().reserve(caller) and Gateway().reserve(Caller("bob", "bob")) is None
+
+
+def test_success_and_refusal_have_openais_headers_of_the_tightest_limit() -> None:
+    gateway = Gateway(Limits(requests_per_minute=100, tokens_per_minute=10_000), m=Limits(tokens_per_minute=250))
+    gateway.time += 15
+    reservation = gateway.reserve(alice(requests_per_minute=3))
+    assert reservation is not None and shown(reservation) == {
+        "x-ratelimit-limit-requests": "3",
+        "x-ratelimit-remaining-requests": "2",
+        "x-ratelimit-reset-requests": "1m45s",
+        "x-ratelimit-limit-tokens": "250",
+        "x-ratelimit-remaining-tokens": "150",
+        "x-ratelimit-reset-tokens": "1m45s",
+    }
+    gateway.reserve(alice(requests_per_minute=3))
+    error = gateway.refusal(alice(requests_per_minute=3))
+    assert "250 tokens per minute of the model 'm' is reached; the request needs about 100 tokens, and 50 are left" in (
+        error.message
+    )
+    headers = error.headers
+    assert headers["x-ratelimit-remaining-tokens"] == "50" and headers["x-ratelimit-remaining-requests"] == "1"
+    assert 45 < int(headers["retry-after"]) <= 105
+    assert error.to_dict("r")["retry_after_seconds"] <= int(headers["retry-after"])
+    gateway.time += error.to_dict("r")["retry_after_seconds"] + 0.001
+    assert gateway.reserve(alice(requests_per_minute=3)) is not None
+
+
+def test_a_request_that_is_larger_than_a_limit_is_refused_for_good() -> None:
+    gateway = Gateway(Limits(tokens_per_minute=100))
+    error = gateway.refusal(max_tokens=91)
+    assert "needs about 101 tokens for the prompt and the reply, more than the limit of 100 tokens per minute" in (
+        error.message
+    )
+    assert not error.retryable and "retry-after" not in error.headers and "retry_after_seconds" not in error.to_dict("")
+    assert gateway.refusal(prompt=101, max_tokens=None).retryable is False
+    assert gateway.reserve(prompt=90, max_tokens=None) is not None, "a default for the reply never makes it too large"
+
+
+def test_of_several_limits_the_longest_wait_counts() -> None:
+    gateway = Gateway(Limits(requests_per_minute=1, concurrent_streams=1))
+    gateway.reserve()
+    assert "requests per minute" in gateway.refusal().message
+
+
+def test_spending_is_an_exhausted_quota_with_the_time_of_its_end() -> None:
+    gateway = Gateway(Limits(spend_per_day=0.5))
+    reservation = gateway.reserve()
+    assert reservation is not None
+    gateway.limiter.settle(reservation, 100, 0.5)
+    gateway.limiter.settle(reservation, 100, 0.5)  # a second call does nothing
+    error = gateway.refusal()
+    assert isinstance(error, QuotaExceeded) and (error.code, error.status) == ("insufficient_quota", 429)
+    assert error.message == "the gateway has spent its limit of 0.5 per day. Try again from 2027-01-16T00:00:00Z on"
+    assert int(error.headers["retry-after"]) == 16 * 3600
+    error = Gateway(Limits(spend_per_month=0)).refusal()
+    assert error.message == "the gateway may spend nothing: its spend_per_month is 0"
+    assert "retry-after" not in error.headers
+
+
+def settled(**fields: Any) -> int:
+    """Tokens that are left of 1000, after a reservation of 100."""
+    gateway = Gateway(Limits(tokens_per_minute=1000, concurrent_streams=1, spend_per_day=100.0))
+    record = RequestRecord("r", "chat")
+    record.reservation = gateway.reserve()
+    for name, value in fields.items():
+        setattr(record, name, value)
+    gateway.limiter.observe(record)
+    again = gateway.reserve(prompt=0, max_tokens=1)
+    assert again is not None, "the reply is no longer in progress"
+    return int(shown(again)["x-ratelimit-remaining-tokens"]) + 1
+
+
+def test_a_request_that_ended_leaves_what_the_model_reported() -> None:
+    usage = {"prompt_tokens": 20, "completion_tokens": 30, "total_tokens": 60}
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"cache": "miss", "first_token_at": 1.0, "usage": usage}, 940),
+        ({"cache": "miss", "first_token_at": 1.0, "usage": usage | {"total_tokens": None}}, 950),
+        ({"cache": "miss", "first_token_at": 1.0, "usage": usage | {"total_tokens": 300}}, 700),
+        ({"cache": "hit", "first_token_at": 1.0, "usage": usage}, 1000),
+        ({"cache": "shared", "first_token_at": 1.0, "usage": usage}, 1000),
+        ({"cache": "miss", "first_token_at": 1.0, "disconnected": True}, 900),
+        ({"cache": "miss", "first_token_at": None, "error": "server_error"}, 1000),
+        ({"error": "invalid_request"}, 1000),
+    ]
+    for fields, left in cases:
+        assert settled(**fields) == left, fields
+
+
+def test_a_cost_is_that_of_the_record_or_of_the_usage_and_nothing_for_a_stored_reply() -> None:
+    for fields, refused in [
+        ({"cache": "miss", "cost": 1.0}, True),
+        ({"cache": "miss", "usage": {"cost": 1.0}}, True),
+        ({"cache": "hit", "usage": {"cost": 1.0}}, False),
+        ({"cache": "miss", "usage": {"cost": "x"}}, False),
+    ]:
+        gateway = Gateway(Limits(spend_per_day=1.0))
+        record = RequestRecord("r", "chat", reservation=gateway.reserve(), **fields)  # type: ignore[arg-type]
+        gateway.limiter.observe(record)
+        if refused:
+            gateway.refusal()
+        else:
+            gateway.reserve()
+
+
+def test_a_prompt_is_estimated_by_its_texts_and_pictures() -> None:
+    picture = Media("image", ("data:image/png;base64," + "A" * 100_000,))
+    request = ChatRequest(
+        "m",
+        (
+            Message("user", (Text("x" * 400), picture)),
+            Message("assistant", (ToolCall("f", "y" * 39),)),
+            Message("tool", (ToolResult((Text("\u00e9" * 20),)),)),
+        ),
+        tools=(Tool("f", {"name": "f"}),),
+    )
+    assert estimate_prompt_tokens(request) == (400 + 4000 + 40 + 40 + len('{"name":"f"}')) // 4 + 12

@@ -1,0 +1,147 @@
+"""Limits that several gateways share in a real Redis, and what happens when it is gone."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from app.access import ANONYMOUS
+from app.cache.redis.breaker import RedisCircuitBreaker
+from app.errors import RateLimited
+from app.limits import Limiter, Limits
+from app.limits.redis_store import RedisStore
+from app.limits.stores import MemoryStore, Taken
+from app.limits.values import Rule, make_rules
+
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def stores(server: RedisServer, count: int = 1, lease_seconds: float = 30.0) -> AsyncIterator[list[RedisStore]]:
+    made = [RedisStore(RedisCircuitBreaker(server.url, timeout_seconds=1.0), lease_seconds) for _ in range(count)]
+    try:
+        yield made
+    finally:
+        for store in made:
+            await store.aclose()
+
+
+def rules(**limits: float) -> list[Rule]:
+    return list(make_rules("x", "x", Limits(**limits)))  # type: ignore[arg-type]
+
+
+async def same_minute(seconds: float) -> None:
+    """Wait if the minute of the clock ends within this time: a test that counts is easier within one."""
+    left = 60 - time.time() % 60
+    if left < seconds:
+        await asyncio.sleep(left + 0.05)
+
+
+async def test_two_gateways_share_a_limit_exactly(shared_redis: RedisServer) -> None:
+    await same_minute(10)
+    limited = rules(requests_per_minute=1000, tokens_per_minute=50_000)
+    async with stores(shared_redis, 2) as (one, other):
+
+        async def send(store: RedisStore, number: int) -> bool:
+            return (await store.take(limited, [1, 40], f"lease-{number}")).admitted
+
+        admitted = await asyncio.gather(*(send((one, other)[number % 2], number) for number in range(1600)))
+    assert 980 <= sum(admitted) <= 1000
+    assert sum(admitted) == 1000
+
+
+async def test_redis_counts_as_the_memory_does(shared_redis: RedisServer) -> None:
+    await same_minute(5)
+    limited = rules(
+        requests_per_minute=5, tokens_per_minute=100, concurrent_streams=2, spend_per_day=1.0, spend_per_month=1.5
+    )
+    amounts = [1, 30, 1, 0, 0]
+
+    def numbers(taken: Taken) -> tuple[bool, list[tuple[int, int]]]:
+        return taken.admitted, [(count.current, count.previous) for count in taken.counts]
+
+    async with stores(shared_redis) as (store,):
+        memory = MemoryStore()
+        for lease, tokens, cost in [("a", -10, 500_000_000), ("b", 15, 0), ("c", -500, 0), ("d", 0, 600_000_000)]:
+            shared, own = await store.take(limited, amounts, lease), memory.take_now(limited, amounts)
+            assert numbers(shared) == numbers(own)
+            assert shared.admitted and shared.minute == own.minute and abs(shared.now - own.now) < 2
+            for one in (store, memory):
+                one.give_back(limited, lease, own.minute, tokens, cost)
+            await asyncio.sleep(0.05)
+        shared, own = await store.take(limited, amounts, "e"), memory.take_now(limited, amounts)
+        assert numbers(shared) == numbers(own) and not own.admitted
+
+
+async def test_replies_in_progress_of_a_killed_gateway_expire_and_others_are_renewed(shared_redis: RedisServer) -> None:
+    limited = rules(concurrent_streams=2)
+    killed = RedisStore(RedisCircuitBreaker(shared_redis.url), 0.3)
+    async with stores(shared_redis, 2, lease_seconds=0.3) as (alive, other):
+        assert (await killed.take(limited, [1], "killed")).admitted
+        assert (await alive.take(limited, [1], "alive")).admitted
+        assert not (await other.take(limited, [1], "third")).admitted
+        await killed.aclose()  # nothing renews its lease
+        await asyncio.sleep(0.7)
+        assert (await other.take(limited, [1], "third")).admitted
+        assert not (await other.take(limited, [1], "fourth")).admitted, "the lease of a living gateway was renewed"
+        alive.give_back(limited, "alive", 0, 0, 0)
+        async with asyncio.timeout(2):
+            while not (await other.take(limited, [1], "fourth")).admitted:
+                await asyncio.sleep(0.01)
+    with shared_redis.client() as client:
+        assert client.zcard("parley:{limits-1}:x:concurrent_streams") == 2
+
+
+async def test_without_redis_requests_are_counted_per_process_and_the_log_says_so_once(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "parley.limits")
+    store = RedisStore(RedisCircuitBreaker(own_redis.url, rest_seconds=0.05))
+    limiter = Limiter(Limits(requests_per_minute=3), {}, store)
+
+    async def admitted() -> bool:
+        try:
+            reservation = await limiter.reserve(ANONYMOUS, "m", lambda: 1, 1, 1)
+        except RateLimited:
+            return False
+        assert reservation is not None
+        limiter.settle(reservation, 1, None)
+        return True
+
+    await same_minute(5)
+    assert [await admitted() for _ in range(4)] == [True, True, True, False]
+    own_redis.kill()
+    began = time.perf_counter()
+    assert [await admitted() for _ in range(4)] == [True, True, True, False]
+    assert time.perf_counter() - began < 1.5
+    assert limiter.memory_reservations == 4
+    own_redis.start()
+
+    def lines() -> list[str]:
+        return [record.message for record in caplog.records if record.name == "parley.limits"]
+
+    async with asyncio.timeout(5):
+        while lines()[-1] != "limits are counted in redis again":
+            await admitted()
+            await asyncio.sleep(0.02)
+    assert len(lines()) == 2
+    assert lines()[0].startswith("limits are counted for this process alone until redis answers")
+    await limiter.aclose()
+
+
+async def test_the_keys_of_the_counters_expire(shared_redis: RedisServer) -> None:
+    limited = rules(
+        requests_per_minute=5, tokens_per_minute=5, concurrent_streams=5, spend_per_day=1, spend_per_month=1
+    )
+    async with stores(shared_redis) as (store,):
+        taken = await store.take(limited, [1, 1, 1, 0, 0], "a")
+        with shared_redis.client() as client:
+            assert all(client.ttl(key) > 0 for key in client.keys("parley:*"))
+        store.give_back(limited, "a", taken.minute, -1, 7)
+    with shared_redis.client() as client:
+        keys = client.keys("parley:*")
+        assert len(keys) == 4 and all(0 < client.ttl(key) <= 32 * 86400 for key in keys)
