@@ -27,6 +27,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.kept_reasoning import KeptReasoning
 from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
@@ -343,6 +344,8 @@ def _create_context(
         admission,
         make_limiter(settings),
     )
+    if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
+        context.reasoning = KeptReasoning(state, settings.reasoning.store_seconds)
     context.observers.append(logs.log_request)
     if context.limiter is not None:
         context.observers.append(context.limiter.observe)
