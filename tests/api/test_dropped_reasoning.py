@@ -152,12 +152,8 @@ def drop_reasoning(message: Json) -> Json:
 def test_it_is_restored_in_every_format(gateway: Gateway, form: str, stream: bool) -> None:
     gateway.id = f"call_{form}{stream}x"
     caller = CALLERS[form]
-    asked: Json = {
-        "model": "thinker",
-        "format": form,
-        "messages": [caller.ask(f"Weather? {gateway.id}")],
-        "stream": stream,
-    }
+    question = [caller.ask(f"Weather? {gateway.id}")]
+    asked: Json = {"model": "thinker", "format": form, "messages": question, "stream": stream}
     answer = gateway.running.post("/v1/chat", asked, ALICE)
     reply = caller.streamed(frames(answer)) if stream else caller.whole(answer.json)
     kept = [drop_reasoning(one) for one in reply if not is_reasoning(one) or "tool_calls" in one]
