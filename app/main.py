@@ -29,6 +29,7 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration
 from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
@@ -344,6 +345,8 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
     )
+    if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
+        context.reasoning = KeptReasoning(context.state, settings.reasoning.store_seconds)
     context.observers.append(logs.log_request)
     _set_limits(context, settings)
     _set_upstreams(resources, context.live)

@@ -332,6 +332,13 @@ class ResponsesSettings(_Section):
     store_seconds: Seconds = 24 * 3600.0
 
 
+class ReasoningSettings(_Section):
+    """The reasoning of replies that call tools, which is restored where a client drops it."""
+
+    restore: bool = True
+    store_seconds: Seconds = 24 * 3600.0
+
+
 class Fetch(_Section):
     allow: tuple[str, ...] = ()
     max_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
@@ -385,6 +392,7 @@ class Settings(_Section):
     cache: CacheSettings = CacheSettings()
     usage: UsageSettings = UsageSettings()
     responses: ResponsesSettings = ResponsesSettings()
+    reasoning: ReasoningSettings = ReasoningSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     metrics: MetricsSettings = MetricsSettings()

@@ -14,6 +14,7 @@ from app.settings import (
     LimitSettings,
     MetricsSettings,
     Model,
+    ReasoningSettings,
     ResponsesSettings,
     Server,
     Settings,
@@ -450,6 +451,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "cache.": CacheSettings,
     "usage.": UsageSettings,
     "responses.": ResponsesSettings,
+    "reasoning.": ReasoningSettings,
     "fetch.": Fetch,
     "documents.": Documents,
     "limits.": LimitSettings,
@@ -472,6 +474,7 @@ TABLES = {
     "cache",
     "usage",
     "responses",
+    "reasoning",
 }
 
 

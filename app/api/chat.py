@@ -36,6 +36,7 @@ from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.routing import ModelRoute, PreparedRequest
+from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -146,6 +147,8 @@ class ChatEndpoint:
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
                     attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+                if response.answers is not None:
+                    await self._keep_reasoning(response, scope)
                 record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
                 record.record_usage(attempts.usage)
@@ -195,12 +198,22 @@ class ChatEndpoint:
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
         media_requests = gateway.find_media_requests(route, parsed.request)
-        prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
+        kept = self._context.reasoning
+        wanted = kept is not None and kept.is_wanted(route)
+        dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
+        prepared = None if media_requests or large or dropped else gateway.prepare(route, parsed.request)
         record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
         response.owner = self._get_owner(scope)
+        if wanted:
+            response.answers = describe_context(parsed.request.messages)
+        if dropped:
+            caller = self._context.caller_id(scope)
+            return response, self._restore(
+                gateway, dropped, caller, route, parsed.request, media_requests, options, response
+            )
         if prepared is None:
             return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
         return response, self._open_reply(gateway, prepared, options, response)
@@ -242,6 +255,32 @@ class ChatEndpoint:
             attempts,
             lease,
         )
+
+    async def _restore(
+        self,
+        gateway: Gateway,
+        dropped: Sequence[DroppedReasoning],
+        caller: str,
+        route: ModelRoute,
+        request: ChatRequest,
+        media_requests: list[MediaRequest],
+        options: ReplyOptions,
+        response: ReplyResponse,
+    ) -> Reply:
+        """Put back reasoning that the client dropped, and prepare the request."""
+        assert self._context.reasoning is not None
+        request, warnings = await self._context.reasoning.restore(request, dropped, caller)
+        if warnings:
+            response.add_warnings(warnings)
+        return await self._prepare_in_thread(gateway, route, request, media_requests, options, response)
+
+    async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
+        """Keep the reasoning of a reply that called tools, if the model's server wants it back."""
+        kept, source, outcome = self._context.reasoning, response.source, response.outcome
+        if kept is None or source is None or outcome is None or outcome.reason != "tool_calls":
+            return
+        assert response.answers is not None
+        await kept.keep(source, response.answers, self._context.caller_id(scope), response.info.model)
 
     async def _prepare_in_thread(
         self,
@@ -286,6 +325,7 @@ class ChatEndpoint:
 
     def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
+        response.source = found.source
         if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
+from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
@@ -67,6 +68,8 @@ class AppContext:
     admission: Admission
     limiter: Limiter | None = None
     """None: nothing is limited."""
+    reasoning: KeptReasoning | None = None
+    """None if dropped reasoning is not restored."""
     metrics: Metrics | None = None
     """None if they are off."""
     trace_ratio: float | None = None

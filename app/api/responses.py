@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from app.api.response_writer import ResponseWriter
+from app.cache import ReplaySource
 from app.chat.events import Event, Failed, Finish
 from app.chat.stage import Stage
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
@@ -85,6 +86,10 @@ class ReplyResponse(ABC):
         """The client disconnected before the end."""
         self.attempts: AttemptLog | None = None
         """The requests to model servers for this reply; None if another request made them."""
+        self.source: ReplaySource | None = None
+        """The reply in the cache; None if it is not kept."""
+        self.answers: str | None = None
+        """What the reply answers, if its reasoning is kept for later requests."""
         self.owner = ""
         """The caller to whom the reply belongs, as `AppContext.owner` names it."""
 
