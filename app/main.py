@@ -34,6 +34,10 @@ from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_b
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
+from app.api.openai_responses.endpoint import ResponsesEndpoint
+from app.api.openai_responses.input_tokens import InputTokensEndpoint
+from app.api.openai_responses.stored import StoredResponses
+from app.api.openai_responses.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
 from app.api.request_limits import request_limits
@@ -46,14 +50,15 @@ from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.cache import Apply, Cache, CacheRules
-from app.cache.stores import Store, StoreLimits, open_store
+from app.cache.stores import Store, StoreLimits, open_state_store, open_store
 from app.cache.types import CallCoordinator
-from app.cache.urls import RedisUrl, parse_cache_url
+from app.cache.urls import NullUrl, RedisUrl, parse_cache_url
 from app.config_sources import config_file
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
+from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.admission import Admission
@@ -79,7 +84,7 @@ ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter, TracedUpstream
 
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens")
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
@@ -237,14 +242,15 @@ def create_app(
         sends_request_id=True,
     )
     count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
-    direct = DirectRoutes(
-        lambda: context.live.rules,
-        dict(zip(_DIRECT_PATHS, (chat, completions, messages, count_tokens), strict=True)),
-    )
+    stored = _make_stored_responses(settings, context.state)
+    responses = ResponsesEndpoint(context, stored, completions_apply)
+    endpoints = (chat, completions, messages, count_tokens, responses)
+    direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters))
     app.router.routes += [
         Route(ResumeEndpoint.path, ResumeEndpoint(context)),
         Route(ReplyEndpoint.path, ReplyEndpoint(context)),
+        *_list_response_routes(context, stored),
     ]
     app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
@@ -256,6 +262,32 @@ def create_app(
     _add_error_handlers(app)
     install_openapi(app)
     return app
+
+
+def _make_stored_responses(settings: Settings, store: Store) -> StoredResponses:
+    url = parse_cache_url(settings.cache.url or "memory:")
+    return StoredResponses(
+        store,
+        enabled=settings.responses.store and not isinstance(url, NullUrl),
+        ttl_seconds=settings.responses.store_seconds,
+        max_bytes=settings.cache.max_entry_bytes,
+    )
+
+
+def _list_response_routes(context: AppContext, stored: StoredResponses) -> list[Route]:
+    handlers = StoredResponseHandlers(context, stored)
+    paths = {
+        "": {"GET": handlers.get, "DELETE": handlers.delete},
+        "/cancel": {"POST": handlers.cancel},
+        "/input_items": {"GET": handlers.list_input_items},
+    }
+    return [
+        Route("/v1/responses/input_tokens", InputTokensEndpoint(context, stored)),
+        *(
+            Route(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods))
+            for path, methods in paths.items()
+        ),
+    ]
 
 
 def _open_resources(
@@ -300,6 +332,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         most = context.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
+    store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
     context = AppContext(
         _make_live_configuration(settings, resources, None),
         resources.ticker,
@@ -307,6 +340,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         cache,
         MemoryBudget(server.max_request_memory_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+        open_state_store(settings.cache.url, store_limits),
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
     )
@@ -349,7 +383,7 @@ def _make_live_configuration(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
-        {"/v1/models": OPENAI.error},
+        {"/v1/models": OPENAI.error, "/v1/responses": RESPONSES.error},
         None if previous is None else previous.rules.observe_plain,
     )
     return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
@@ -458,6 +492,7 @@ async def _run(context: AppContext, resources: _Resources, reporters: _Reporters
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await context.state.aclose()
         await resources.health_checks.aclose()
         if context.limiter is not None:
             await context.limiter.aclose()

@@ -14,6 +14,7 @@ from app.settings import (
     LimitSettings,
     MetricsSettings,
     Model,
+    ResponsesSettings,
     Server,
     Settings,
     SettingsError,
@@ -448,6 +449,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "server.": Server,
     "cache.": CacheSettings,
     "usage.": UsageSettings,
+    "responses.": ResponsesSettings,
     "fetch.": Fetch,
     "documents.": Documents,
     "limits.": LimitSettings,
@@ -469,6 +471,7 @@ TABLES = {
     "limits",
     "cache",
     "usage",
+    "responses",
 }
 
 

@@ -18,7 +18,7 @@ from app.api.asgi import (
     send_error,
     wait_for_parse_memory,
 )
-from app.api.chat_schema import ParsedRequest, RejectedRequest
+from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits
 from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
@@ -49,11 +49,12 @@ class ChatEndpoint:
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest],
+        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest | UnresolvedRequest],
         name: str,
         write_error: WriteError,
         apply: Apply,
         *,
+        new_reply_id: Callable[[], str] = new_reply_id,
         keeps_alias: bool = False,
         sends_request_id: bool = False,
     ) -> None:
@@ -69,6 +70,7 @@ class ChatEndpoint:
         self._parse = parse
         self._name = name
         self._apply = apply
+        self._new_reply_id = new_reply_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
@@ -114,6 +116,8 @@ class ChatEndpoint:
                 parsing = call_in_thread(self._parse, raw, live.request_limits) if large else None
                 parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
+                if isinstance(parsed, UnresolvedRequest):
+                    parsed = await self._resolve(parsed, scope)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
@@ -148,6 +152,10 @@ class ChatEndpoint:
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
+    async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
+        """Look up what a request refers to. Only endpoints that store something get such requests."""
+        raise NotImplementedError
+
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
         record.attempts = attempts
@@ -176,13 +184,13 @@ class ChatEndpoint:
         before anything is sent upstream."""
         body = parsed.body
         info = ReplyInfo(
-            response_id=new_reply_id(),
+            response_id=self._new_reply_id(),
             request_id=request_id,
             model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
-            options=body.options,
+            options=parsed.options,
             include_usage=body.include_usage,
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
@@ -192,10 +200,14 @@ class ChatEndpoint:
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
-        response.owner = self._context.owner(scope)
+        response.owner = self._get_owner(scope)
         if prepared is None:
             return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
         return response, self._open_reply(gateway, prepared, options, response)
+
+    def _get_owner(self, scope: Scope) -> str:
+        """Return the caller who may resume the reply to this request."""
+        return self._context.owner(scope)
 
     async def _reserve(
         self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord

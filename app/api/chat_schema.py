@@ -4,7 +4,7 @@ Functions may be given as they are, or wrapped in a tool object as OpenAI does i
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
@@ -197,6 +197,26 @@ class ParsedRequest(Struct, frozen=True):
     reply_format: Format
     request: ChatRequest
     warnings: tuple[str, ...]
+    options: Options
+
+
+class StoredItems(Struct, frozen=True):
+    """What is stored for the references of a request."""
+
+    responses: Mapping[str, list[Any]] = {}
+    """The items of a response, input and output, by its id. A response that cannot be continued is missing."""
+    items: Mapping[str, Any] = {}
+
+
+NOTHING_STORED = StoredItems()
+
+
+class UnresolvedRequest(Struct, frozen=True):
+    """A request that names stored items, which must be looked up before it can be parsed."""
+
+    response_id: str | None
+    item_ids: frozenset[str]
+    resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]
 
 
 _HINTS = {
@@ -283,7 +303,7 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
         warnings += find_unknown_tool_keys(field, functions)
     if params:
         warnings += _find_misspelled_params(params, body.model_fields_set - {"stream"})
-    return ParsedRequest(body, reply_format, request, limit_warnings(warnings))
+    return ParsedRequest(body, reply_format, request, limit_warnings(warnings), body.options)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}

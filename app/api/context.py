@@ -23,6 +23,7 @@ from app.api.resumable import (
     write_record,
 )
 from app.cache import Cache
+from app.cache.stores import Store
 from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Cancelled, ParleyError
@@ -60,6 +61,8 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    state: Store
+    """Keeps what later requests rely on."""
     upstreams: UpstreamStates
     admission: Admission
     limiter: Limiter | None = None
@@ -85,11 +88,10 @@ class AppContext:
     def settings(self) -> Settings:
         return self.live.settings
 
-    separate_callers: bool = field(init=False)
-    """Stored replies are shared only among the requests of one caller."""
-
-    def __post_init__(self) -> None:
-        self.separate_callers = self.settings.separate_callers
+    @property
+    def separate_callers(self) -> bool:
+        """Stored replies are shared only among the requests of one caller."""
+        return self.live.settings.separate_callers
 
     @property
     def server(self) -> Server:
@@ -112,6 +114,12 @@ class AppContext:
         if not self.separate_callers:
             return ""
         return scope["state"]["caller"].scope or _hash_authorization(scope)
+
+    def caller_id(self, scope: Scope) -> str:
+        """Return the caller for whom something is stored: the API key by its name, or whoever sends the same
+        Authorization header, whatever `cache.scope` is."""
+        name: str = scope["state"]["caller"].name
+        return f"key {name}" if name else _hash_authorization(scope)
 
     def owner(self, scope: Scope) -> str:
         """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys

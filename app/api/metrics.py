@@ -73,9 +73,15 @@ class MetricsListener:
 
     async def start(self) -> None:
         """Raises OSError if the address cannot be used."""
-        self._server = await asyncio.start_server(
-            self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
-        )
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
+            )
+        except OSError as error:
+            reason = f"the metrics cannot be served at port {self._port} of {self._host}: {error.strerror or error}"
+            raise OSError(
+                error.errno, f"{reason}. Choose another port or host with metrics.port and metrics.host"
+            ) from error
 
     async def aclose(self) -> None:
         if self._server is not None:

@@ -294,19 +294,19 @@ class JoinedReplyEncoder:
     here, so that the sum of all replies is what was spent."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
 
     def open(self) -> bytes:
-        return self._encoder.open()
+        return self.encoder.open()
 
     def feed(self, events: list[Event]) -> bytes:
         last = events[-1] if events else None
         if type(last) is Finish and last.usage and "cost" in last.usage:
             events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
-        return self._encoder.feed(events)
+        return self.encoder.feed(events)
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._encoder.fail(error)
+        return self.encoder.fail(error)
 
 
 class SkipFrames:
