@@ -6,6 +6,7 @@ ParleyError                     code                      status  retry?
 ├── ContextTooLong              context_length_exceeded      400  no      even after truncation
 ├── UnknownModel                unknown_model                404  no
 ├── NotFound                    not_found                    404  no
+├── PreviousResponseNotFound    previous_response_not_found  400  no      the Responses API continues only stored ones
 ├── MethodNotAllowed            method_not_allowed           405  no
 ├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
 ├── HeadTimeout                 request_timeout              408  yes     the request head arrived too slowly
@@ -142,6 +143,11 @@ class UnknownModel(ParleyError):
 class NotFound(ParleyError):
     code = "not_found"
     status = 404
+
+
+class PreviousResponseNotFound(ParleyError):
+    code = "previous_response_not_found"
+    status = 400
 
 
 class MethodNotAllowed(ParleyError):

@@ -166,6 +166,10 @@ class Gateway:
         measure = TokenMeasure(self._counter(profile.tokenizer), profile.media_tokens)
         return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
 
+    def count_text_tokens(self, route: ModelRoute, texts: Sequence[str]) -> int:
+        """Return how many tokens the texts have for the first deployment."""
+        return sum(map(self._counter(route.deployments[0].profile.tokenizer).count, texts))
+
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA
     ) -> PreparedRequest:

@@ -50,6 +50,7 @@ def test_everything_that_is_served_is_described(gateway: Running, document: Any)
     } | {
         "/v1/chat",
         "/v1/chat/completions",
+        "/v1/responses",
         "/v1/chat/{response_id}",
         "/v1/chat/{response_id}/events",
         "/v1/messages",

@@ -14,6 +14,8 @@ from app.settings import (
     LimitSettings,
     MetricsSettings,
     Model,
+    ReasoningSettings,
+    ResponsesSettings,
     Server,
     Settings,
     SettingsError,
@@ -448,6 +450,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "server.": Server,
     "cache.": CacheSettings,
     "usage.": UsageSettings,
+    "responses.": ResponsesSettings,
+    "reasoning.": ReasoningSettings,
     "fetch.": Fetch,
     "documents.": Documents,
     "limits.": LimitSettings,
@@ -469,6 +473,8 @@ TABLES = {
     "limits",
     "cache",
     "usage",
+    "responses",
+    "reasoning",
 }
 
 

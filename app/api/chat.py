@@ -18,9 +18,9 @@ from app.api.asgi import (
     send_error,
     wait_for_parse_memory,
 )
-from app.api.chat_schema import ParsedRequest, RejectedRequest
+from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
-from app.api.request_limits import RequestLimits, request_limits
+from app.api.request_limits import RequestLimits
 from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
@@ -36,6 +36,7 @@ from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.routing import ModelRoute, PreparedRequest
+from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
 
@@ -49,11 +50,12 @@ class ChatEndpoint:
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest],
+        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest | UnresolvedRequest],
         name: str,
         write_error: WriteError,
         apply: Apply,
         *,
+        new_reply_id: Callable[[], str] = new_reply_id,
         keeps_alias: bool = False,
         sends_request_id: bool = False,
     ) -> None:
@@ -69,8 +71,7 @@ class ChatEndpoint:
         self._parse = parse
         self._name = name
         self._apply = apply
-        self._limits = request_limits(context.server)
-        self._addresses = context.registry.addresses()
+        self._new_reply_id = new_reply_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
@@ -103,7 +104,8 @@ class ChatEndpoint:
 
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
-        server = self._context.server
+        live = self._context.live
+        server, gateway = live.settings.server, live.gateway
         writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
@@ -112,19 +114,30 @@ class ChatEndpoint:
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
-                parsing = call_in_thread(self._parse, raw, self._limits) if large else None
-                parsed = self._parse(raw, self._limits) if parsing is None else await parsing
+                parsing = call_in_thread(self._parse, raw, live.request_limits) if large else None
+                parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
+                if isinstance(parsed, UnresolvedRequest):
+                    parsed = await self._resolve(parsed, scope)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await context.gateway.resolve_model(parsed.body.model)
-                    route = find_route(context.gateway, model, scope["state"]["caller"])
+                    model = await gateway.resolve_model(parsed.body.model)
+                    route = find_route(gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        parsed, route, large, lease, scope, writer or SendQueue(send), request_id, record, attempts
+                        gateway,
+                        parsed,
+                        route,
+                        large,
+                        lease,
+                        scope,
+                        writer or SendQueue(send),
+                        request_id,
+                        record,
+                        attempts,
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -134,11 +147,17 @@ class ChatEndpoint:
                 finally:
                     attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
                     attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+                if response.answers is not None:
+                    await self._keep_reasoning(response, scope)
                 record.sent_at = attempts.sent_at
                 record.record_response(response, response.info.origin.label)
                 record.record_usage(attempts.usage)
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
+
+    async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
+        """Look up what a request refers to. Only endpoints that store something get such requests."""
+        raise NotImplementedError
 
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
@@ -146,13 +165,14 @@ class ChatEndpoint:
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
-            address = self._addresses.get(fault.upstream, "")
+            address = self._context.registry.addresses().get(fault.upstream, "")
             record.upstream_failure = Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
         elif failed and (error is None or fault is not None):
             record.upstream_failure = failed[-1]
 
     def _prepare(
         self,
+        gateway: Gateway,
         parsed: ParsedRequest,
         route: ModelRoute,
         large: bool,
@@ -165,29 +185,42 @@ class ChatEndpoint:
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
-        gateway = self._context.gateway
         body = parsed.body
         info = ReplyInfo(
-            response_id=new_reply_id(),
+            response_id=self._new_reply_id(),
             request_id=request_id,
             model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
-            options=body.options,
+            options=parsed.options,
             include_usage=body.include_usage,
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
         media_requests = gateway.find_media_requests(route, parsed.request)
-        prepared = None if media_requests or large else gateway.prepare(route, parsed.request)
+        kept = self._context.reasoning
+        wanted = kept is not None and kept.is_wanted(route)
+        dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
+        prepared = None if media_requests or large or dropped else gateway.prepare(route, parsed.request)
         record.record_request(route.model, body.stream, body.metadata)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
-        response.owner = self._context.owner(scope)
+        response.owner = self._get_owner(scope)
+        if wanted:
+            response.answers = describe_context(parsed.request.messages)
+        if dropped:
+            caller = self._context.caller_id(scope)
+            return response, self._restore(
+                gateway, dropped, caller, route, parsed.request, media_requests, options, response
+            )
         if prepared is None:
-            return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
-        return response, self._open_reply(prepared, options, response)
+            return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
+        return response, self._open_reply(gateway, prepared, options, response)
+
+    def _get_owner(self, scope: Scope) -> str:
+        """Return the caller who may resume the reply to this request."""
+        return self._context.owner(scope)
 
     async def _reserve(
         self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
@@ -223,8 +256,35 @@ class ChatEndpoint:
             lease,
         )
 
+    async def _restore(
+        self,
+        gateway: Gateway,
+        dropped: Sequence[DroppedReasoning],
+        caller: str,
+        route: ModelRoute,
+        request: ChatRequest,
+        media_requests: list[MediaRequest],
+        options: ReplyOptions,
+        response: ReplyResponse,
+    ) -> Reply:
+        """Put back reasoning that the client dropped, and prepare the request."""
+        assert self._context.reasoning is not None
+        request, warnings = await self._context.reasoning.restore(request, dropped, caller)
+        if warnings:
+            response.add_warnings(warnings)
+        return await self._prepare_in_thread(gateway, route, request, media_requests, options, response)
+
+    async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
+        """Keep the reasoning of a reply that called tools, if the model's server wants it back."""
+        kept, source, outcome = self._context.reasoning, response.source, response.outcome
+        if kept is None or source is None or outcome is None or outcome.reason != "tool_calls":
+            return
+        assert response.answers is not None
+        await kept.keep(source, response.answers, self._context.caller_id(scope), response.info.model)
+
     async def _prepare_in_thread(
         self,
+        gateway: Gateway,
         route: ModelRoute,
         request: ChatRequest,
         media_requests: list[MediaRequest],
@@ -232,20 +292,21 @@ class ChatEndpoint:
         response: ReplyResponse,
     ) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
-        gateway = self._context.gateway
         media = await gateway.load_media(media_requests, options.lease.take)
         prepared = await call_in_thread(gateway.prepare, route, request, media)
         del request, media_requests, media  # the wait for the model server may be long
         options.lease.change(prepared.size)
-        return await self._open_reply(prepared, options, response)
+        return await self._open_reply(gateway, prepared, options, response)
 
-    async def _open_reply(self, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse) -> Reply:
+    async def _open_reply(
+        self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
+    ) -> Reply:
         """Open the reply. It can be resumed before the model server has answered."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
         try:
-            found = await self._context.gateway.find(prepared, options)
+            found = await gateway.find(prepared, options)
         except CacheMiss:
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))
@@ -264,6 +325,7 @@ class ChatEndpoint:
 
     def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
+        response.source = found.source
         if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)

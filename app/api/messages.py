@@ -212,11 +212,13 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
         policy=ANTHROPIC.policy,
         stream=stream,
     )
+    chat_body = _make_chat_body(head, request)
     return ParsedRequest(
-        body=_make_chat_body(head, request),
+        body=chat_body,
         reply_format=MESSAGES,
         request=request,
         warnings=limit_warnings(warnings),
+        options=chat_body.options,
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from app.api.chat_schema import ChatRequestBody
 from app.api.convert import Conversion, Converted
 from app.api.messages import CountTokensRequest, MessagesRequest
+from app.api.openai_responses import openapi as responses_api
 from app.formats import FORMATS
 from app.formats.base import Format
 
@@ -198,6 +199,8 @@ def _add_chat(document: dict[str, Any]) -> None:
     document["paths"]["/v1/chat"] = {"post": _describe_chat()}
     _add_convert(document, schemas)
     document["paths"]["/v1/chat/completions"] = {"post": _describe_completions(schemas)}
+    schemas |= responses_api.SCHEMAS
+    document["paths"] |= responses_api.describe_paths()
     document["paths"]["/v1/messages"] = {"post": _describe_messages(schemas)}
     document["paths"]["/v1/messages/count_tokens"] = {"post": _describe_token_count(schemas)}
     document["paths"]["/v1/chat/{response_id}/events"] = {"get": _describe_resume()}

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from app.api.response_writer import ResponseWriter
+from app.cache import ReplaySource
 from app.chat.events import Event, Failed, Finish
 from app.chat.stage import Stage
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
@@ -85,6 +86,10 @@ class ReplyResponse(ABC):
         """The client disconnected before the end."""
         self.attempts: AttemptLog | None = None
         """The requests to model servers for this reply; None if another request made them."""
+        self.source: ReplaySource | None = None
+        """The reply in the cache; None if it is not kept."""
+        self.answers: str | None = None
+        """What the reply answers, if its reasoning is kept for later requests."""
         self.owner = ""
         """The caller to whom the reply belongs, as `AppContext.owner` names it."""
 
@@ -294,19 +299,19 @@ class JoinedReplyEncoder:
     here, so that the sum of all replies is what was spent."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
 
     def open(self) -> bytes:
-        return self._encoder.open()
+        return self.encoder.open()
 
     def feed(self, events: list[Event]) -> bytes:
         last = events[-1] if events else None
         if type(last) is Finish and last.usage and "cost" in last.usage:
             events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
-        return self._encoder.feed(events)
+        return self.encoder.feed(events)
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._encoder.fail(error)
+        return self.encoder.fail(error)
 
 
 class SkipFrames:

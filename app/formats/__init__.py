@@ -7,5 +7,8 @@ from app.formats.autogen import AUTOGEN
 from app.formats.base import Format
 from app.formats.openai import OPENAI
 from app.formats.qwen import QWEN
+from app.formats.responses import RESPONSES
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN, ANTHROPIC)}
+FORMATS: dict[str, Format] = {
+    row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN, ANTHROPIC, RESPONSES)
+}

@@ -18,6 +18,25 @@ from app.formats.sse import encode_json
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
 
+class ResponsesOptions(Struct, frozen=True):
+    """OpenAI's Responses: what a Response repeats of its request, and how its output is written."""
+
+    fields: dict[str, Any] = {}
+    """The fields of the request that the Response repeats."""
+    first_item: int = 0
+    """How many messages precede the caller's own `input`; JSON paths in warnings are moved by as many."""
+    tool_paths: tuple[str, ...] = ()
+    """The JSON path of each offered function in the caller's request."""
+    summary: bool = False
+    """Reasoning is written as a summary instead of as reasoning text."""
+    sealed: bool = False
+    """Reasoning items also have their text in `encrypted_content`."""
+    custom: tuple[str, ...] = ()
+    """The functions that are custom tools of the caller."""
+    namespaces: dict[str, tuple[str, str]] = {}
+    """(namespace, name) of functions that are tools of a namespace."""
+
+
 class Options(Struct, frozen=True):
     """The caller's options for a format."""
 
@@ -32,6 +51,10 @@ class Options(Struct, frozen=True):
     """Anthropic: thoughts are sent only in their seals."""
     input_tokens: int = 0
     """Anthropic: an estimate for the start of a stream, and for servers that send no usage."""
+    responses: ResponsesOptions = ResponsesOptions()
+
+
+DEFAULT_OPTIONS = Options()
 
 
 class ReplyInfo(Struct, frozen=True):
@@ -49,7 +72,7 @@ class ReplyInfo(Struct, frozen=True):
     """Qwen-Agent: `message.completed` frames repeat the text of the message."""
     include_usage: bool = True
     """OpenAI: the stream ends with a usage chunk."""
-    options: Options = Options()
+    options: Options = DEFAULT_OPTIONS
 
     @property
     def cached(self) -> bool:

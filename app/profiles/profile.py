@@ -60,6 +60,9 @@ class Profile(BaseModel):
     """Whether reasoning is sent with every assistant turn or only with those that called tools."""
     replay_blank_reasoning: bool = False
     """Assistant turns with tool calls need the reasoning field even if it is empty (DeepSeek V3.2+, Kimi)."""
+    restore_reasoning: bool = False
+    """The server refuses tool turns of the history without their reasoning, or answers worse. If a client dropped the
+    reasoning, the gateway restores it from the earlier reply."""
     replay_details: bool = False
     """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter)."""
     replay_extra_content: bool = True
@@ -209,6 +212,7 @@ SHAPES_REQUESTS = frozenset(
         "replay_reasoning",
         "replay_turns",
         "replay_blank_reasoning",
+        "restore_reasoning",
         "replay_details",
         "replay_extra_content",
         "thinking_switch",

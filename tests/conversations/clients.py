@@ -200,6 +200,27 @@ ANTHROPIC = Caller(
     answer=_anthropic_answer,
 )
 
+
+# -- OpenAI's Responses --------------------------------------------------------------
+
+
+def _responses_streamed(events: list[Json]) -> list[Json]:
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert events[-1]["response"]["output"] == done
+    return done
+
+
+def _responses_result(id_: str, text: str) -> Json:
+    return {"type": "function_call_output", "call_id": id_, "output": text}
+
+
+RESPONSES = Caller(
+    ask=lambda text: {"type": "message", "role": "user", "content": text},
+    whole=lambda body: list(body["output"]),
+    streamed=_responses_streamed,
+    answer=lambda history, results: [*history, *(_responses_result(*one) for one in results.items())],
+)
+
 CALLERS = {
     "qwen": QWEN,
     "openai": OPENAI,
@@ -207,6 +228,7 @@ CALLERS = {
     "agentscope2": AGENTSCOPE2,
     "autogen": AUTOGEN,
     "anthropic": ANTHROPIC,
+    "responses": RESPONSES,
 }
 
 

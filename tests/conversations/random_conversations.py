@@ -106,6 +106,27 @@ def _openai_assistant(out: list[Json], what: str, value: Any, dice: Random) -> N
         last["content"] = value
 
 
+# -- OpenAI's Responses --------------------------------------------------------------
+
+
+def _responses(acts: list[Act], dice: Random) -> list[Json]:
+    out: list[Json] = []
+    for number, (what, value) in enumerate(acts):
+        if what == "result":
+            out.append({"type": "function_call_output", "call_id": value[0] or "1", "output": value[2]})
+        elif what == "call":
+            call = {"call_id": value[0] or "1", "name": value[1], "arguments": value[2]}
+            out.append({"type": "function_call", **call})
+        elif what == "think":
+            content = [{"type": "reasoning_text", "text": value}]
+            out.append({"type": "reasoning", "id": f"rs_{number}", "summary": [], "content": content})
+        else:
+            kind = "output_text" if what == "text" else "input_text"
+            content = value if dice.random() < 0.6 else [{"type": kind, "text": value}]
+            out.append({"role": "assistant" if what == "text" else what, "content": content})
+    return out
+
+
 # -- AutoGen --------------------------------------------------------------
 
 
@@ -200,6 +221,7 @@ WRITERS: dict[str, Callable[[list[Act], Random], list[Json]]] = {
     "agentscope": lambda acts, dice: _scope(acts, dice, second=False),
     "agentscope2": lambda acts, dice: _scope(acts, dice, second=True),
     "anthropic": _anthropic,
+    "responses": _responses,
 }
 
 

@@ -40,6 +40,7 @@ ENDS: dict[str, Callable[[Any], tuple[str, int]]] = {
         {"tool_use": "tool_calls"}[body["stop_reason"]],
         body["usage"]["input_tokens"] + body["usage"]["output_tokens"],
     ),
+    "responses": lambda body: ("tool_calls" * (body["status"] == "completed"), body["usage"]["total_tokens"]),
 }
 
 
@@ -137,6 +138,7 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
     "anthropic": lambda body: (
         (body["type"], body["error"]["type"]) == ("error", "invalid_request_error") and body["error"]["param"]
     ),
+    "responses": lambda body: (body["error"]["type"] == "invalid_request_error") and body["error"]["param"],
 }
 
 
@@ -145,5 +147,5 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
 def test_a_refusal_has_the_shape_of_the_reply_format(running: Running, form: str, reply: str) -> None:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("x"), {"type": 5}]}
     answer = running.post("/v1/chat", body)
-    assert answer.status == (400 if reply == "anthropic" else 422)
+    assert answer.status == (400 if reply in ("anthropic", "responses") else 422)
     assert SHAPES[reply](answer.json).startswith("messages[1]")

@@ -32,6 +32,7 @@ TITLES = {
     "autogen": "`autogen`",
     "agentscope": "`agentscope` (1.x)",
     "agentscope2": "`agentscope2` (2.x)",
+    "responses": "`responses`",
     "anthropic": "`anthropic`",
 }
 CELLS = {
@@ -42,6 +43,16 @@ CELLS = {
     "refused, told": "refused",
 }
 SIGNS: list[tuple[str, str, list[Any]]] = [
+    (
+        "responses",
+        "`type` is `message`, `reasoning`, `function_call`, `function_call_output`, …",
+        [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}],
+    ),
+    (
+        "responses",
+        "a part of type `input_text`, `output_text`, `input_image` or `input_file`",
+        [{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
+    ),
     (
         "autogen",
         "`type` is one of AutoGen's classes, with a `source`",

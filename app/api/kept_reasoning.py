@@ -1,0 +1,94 @@
+"""Keeps the reasoning of replies that call tools, for clients that do not send it back (`steps.dropped_reasoning`)."""
+
+import asyncio
+from collections.abc import Sequence
+
+from app.cache import ReplaySource
+from app.cache.stores import UNKNOWN, Store
+from app.chat.accumulator import MessageAccumulator
+from app.chat.events import Event, is_end
+from app.chat.messages import ChatRequest
+from app.routing import ModelRoute
+from app.steps.dropped_reasoning import (
+    DroppedReasoning,
+    find_dropped_reasoning,
+    make_key,
+    restore_reasoning,
+)
+
+
+class KeptReasoning:
+    """What was kept for one caller is never found for another one."""
+
+    def __init__(self, store: Store, ttl_seconds: float) -> None:
+        self._store = store
+        self._ttl_seconds = ttl_seconds
+
+    def is_wanted(self, route: ModelRoute) -> bool:
+        return any(one.profile.restore_reasoning for one in route.deployments)
+
+    def find_dropped(self, request: ChatRequest) -> list[DroppedReasoning]:
+        return find_dropped_reasoning(request.messages)
+
+    async def restore(
+        self, request: ChatRequest, dropped: Sequence[DroppedReasoning], caller: str
+    ) -> tuple[ChatRequest, list[str]]:
+        """Return the request with the reasoning that is known, and warnings."""
+        found: dict[str, str] = {}
+        for key in dict.fromkeys(key for turn in dropped for key in turn.keys):
+            known = self._store.get_nowait(_make_store_key(caller, key))
+            stored = await self._store.get(_make_store_key(caller, key)) if known is UNKNOWN else known
+            if stored is not None:
+                found[key] = stored.value.decode("utf-8", "surrogatepass")
+        return restore_reasoning(request, dropped, found)
+
+    async def keep(self, source: ReplaySource, context: str, caller: str, model: str) -> None:
+        """Keep the reasoning of a reply that has ended. `context` is what it answered (`describe_context`)."""
+        if not source.complete:
+            return
+        messages = (await _read(source)).messages
+        text = "\n".join(one.text for one in messages if one.kind == "reasoning_content")
+        calls = [one for one in messages if one.kind == "function_call"]
+        if not text:
+            return
+        data = text.encode("utf-8", "surrogatepass")
+        for call in calls:
+            key = _make_store_key(caller, make_key(call.id, call.name, call.text, context))
+            if not self._store.put_nowait(key, data, ttl_seconds=self._ttl_seconds, model=model):
+                await self._store.put(key, data, ttl_seconds=self._ttl_seconds, model=model)
+
+
+def _make_store_key(caller: str, key: str) -> str:
+    return f"reasoning:{caller}:{key}"
+
+
+async def _read(source: ReplaySource) -> MessageAccumulator:
+    reader = _ReplyReader()
+    reply = await source.open()
+    try:
+        reply.start(reader)
+        await reader.ended
+    finally:
+        reply.close()
+    return reader.accumulator
+
+
+class _ReplyReader:
+    """Receives a whole reply."""
+
+    def __init__(self) -> None:
+        self.accumulator = MessageAccumulator()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_events(self, events: list[Event]) -> None:
+        self.accumulator.feed(events)
+        if is_end(events) and not self.ended.done():
+            self.ended.set_result(None)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error)
