@@ -106,13 +106,12 @@ UNSENT = frozenset(
         "incremental_output",
         "skip_stopword_postproc",
         "repair_arguments",
-        "preferred_effort",
     }
 )
-"""Parameters for the gateway itself, which are not sent to a model server.
-
-`preferred_effort` is no parameter of `generate_cfg`: it is the effort of Anthropic's clients, which send one to every
-model, so that it becomes `reasoning_effort` only where the server switches thinking by it."""
+"""Parameters for the gateway itself, which are not sent to a model server."""
+PREFERRED_EFFORT = "preferred_effort"
+"""A parameter that no caller can set: the effort of Anthropic's clients, which send one to every model. It becomes
+`reasoning_effort` only where the server switches thinking by it."""
 
 
 _OPENAI_PARAMS = """

@@ -215,6 +215,7 @@ class Server(_Section):
     trusted_proxies: Annotated[tuple[_Proxy, ...], BeforeValidator(_split_list)] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: LogFormat = "auto"
+    watch_config: bool = True
 
     @field_validator("max_request_memory_bytes")
     @classmethod

@@ -20,7 +20,7 @@ from app.api.asgi import (
 )
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
-from app.api.request_limits import RequestLimits, request_limits
+from app.api.request_limits import RequestLimits
 from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
@@ -72,8 +72,6 @@ class ChatEndpoint:
         self._name = name
         self._apply = apply
         self._new_reply_id = new_reply_id
-        self._limits = request_limits(context.server)
-        self._addresses = context.registry.addresses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
@@ -106,7 +104,8 @@ class ChatEndpoint:
 
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
-        server = self._context.server
+        live = self._context.live
+        server, gateway = live.settings.server, live.gateway
         writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
@@ -115,21 +114,30 @@ class ChatEndpoint:
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
-                parsing = call_in_thread(self._parse, raw, self._limits) if large else None
-                parsed = self._parse(raw, self._limits) if parsing is None else await parsing
+                parsing = call_in_thread(self._parse, raw, live.request_limits) if large else None
+                parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
                     parsed = await self._resolve(parsed, scope)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await context.gateway.resolve_model(parsed.body.model)
-                    route = find_route(context.gateway, model, scope["state"]["caller"])
+                    model = await gateway.resolve_model(parsed.body.model)
+                    route = find_route(gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        parsed, route, large, lease, scope, writer or SendQueue(send), request_id, record, attempts
+                        gateway,
+                        parsed,
+                        route,
+                        large,
+                        lease,
+                        scope,
+                        writer or SendQueue(send),
+                        request_id,
+                        record,
+                        attempts,
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -157,13 +165,14 @@ class ChatEndpoint:
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
-            address = self._addresses.get(fault.upstream, "")
+            address = self._context.registry.addresses().get(fault.upstream, "")
             record.upstream_failure = Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
         elif failed and (error is None or fault is not None):
             record.upstream_failure = failed[-1]
 
     def _prepare(
         self,
+        gateway: Gateway,
         parsed: ParsedRequest,
         route: ModelRoute,
         large: bool,
@@ -176,7 +185,10 @@ class ChatEndpoint:
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
+<<<<<<< HEAD
         context, gateway = self._context, self._context.gateway
+=======
+>>>>>>> main
         body = parsed.body
         info = ReplyInfo(
             response_id=self._new_reply_id(),
@@ -205,8 +217,8 @@ class ChatEndpoint:
             caller = context.caller_id(scope)
             return response, self._restore(dropped, caller, route, parsed.request, media_requests, options, response)
         if prepared is None:
-            return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
-        return response, self._open_reply(prepared, options, response)
+            return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
+        return response, self._open_reply(gateway, prepared, options, response)
 
     def _get_owner(self, scope: Scope) -> str:
         """Return the caller who may resume the reply to this request."""
@@ -273,6 +285,7 @@ class ChatEndpoint:
 
     async def _prepare_in_thread(
         self,
+        gateway: Gateway,
         route: ModelRoute,
         request: ChatRequest,
         media_requests: list[MediaRequest],
@@ -280,20 +293,21 @@ class ChatEndpoint:
         response: ReplyResponse,
     ) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
-        gateway = self._context.gateway
         media = await gateway.load_media(media_requests, options.lease.take)
         prepared = await call_in_thread(gateway.prepare, route, request, media)
         del request, media_requests, media  # the wait for the model server may be long
         options.lease.change(prepared.size)
-        return await self._open_reply(prepared, options, response)
+        return await self._open_reply(gateway, prepared, options, response)
 
-    async def _open_reply(self, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse) -> Reply:
+    async def _open_reply(
+        self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
+    ) -> Reply:
         """Open the reply. It can be resumed before the model server has answered."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
         try:
-            found = await self._context.gateway.find(prepared, options)
+            found = await gateway.find(prepared, options)
         except CacheMiss:
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))

@@ -5,7 +5,6 @@ Functions may be given as they are, or wrapped in a tool object as OpenAI does i
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -18,7 +17,7 @@ from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.format_names import FormatName
 from app.formats import FORMATS
-from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
+from app.formats.base import DEFAULT_OPTIONS, Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.nearest import find_correct_spelling
 from app.openai_messages.grouping import find_call_violations
@@ -173,8 +172,10 @@ class ChatRequestBody(BaseModel):
             raise ValueError("functions and tools are two names of the same list: set only one of them")
         return self
 
-    @cached_property
+    @property
     def options(self) -> Options:
+        if self.agent is None and self.agent_name is None and self.autogen_stream == DEFAULT_OPTIONS.autogen_stream:
+            return DEFAULT_OPTIONS
         return Options(self.agent, self.agent_name or "assistant", self.autogen_stream)
 
     @property

@@ -29,7 +29,7 @@ from app.formats.anthropic.parse import parse_messages, parse_system
 from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, ReplyMode
 from app.limits.estimate import estimate_prompt_tokens
 from app.openai_messages.grouping import find_call_violations
-from app.params import GenerateCfg, Int64
+from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation import json_path, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
@@ -368,7 +368,7 @@ def _translate_params(
         schema = {"name": "response", "schema": output.schema_, "strict": True}
         params["response_format"] = {"type": "json_schema", "json_schema": schema}
     if config is not None and config.effort is not None:
-        params["preferred_effort"] = _EFFORTS.get(config.effort, config.effort)
+        params[PREFERRED_EFFORT] = _EFFORTS.get(config.effort, config.effort)
     if body.get("chat_template_kwargs"):
         params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
     return params

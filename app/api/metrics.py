@@ -20,6 +20,7 @@ from app.observe.loop_lag import LoopLagSampler
 from app.observe.metric_tables import LabelValues
 from app.observe.metrics import Metrics
 from app.observe.worker_group import WorkerGroup
+from app.reload import Reloader
 from app.settings import MetricsSettings, Server
 
 log = logging.getLogger("parley.observe")
@@ -72,9 +73,15 @@ class MetricsListener:
 
     async def start(self) -> None:
         """Raises OSError if the address cannot be used."""
-        self._server = await asyncio.start_server(
-            self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
-        )
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
+            )
+        except OSError as error:
+            reason = f"the metrics cannot be served at port {self._port} of {self._host}: {error.strerror or error}"
+            raise OSError(
+                error.errno, f"{reason}. Choose another port or host with metrics.port and metrics.host"
+            ) from error
 
     async def aclose(self) -> None:
         if self._server is not None:
@@ -190,6 +197,18 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         ("use",),
         partial(_read_redis, context),
     )
+    metrics.add_gauge(
+        "parley_config_last_reload_successful",
+        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays.",
+        (),
+        partial(_read_reload, context, lambda reloader: float(bool(reloader.last_succeeded))),
+    )
+    metrics.add_gauge(
+        "parley_config_last_reload_timestamp_seconds",
+        "The Unix time of the last reload of the configuration.",
+        (),
+        partial(_read_reload, context, lambda reloader: reloader.last_at or 0.0),
+    )
     limiter = context.limiter
     if limiter is not None:
         metrics.add_gauge(
@@ -198,6 +217,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
             (),
             lambda: [((), limiter.memory_reservations)],
         )
+
+
+def _read_reload(context: AppContext, read: Callable[[Reloader], float]) -> Readings:
+    """Return a figure of the last reload; none before the first."""
+    reloader = context.reloader
+    return [] if reloader is None or reloader.last_at is None else [((), read(reloader))]
 
 
 def _read_one(read: Callable[[], float]) -> Readings:

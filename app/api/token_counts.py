@@ -17,7 +17,7 @@ from app.api.asgi import (
 from app.api.chat import find_route
 from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext
-from app.api.request_limits import RequestLimits, request_limits
+from app.api.request_limits import RequestLimits
 from app.api.response_writer import Send
 from app.errors import ParleyError
 from app.formats.base import WriteError, choose_status
@@ -38,7 +38,6 @@ class TokenCountEndpoint:
         self.sends_request_id = True
         self._context = context
         self._parse = parse
-        self._limits = request_limits(context.server)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
@@ -57,20 +56,21 @@ class TokenCountEndpoint:
 
     async def _count(self, scope: Scope, receive: Receive) -> int:
         """Raises ParleyError."""
-        context, server = self._context, self._context.server
+        context, live = self._context, self._context.live
+        server, gateway = live.settings.server, live.gateway
         with context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
                 if large:
-                    parsed = await call_in_thread(self._parse, raw, self._limits)
+                    parsed = await call_in_thread(self._parse, raw, live.request_limits)
                 else:
-                    parsed = self._parse(raw, self._limits)
+                    parsed = self._parse(raw, live.request_limits)
                 if isinstance(parsed, RejectedRequest):
                     raise parsed.error
-                model = await context.gateway.resolve_model(parsed.body.model)
-                route = find_route(context.gateway, model, scope["state"]["caller"])
+                model = await gateway.resolve_model(parsed.body.model)
+                route = find_route(gateway, model, scope["state"]["caller"])
                 if large:
-                    return await call_in_thread(context.gateway.count_tokens, route, parsed.request)
-                return context.gateway.count_tokens(route, parsed.request)
+                    return await call_in_thread(gateway.count_tokens, route, parsed.request)
+                return gateway.count_tokens(route, parsed.request)

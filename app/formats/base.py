@@ -54,6 +54,9 @@ class Options(Struct, frozen=True):
     responses: ResponsesOptions = ResponsesOptions()
 
 
+DEFAULT_OPTIONS = Options()
+
+
 class ReplyInfo(Struct, frozen=True):
     """The metadata of a reply."""
 
@@ -69,7 +72,7 @@ class ReplyInfo(Struct, frozen=True):
     """Qwen-Agent: `message.completed` frames repeat the text of the message."""
     include_usage: bool = True
     """OpenAI: the stream ends with a usage chunk."""
-    options: Options = Options()
+    options: Options = DEFAULT_OPTIONS
 
     @property
     def cached(self) -> bool:

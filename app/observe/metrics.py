@@ -33,8 +33,7 @@ class Metrics:
 
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
-        self._models = frozenset(models)
-        self._upstreams = frozenset(upstreams)
+        self.set_names(models, upstreams)
         self._requests = CounterTable(
             "parley_requests_total",
             "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
@@ -120,6 +119,11 @@ class Metrics:
         ]
         self._process = ProcessCollector(registry=None)
         self.add_gauge("parley_build_info", "The version of Parley.", ("version",), lambda: [((__version__,), 1.0)])
+
+    def set_names(self, models: Collection[str], upstreams: Collection[str]) -> None:
+        """Set the configured names, after a reload of the configuration too."""
+        self._models = frozenset(models)
+        self._upstreams = frozenset(upstreams)
 
     def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
         """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""

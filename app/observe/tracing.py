@@ -69,6 +69,10 @@ class SpanWriter:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("parley", __version__)
 
+    def set_upstreams(self, upstreams: Mapping[str, TracedUpstream]) -> None:
+        """Set the configured upstreams, after a reload of the configuration."""
+        self._upstreams = upstreams
+
     def observe_request(self, record: RequestRecord) -> None:
         trace = record.trace
         if not isinstance(trace, RequestTrace) or not trace.sampled:

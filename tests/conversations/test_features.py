@@ -1,7 +1,6 @@
 """Whatever can be said in a conversation, a translation keeps it or tells of its loss."""
 
 import pytest
-from app.chat.messages import ToolCall
 from app.formats import FORMATS
 
 from tests.conversations.features import FEATURES, Feature, verdict
@@ -21,9 +20,6 @@ def test_nothing_is_lost_without_a_warning(feature: Feature, form: str) -> None:
 @each
 @each_form
 def test_a_warning_is_given_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
-    called = any(isinstance(part, ToolCall) for message in feature.messages for part in message.parts)
-    if form == "anthropic" and called:
-        return  # it tells of the white space of these arguments
     assert verdict(feature, form) != "field, told"
 
 

@@ -1,6 +1,7 @@
 """Choosing an upstream, failing over, fallback models, deadlines and second requests, over real sockets."""
 
 import asyncio
+import base64
 import json
 from collections import Counter
 from typing import Any
@@ -103,13 +104,16 @@ async def test_a_breaker_keeps_requests_from_a_server_that_fails_until_a_trial_s
 
 
 async def test_a_servers_refusals_and_a_callers_own_timeout_open_no_breaker() -> None:
-    async with FaultServer(a=REFUSED, b=black_hole) as server:
-        models = {"m": {"upstreams": ["a"]}, "n": {"upstreams": ["b"]}}
-        async with serving_with(tree(server, models)) as gateway:
+    async with FaultServer(a=REFUSED, b=black_hole, c=black_hole) as server:
+        models = {"m": {"upstreams": ["a"]}, "n": {"upstreams": ["b"]}, "o": {"upstreams": ["c"]}}
+        async with serving_with(tree(server, models, c={"first_token_seconds": 0.1})) as gateway:
             replies = [await ask(gateway) for _ in range(7)]
             short = {"generate_cfg": {"request_timeout": 0.05}}
             late = await asyncio.gather(*(ask(gateway, model="n", **short) for _ in range(7)))
             rows = await upstreams(gateway)
+            long = {"generate_cfg": {"request_timeout": 50}}
+            assert (await ask(gateway, model="o", **long)).status == 504
+            assert (await upstreams(gateway))["c"]["consecutive_failures"] == 1  # the upstream's own limit was shorter
     assert [(reply.status, reply.body["error"]["code"]) for reply in replies] == [(502, "authentication")] * 7
     assert {reply.status for reply in late} == {504}
     assert [(rows[name]["breaker"], rows[name]["consecutive_failures"]) for name in "ab"] == [("closed", 0)] * 2
@@ -235,6 +239,48 @@ async def test_fallbacks_are_tried_in_order_and_at_once_if_no_upstream_is_availa
             assert reply.outcomes == ["c server_error", "a server_error"]
 
 
+async def test_a_fallback_does_not_wait_for_upstreams_that_are_not_available() -> None:
+    models = {
+        "m": {"upstreams": ["a"], "max_retries": 3, "fallbacks": ["small", "two"]},
+        "small": {"upstreams": ["c"], "fallbacks_on_context_length": ["m"], "profile": {"max_input_tokens": 2}},
+        "two": {"upstreams": ["b"]},
+    }
+    long = [{"role": "system", "content": "word " * 400}, {"role": "user", "content": "Hello"}]
+    async with FaultServer(a=with_status(429, "retry-after: 20"), b=good, c=good) as server:
+        async with serving_with(tree(server, models)) as gateway, asyncio.timeout(10):
+            reply = await ask(gateway, messages=long)
+    assert (reply.outcomes, reply.body["model"]) == (["a rate_limit", "b ok"], "two")  # `small` cannot serve it
+
+
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+async def test_the_request_is_prepared_anew_for_a_fallback_with_its_media() -> None:
+    async def picture(exchange: Exchange) -> None:
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: {len(PICTURE)}\r\n\r\n"
+        await exchange.send(head.encode() + PICTURE)
+
+    models = {
+        "m": {"upstreams": ["a"], "fallbacks": ["other"], "profile": {"passed_urls": "any"}},
+        "other": {"upstreams": ["b"], "name": "its own name", "defaults": {"temperature": 0.5}},
+    }
+    async with FaultServer(a=DOWN, b=good, picture=picture) as server:
+        url = server.base_url("picture").removesuffix("/v1") + "/a.png"
+        made = tree(server, models, b={"kind": "ollama"})
+        made = made.model_copy(update={"fetch": made.fetch.model_copy(update={"allow": ("127.0.0.1",)})})
+        async with serving_with(made) as gateway:
+            question = [{"role": "user", "content": [{"text": "What is it?"}, {"image": url}]}]
+            reply = await ask(gateway, messages=question)
+    assert (reply.status, reply.body["model"]) == (200, "other")
+    assert server.requests == ["a", "picture", "b"]
+    first, other = json.loads(server.bodies[0]), json.loads(server.bodies[2])
+    assert first["messages"][-1]["content"][1]["image_url"]["url"] == url
+    assert other["messages"][-1]["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
+    assert (other["model"], other["temperature"], "temperature" in first) == ("its own name", 0.5, False)
+
+
 async def test_the_deadline_ends_all_attempts_together() -> None:
     loop = asyncio.get_running_loop()
     models = {"m": {"upstreams": ["a"], "deadline_seconds": 0.4, "max_retries": 5}}
@@ -245,6 +291,19 @@ async def test_the_deadline_ends_all_attempts_together() -> None:
                 reply = await ask(gateway)
                 assert loop.time() - began < 2
         assert (reply.status, reply.body["error"]["code"]) == (504, "timeout")
+
+
+async def test_nothing_is_tried_after_the_deadline() -> None:
+    models: dict[str, Any] = {
+        "m": {**AB["m"], "deadline_seconds": 0.2, "fallbacks": ["other"]},
+        "other": {"upstreams": ["b"]},
+    }
+    async with FaultServer(a=black_hole, b=good) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            reply = await ask(gateway)
+            assert (reply.status, reply.outcomes) == (504, ["a timeout"])
+            assert reply.body["error"]["upstream"]["cause"] == "deadline_exceeded"
+            assert (await upstreams(gateway))["a"]["consecutive_failures"] == 1
 
 
 async def test_after_the_first_token_the_deadline_is_over() -> None:

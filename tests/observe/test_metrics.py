@@ -11,6 +11,7 @@ import httpx
 import pytest
 from app import errors
 from app.access import hash_key
+from app.chat.token_usage import TokenUsage
 from app.main import create_app
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestRecord
@@ -239,3 +240,24 @@ def test_the_breaker_of_an_upstream_is_a_metric() -> None:
             gateway.post("/v1/chat", BODY)
         assert breaker(gateway) == {"open"}
         assert scraped(gateway).sum("parley_upstream_available", upstream="local") == 0
+
+
+def test_the_times_of_a_request_are_those_of_their_definitions() -> None:
+    metrics = Metrics(["m"], ["local"])
+    record = RequestRecord("r", "chat", model="m", status=200, cache="miss", started_at=100.0)
+    record.received_at, record.sent_at, record.send_seconds = 102.0, 102.25, 0.125
+    record.first_token_at, record.duration = 104.0, 10.0
+    record.tokens = TokenUsage(input=7, output=13)
+    metrics.observe_request(record)
+    sums = {
+        sample.name: sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+        if sample.name.endswith("_seconds_sum")
+    }
+    assert sums == {
+        "parley_request_duration_seconds_sum": 10.0,
+        "parley_time_to_first_token_seconds_sum": 4.0,
+        "parley_time_per_output_token_seconds_sum": (10.0 - 4.0) / 12,
+        "parley_overhead_seconds_sum": 0.25 + 0.125,
+    }

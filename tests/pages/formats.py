@@ -33,6 +33,7 @@ TITLES = {
     "agentscope": "`agentscope` (1.x)",
     "agentscope2": "`agentscope2` (2.x)",
     "responses": "`responses`",
+    "anthropic": "`anthropic`",
 }
 CELLS = {
     "field": "yes",
@@ -67,6 +68,16 @@ SIGNS: list[tuple[str, str, list[Any]]] = [
         "agentscope2",
         "`created_at` with `finished_at`, or `structured_output`",
         [{"name": "u", "role": "user", "content": [], "created_at": "", "finished_at": None}],
+    ),
+    (
+        "anthropic",
+        "a block with `tool_use_id` or `signature`, or of type `document`, `search_result`, `redacted_thinking`",
+        [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}],
+    ),
+    (
+        "anthropic",
+        "a block of type `tool_use`, `thinking`, or with a `source`, in a message without `name`",
+        [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}],
     ),
     (
         "agentscope",

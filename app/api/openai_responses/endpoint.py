@@ -26,6 +26,7 @@ from app.chat.stream import AttemptLog, Reply
 from app.formats.base import Options
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import ResponseEventEncoder
+from app.gateway import Gateway
 from app.memory_budget import Lease
 from app.observe.request_record import RequestRecord
 from app.routing import ModelRoute
@@ -58,6 +59,7 @@ class ResponsesEndpoint(ChatEndpoint):
     @override
     def _prepare(
         self,
+        gateway: Gateway,
         parsed: ParsedRequest,
         route: ModelRoute,
         large: bool,
@@ -70,7 +72,9 @@ class ResponsesEndpoint(ChatEndpoint):
     ) -> tuple[ReplyResponse, PendingReply]:
         assert isinstance(parsed, ResponsesRequest)
         parsed = self._decide_storing(parsed)
-        response, opening = super()._prepare(parsed, route, large, lease, scope, writer, request_id, record, attempts)
+        response, opening = super()._prepare(
+            gateway, parsed, route, large, lease, scope, writer, request_id, record, attempts
+        )
         kept = _KeptRequest(parsed, route, self._context.caller_id(scope) if parsed.store else None)
         return response, self._keep(opening, response, kept)
 

@@ -269,6 +269,8 @@ def write_usage(finish: Finish, info: ReplyInfo, messages: Sequence[ReplyMessage
     thinking = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
     if thinking:
         out["output_tokens_details"] = {"thinking_tokens": thinking}
+    if usage.get("cost") is not None:
+        out["cost"] = usage["cost"]
     return out
 
 

@@ -108,3 +108,12 @@ def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
     [failed] = events(b'{"message":"model is overloaded","code":503}', b"[DONE]")
     assert isinstance(failed, Failed)
     assert failed.fault.code == "overloaded"
+
+
+@each_case("reason", [b"", b',"finish_reason":null', b',"finish_reason":"error"'])
+def test_an_error_in_a_choice_fails_the_reply_with_and_without_a_finish_reason(reason: bytes) -> None:
+    choice = b'{"choices":[{"delta":{},"error":{"code":429,"message":"slow down"}%b}]}' % reason
+    [text, failed] = events(b'{"choices":[{"delta":{"content":"a"}}]}', choice, b"[DONE]")
+    assert text == TextDelta("a")
+    assert isinstance(failed, Failed)
+    assert "slow down" in failed.fault.message
