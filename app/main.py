@@ -29,11 +29,8 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
-<<<<<<< HEAD
 from app.api.kept_reasoning import KeptReasoning
-=======
 from app.api.live_configuration import LiveConfiguration
->>>>>>> main
 from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
@@ -337,6 +334,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
     store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
+    state = open_state_store(settings.cache.url, store_limits)
     context = AppContext(
         _make_live_configuration(settings, resources, None),
         resources.ticker,
@@ -344,10 +342,12 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         cache,
         MemoryBudget(server.max_request_memory_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
-        open_state_store(settings.cache.url, store_limits),
+        state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
     )
+    if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
+        context.reasoning = KeptReasoning(state, settings.reasoning.store_seconds)
     context.observers.append(logs.log_request)
     _set_limits(context, settings)
     _set_upstreams(resources, context.live)
@@ -390,26 +390,6 @@ def _make_live_configuration(
         {"/v1/models": OPENAI.error, "/v1/responses": RESPONSES.error},
         None if previous is None else previous.rules.observe_plain,
     )
-<<<<<<< HEAD
-    context = AppContext(
-        settings,
-        gateway,
-        registry,
-        catalog,
-        ticker,
-        resumable,
-        cache,
-        budget,
-        response_limits,
-        state,
-        upstreams,
-        admission,
-        make_limiter(settings),
-    )
-    if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
-        context.reasoning = KeptReasoning(state, settings.reasoning.store_seconds)
-    context.observers.append(logs.log_request)
-=======
     return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
 
 
@@ -437,7 +417,6 @@ def _set_limits(context: AppContext, settings: Settings) -> None:
         context.limiter.set_limits(_make_limits(settings.limits), _model_limits(settings))
         return
     context.limiter = make_limiter(settings)
->>>>>>> main
     if context.limiter is not None:
         context.observers.append(context.limiter.observe)
 

@@ -185,10 +185,7 @@ class ChatEndpoint:
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
-<<<<<<< HEAD
-        context, gateway = self._context, self._context.gateway
-=======
->>>>>>> main
+        context = self._context
         body = parsed.body
         info = ReplyInfo(
             response_id=self._new_reply_id(),
@@ -215,7 +212,9 @@ class ChatEndpoint:
             response.answers = describe_context(parsed.request.messages)
         if dropped:
             caller = context.caller_id(scope)
-            return response, self._restore(dropped, caller, route, parsed.request, media_requests, options, response)
+            return response, self._restore(
+                dropped, caller, gateway, route, parsed.request, media_requests, options, response
+            )
         if prepared is None:
             return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
         return response, self._open_reply(gateway, prepared, options, response)
@@ -262,6 +261,7 @@ class ChatEndpoint:
         self,
         dropped: Sequence[DroppedReasoning],
         caller: str,
+        gateway: Gateway,
         route: ModelRoute,
         request: ChatRequest,
         media_requests: list[MediaRequest],
@@ -273,7 +273,7 @@ class ChatEndpoint:
         request, warnings = await self._context.reasoning.restore(request, dropped, caller)
         if warnings:
             response.add_warnings(warnings)
-        return await self._prepare_in_thread(route, request, media_requests, options, response)
+        return await self._prepare_in_thread(gateway, route, request, media_requests, options, response)
 
     async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
         """Keep the reasoning of a reply that called tools, if the model's server wants it back."""

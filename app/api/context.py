@@ -11,11 +11,8 @@ from typing import Any, TypeAlias
 
 from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
-<<<<<<< HEAD
 from app.api.kept_reasoning import KeptReasoning
-=======
 from app.api.live_configuration import LiveConfiguration
->>>>>>> main
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
