@@ -59,6 +59,14 @@ def config_file(environ: Mapping[str, str], path: Path | None = None) -> Path:
     return path or Path(environ.get("PARLEY_CONFIG") or "parley.toml")
 
 
+def read_config_bytes(file: Path) -> bytes | None:
+    """Return the content of a configuration file, to see whether it has changed; None if it cannot be read."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
+
+
 def _read_file(environ: Mapping[str, str], path: Path | None, mistakes: list[str]) -> dict[str, Any]:
     file = config_file(environ, path)
     if not (path or environ.get("PARLEY_CONFIG")) and not file.exists():

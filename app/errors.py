@@ -6,6 +6,7 @@ ParleyError                     code                      status  retry?
 ├── ContextTooLong              context_length_exceeded      400  no      even after truncation
 ├── UnknownModel                unknown_model                404  no
 ├── NotFound                    not_found                    404  no
+├── PreviousResponseNotFound    previous_response_not_found  400  no      the Responses API continues only stored ones
 ├── MethodNotAllowed            method_not_allowed           405  no
 ├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
 ├── HeadTimeout                 request_timeout              408  yes     the request head arrived too slowly
@@ -126,6 +127,13 @@ class ContextTooLong(ParleyError):
     code = "context_length_exceeded"
     status = 400
 
+    def __init__(self, message: str, param: str, input_tokens: int, max_input_tokens: int) -> None:
+        super().__init__(message, param)
+        self._counts = {"input_tokens": input_tokens, "max_input_tokens": max_input_tokens}
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        return super().to_dict(request_id) | self._counts
+
 
 class UnknownModel(ParleyError):
     code = "unknown_model"
@@ -135,6 +143,11 @@ class UnknownModel(ParleyError):
 class NotFound(ParleyError):
     code = "not_found"
     status = 404
+
+
+class PreviousResponseNotFound(ParleyError):
+    code = "previous_response_not_found"
+    status = 400
 
 
 class MethodNotAllowed(ParleyError):

@@ -5,4 +5,4 @@ A new format has its name here and its row in `app.formats.FORMATS`.
 
 from typing import Literal, TypeAlias
 
-FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2"]
+FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]

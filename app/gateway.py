@@ -35,6 +35,7 @@ from app.routing import (
 )
 from app.steps import pipeline
 from app.steps.media import MediaRequest
+from app.steps.truncation.measure import TokenMeasure
 from app.ticker import Ticker
 from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
@@ -80,6 +81,7 @@ class Gateway:
         catalog: Catalog | None,
         ticker: Ticker,
         upstreams: UpstreamStates,
+        budget: RetryBudget,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
@@ -87,7 +89,7 @@ class Gateway:
         self._find_route = find_route
         self._default_model = default_model
         self._caller = UpstreamCaller(
-            client, upstreams, ticker, self._explain, budget=RetryBudget(), retry_seconds=retry_seconds
+            client, upstreams, ticker, self._explain, budget=budget, retry_seconds=retry_seconds
         )
         self._counter = counter
         self._loader = loader
@@ -155,6 +157,18 @@ class Gateway:
         if not requests:
             return NO_MEDIA
         return await self._loader.load(requests, take_memory)
+
+    def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
+        """Return how many input tokens the request has for the first deployment, without its chat template. Raises
+        InvalidInput if calls and results do not match."""
+        profile = route.deployments[0].profile
+        pipeline.check_request(request, profile)
+        measure = TokenMeasure(self._counter(profile.tokenizer), profile.media_tokens)
+        return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
+
+    def count_text_tokens(self, route: ModelRoute, texts: Sequence[str]) -> int:
+        """Return how many tokens the texts have for the first deployment."""
+        return sum(map(self._counter(route.deployments[0].profile.tokenizer).count, texts))
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA

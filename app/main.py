@@ -1,6 +1,7 @@
 """Builds the application from the settings."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse, Response
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -27,27 +29,36 @@ from app.api.chat_schema import parse_chat_body
 from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
+from app.api.live_configuration import LiveConfiguration
+from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
+from app.api.openai_responses.endpoint import ResponsesEndpoint
+from app.api.openai_responses.input_tokens import InputTokensEndpoint
+from app.api.openai_responses.stored import StoredResponses
+from app.api.openai_responses.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
 from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.token_counts import TokenCountEndpoint
 from app.api.usage import observe_usage
 from app.attachments import AttachmentLimits, AttachmentLoader
 from app.attachments.documents import DocumentLimits, DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.cache import Apply, Cache, CacheRules
-from app.cache.stores import Store, StoreLimits, open_store
+from app.cache.stores import Store, StoreLimits, open_state_store, open_store
 from app.cache.types import CallCoordinator
-from app.cache.urls import RedisUrl, parse_cache_url
+from app.cache.urls import NullUrl, RedisUrl, parse_cache_url
+from app.config_sources import config_file
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
+from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.admission import Admission
@@ -57,7 +68,8 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, UpstreamStates
+from app.reload import Reloader
+from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.ticker import Ticker
 from app.upstream.base_urls import BaseUrlCheck
@@ -70,21 +82,33 @@ from app.usage.urls import NoUrl, parse_usage_url
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
 if TYPE_CHECKING:
-    from app.observe.tracing import SpanWriter
+    from app.observe.tracing import SpanWriter, TracedUpstream
 
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions")
+_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
 
 
 class _Resources(Struct, frozen=True):
-    """What the gateway closes when it stops, in addition to its `AppContext`."""
+    """What lives as long as the gateway, in addition to its `AppContext`. A reload of the configuration keeps it."""
 
     demo: DemoServer | None
     client: UpstreamClient
     fetcher: Fetcher
     document_workers: DocumentWorkers
+    loader: AttachmentLoader
     base_urls: BaseUrlCheck
+    ticker: Ticker
+    cache: Cache
+    upstreams: UpstreamStates
     health_checks: HealthChecks
+    retry_seconds: float
+    retry_budget: RetryBudget
+    grace_seconds: float
+
+
+class _Reporters(Struct, frozen=True):
+    """What tells others of the requests, besides the log."""
+
     metrics: MetricsService | None
     spans: "SpanWriter | None"
 
@@ -144,12 +168,16 @@ def make_limiter(settings: Settings) -> Limiter | None:
     """Return the limits of the settings; None if there are none. They are counted in the Redis of the cache if it has
     one, else in this process."""
     limits = _make_limits(settings.limits)
-    models = {name: _make_limits(row.limits) for name, row in settings.models.items()}
+    models = _model_limits(settings)
     callers = [_make_limits(row.limits) for row in settings.keys.values()]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
     address = parse_cache_url(settings.cache.url or "memory:")
     return Limiter(limits, models, _connect_limits(address) if isinstance(address, RedisUrl) else None)
+
+
+def _model_limits(settings: Settings) -> dict[str, Limits]:
+    return {name: _make_limits(row.limits) for name, row in settings.models.items()}
 
 
 def _connect_limits(address: RedisUrl) -> LimitStore:
@@ -170,47 +198,65 @@ def create_app(
     *,
     make_cache: MakeCache = make_cache,
     retry_seconds: float = RETRY_SECONDS,
+    retry_budget: RetryBudget | None = None,
     grace_seconds: float = GRACE_SECONDS,
     worker_folder: Path | None = None,
+    load_settings: Callable[[], Settings] | None = None,
     make_span_exporter: Callable[[], Any] | None = None,
 ) -> ParleyApp:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
-    Without `settings`, they are read from the environment. With several workers, `worker_folder` is a folder that only
-    they share. The other arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host
-    names, `make_cache` makes the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is
-    the first wait before a request is sent again, and `grace_seconds` how long a model server that has finished may
-    take to end its reply.
+    Without `settings`, they are read from the environment, and again when the configuration is reloaded; with them,
+    `load_settings` reads them again. With several workers, `worker_folder` is a folder that only they share. The other
+    arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host names, `make_cache` makes
+    the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is the first wait before a
+    request is sent again, `retry_budget` limits how often that happens, and `grace_seconds` is how long a model server
+    that has finished may take to end its reply.
     """
-    settings = load() if settings is None else settings
+    if settings is None:
+        settings, load_settings = load(), load_settings or load
     logs.configure(settings.server.log_level, settings.server.log_format)
-    context, resources = _create_context(
-        settings, transport, resolver, make_cache, retry_seconds, grace_seconds, worker_folder, make_span_exporter
+    resources = _open_resources(
+        settings, transport, resolver, make_cache, retry_seconds, retry_budget or RetryBudget(), grace_seconds
     )
+    context = _create_context(settings, resources)
+    reporters = _Reporters(
+        _create_metrics(context, worker_folder) if settings.metrics.enabled else None,
+        _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None,
+    )
+    if load_settings is not None:
+        context.reloader = _create_reloader(context, resources, reporters, load_settings)
     apply = settings.cache.apply
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
-    server = settings.server
-    rules = RequestRules(
-        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
-        make_key_ring(settings),
-        TrustedProxies(server.trusted_proxies),
-        {"/v1/models": OPENAI.error},
+    messages = ChatEndpoint(
+        context,
+        parse_messages_body,
+        "messages",
+        MESSAGES.error,
+        completions_apply,
+        keeps_alias=True,
+        sends_request_id=True,
     )
-    direct = DirectRoutes(rules, dict(zip(_DIRECT_PATHS, (chat, completions), strict=True)))
-    app = ParleyApp(context, direct, lambda _: _run(context, resources))
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
+    stored = _make_stored_responses(settings, context.state)
+    responses = ResponsesEndpoint(context, stored, completions_apply)
+    endpoints = (chat, completions, messages, count_tokens, responses)
+    direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
+    app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters))
     app.router.routes += [
-        Route("/v1/chat/{response_id}/events", ResumeEndpoint(context)),
-        Route("/v1/chat/{response_id}", ReplyEndpoint(context)),
+        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
+        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
+        *_list_response_routes(context, stored),
     ]
-    app.add_middleware(RequestIdMiddleware, rules=rules)
+    app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
     admin.add_routes(app)
-    if resources.metrics is not None and settings.metrics.port is None:
-        metrics.add_routes(app, resources.metrics)
+    if reporters.metrics is not None and settings.metrics.port is None:
+        metrics.add_routes(app, reporters.metrics)
     usage.add_routes(app)
     pages.add_routes(app)
     _add_error_handlers(app)
@@ -218,84 +264,174 @@ def create_app(
     return app
 
 
-def _create_context(
+def _make_stored_responses(settings: Settings, store: Store) -> StoredResponses:
+    url = parse_cache_url(settings.cache.url or "memory:")
+    return StoredResponses(
+        store,
+        enabled=settings.responses.store and not isinstance(url, NullUrl),
+        ttl_seconds=settings.responses.store_seconds,
+        max_bytes=settings.cache.max_entry_bytes,
+    )
+
+
+def _list_response_routes(context: AppContext, stored: StoredResponses) -> list[Route]:
+    handlers = StoredResponseHandlers(context, stored)
+    paths = {
+        "": {"GET": handlers.get, "DELETE": handlers.delete},
+        "/cancel": {"POST": handlers.cancel},
+        "/input_items": {"GET": handlers.list_input_items},
+    }
+    return [
+        Route("/v1/responses/input_tokens", InputTokensEndpoint(context, stored)),
+        *(
+            Route(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods))
+            for path, methods in paths.items()
+        ),
+    ]
+
+
+def _open_resources(
     settings: Settings,
     transport: httpx.AsyncBaseTransport | None,
     resolver: Resolver | None,
     make_cache: MakeCache,
     retry_seconds: float,
+    retry_budget: RetryBudget,
     grace_seconds: float,
-    worker_folder: Path | None,
-    make_span_exporter: Callable[[], Any] | None,
-) -> tuple[AppContext, _Resources]:
-    demo = DemoServer() if settings.demo else None
-    registry = ModelRegistry(settings, None if demo is None else lambda: demo.base_url, grace_seconds)
+) -> _Resources:
     client = UpstreamClient(transport)
-    catalog = Catalog(registry.passthrough, client) if registry.passthrough is not None else None
-    base_urls = BaseUrlCheck(client)
-    fetch = settings.fetch
+    fetch, server = settings.fetch, settings.server
     limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
     fetcher = Fetcher(limits, resolver)
     document_workers = DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
     loader = AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes))
-    tick_seconds = min(1.0, settings.server.heartbeat_seconds / 4, settings.server.commit_seconds / 4)
+    tick_seconds = min(1.0, server.heartbeat_seconds / 4, server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
-    cache = make_cache(settings.cache, ticker)
-    upstreams = UpstreamStates(registry.targets())
-    health_checks = HealthChecks(client, upstreams, _list_health_checks(settings, registry))
+    upstreams = UpstreamStates()
+    return _Resources(
+        DemoServer() if settings.demo else None,
+        client,
+        fetcher,
+        document_workers,
+        loader,
+        BaseUrlCheck(client),
+        ticker,
+        make_cache(settings.cache, ticker),
+        upstreams,
+        HealthChecks(client, upstreams),
+        retry_seconds,
+        retry_budget,
+        grace_seconds,
+    )
+
+
+def _create_context(settings: Settings, resources: _Resources) -> AppContext:
+    server, cache = settings.server, resources.cache
+
+    def is_full(running: int) -> bool:
+        most = context.server.max_concurrent_requests
+        return running + cache.calls >= most and running + cache.calls_without_caller >= most
+
+    store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
+    context = AppContext(
+        _make_live_configuration(settings, resources, None),
+        resources.ticker,
+        ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
+        cache,
+        MemoryBudget(server.max_request_memory_bytes),
+        ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+        open_state_store(settings.cache.url, store_limits),
+        resources.upstreams,
+        Admission(is_full, server.max_queued_requests, server.queue_seconds),
+    )
+    context.observers.append(logs.log_request)
+    _set_limits(context, settings)
+    _set_upstreams(resources, context.live)
+    context.usage_ledger = make_usage_ledger(settings.usage)
+    if context.usage_ledger is not None:
+        context.observers.append(observe_usage(context.usage_ledger))
+    return context
+
+
+def _make_live_configuration(
+    settings: Settings, resources: _Resources, previous: LiveConfiguration | None
+) -> LiveConfiguration:
+    """Return all that depends on settings which a reload may change. Raises TokenizerError."""
+    demo, client, server = resources.demo, resources.client, settings.server
+    counters = None if previous is None else previous.registry.counters
+    demo_url = None if demo is None else lambda: demo.base_url
+    registry = ModelRegistry(settings, demo_url, resources.grace_seconds, counters)
+    catalog = None if previous is None else previous.catalog
+    if catalog is None or catalog.target != registry.passthrough:
+        catalog = None if registry.passthrough is None else Catalog(registry.passthrough, client)
     gateway = Gateway(
         registry.find,
         registry.default_model,
         client,
         registry.counters.get,
-        loader,
-        cache,
-        base_urls,
+        resources.loader,
+        resources.cache,
+        resources.base_urls,
         known=registry.models(),
         catalog=catalog,
-        ticker=ticker,
-        upstreams=upstreams,
-        retry_seconds=retry_seconds,
+        ticker=resources.ticker,
+        upstreams=resources.upstreams,
+        budget=resources.retry_budget,
+        retry_seconds=resources.retry_seconds,
     )
-    resumable = ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes)
-    budget = MemoryBudget(settings.server.max_request_memory_bytes)
-    server = settings.server
-    response_limits = ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds)
-    most = server.max_concurrent_requests
-    admission = Admission(
-        lambda running: running + cache.calls >= most and running + cache.calls_without_caller >= most,
-        server.max_queued_requests,
-        server.queue_seconds,
+    rules = RequestRules(
+        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
+        make_key_ring(settings),
+        TrustedProxies(server.trusted_proxies),
+        {"/v1/models": OPENAI.error, "/v1/responses": RESPONSES.error},
+        None if previous is None else previous.rules.observe_plain,
     )
-    context = AppContext(
-        settings,
-        gateway,
-        registry,
-        catalog,
-        ticker,
-        resumable,
-        cache,
-        budget,
-        response_limits,
-        upstreams,
-        admission,
-        make_limiter(settings),
-    )
-    context.observers.append(logs.log_request)
+    return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
+
+
+def _create_reloader(
+    context: AppContext, resources: _Resources, reporters: _Reporters, load_settings: Callable[[], Settings]
+) -> Reloader:
+    async def apply(settings: Settings) -> None:
+        # In a thread, because a tokenizer file may be large.
+        live = await asyncio.to_thread(_make_live_configuration, settings, resources, context.live)
+        context.live = live
+        _set_limits(context, settings)
+        _set_upstreams(resources, live)
+        logs.set_level(settings.server.log_level)
+        if context.metrics is not None:
+            context.metrics.set_names(live.registry.models(), _upstream_names(settings))
+        if reporters.spans is not None:
+            reporters.spans.set_upstreams(_describe_upstreams(settings))
+
+    return Reloader(context.settings, load_settings, apply)
+
+
+def _set_limits(context: AppContext, settings: Settings) -> None:
+    """Set the limits of the settings. What has been used of those that have not changed goes on to count."""
+    if context.limiter is not None:
+        context.limiter.set_limits(_make_limits(settings.limits), _model_limits(settings))
+        return
+    context.limiter = make_limiter(settings)
     if context.limiter is not None:
         context.observers.append(context.limiter.observe)
-    context.usage_ledger = make_usage_ledger(settings.usage)
-    if context.usage_ledger is not None:
-        context.observers.append(observe_usage(context.usage_ledger))
-    service = _create_metrics(context, worker_folder) if settings.metrics.enabled else None
-    spans = _create_span_writer(context, make_span_exporter) if settings.tracing.enabled else None
-    return context, _Resources(demo, client, fetcher, document_workers, base_urls, health_checks, service, spans)
+
+
+def _set_upstreams(resources: _Resources, live: LiveConfiguration) -> None:
+    """Set the upstreams whose states are kept and whose health is checked."""
+    resources.upstreams.set_targets(live.registry.targets())
+    resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def _upstream_names(settings: Settings) -> list[str]:
+    return [*settings.upstreams, *([DEMO] if settings.demo else [])]
 
 
 def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsService:
     settings = context.settings
-    upstreams = [*settings.upstreams, *([DEMO] if settings.demo else [])]
-    context.metrics = Metrics(context.registry.models(), upstreams)
+    context.metrics = Metrics(context.registry.models(), _upstream_names(settings))
+    rules = replace(context.live.rules, observe_plain=context.metrics.observe_plain_request)
+    context.live = replace(context.live, rules=rules)
     context.observers.append(context.metrics.observe_request)
     metrics.add_gauges(context.metrics, context)
     return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
@@ -303,10 +439,19 @@ def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsS
 
 def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
     """OpenTelemetry is imported here: that takes time, and it is not installed everywhere."""
-    from app.observe.tracing import SpanWriter, TracedUpstream, make_otlp_exporter
+    from app.observe.tracing import SpanWriter, make_otlp_exporter
 
     settings = context.settings
-    upstreams = {
+    writer = SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
+    context.trace_ratio = settings.tracing.sample_ratio
+    context.observers.append(writer.observe_request)
+    return writer
+
+
+def _describe_upstreams(settings: Settings) -> "dict[str, TracedUpstream]":
+    from app.observe.tracing import TracedUpstream
+
+    return {
         name: TracedUpstream(
             row.kind,
             row.base_url,
@@ -318,10 +463,6 @@ def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | 
         )
         for name, row in settings.upstreams.items()
     }
-    writer = SpanWriter((make_exporter or make_otlp_exporter)(), upstreams)
-    context.trace_ratio = settings.tracing.sample_ratio
-    context.observers.append(writer.observe_request)
-    return writer
 
 
 def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
@@ -330,36 +471,41 @@ def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[Hea
 
 
 @asynccontextmanager
-async def _run(context: AppContext, resources: _Resources) -> AsyncIterator[None]:
+async def _run(context: AppContext, resources: _Resources, reporters: _Reporters) -> AsyncIterator[None]:
     """The lifespan of the application."""
     if resources.demo is not None:
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
     resources.health_checks.start()
-    if resources.metrics is not None:
-        await resources.metrics.start()
+    if reporters.metrics is not None:
+        await reporters.metrics.start()
+    if context.reloader is not None and context.server.watch_config:
+        context.reloader.watch(config_file(os.environ).absolute())
     try:
         yield
     finally:
         context.draining = True
+        if context.reloader is not None:
+            await context.reloader.aclose()
         for response in list(context.active):
             response.disconnect()
         await asyncio.sleep(0)
         context.resumable.close()
         await context.cache.aclose()
+        await context.state.aclose()
         await resources.health_checks.aclose()
         if context.limiter is not None:
             await context.limiter.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()
-        if resources.metrics is not None:
-            await resources.metrics.aclose()
+        if reporters.metrics is not None:
+            await reporters.metrics.aclose()
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
-        if resources.spans is not None:
-            await asyncio.to_thread(resources.spans.shutdown)
+        if reporters.spans is not None:
+            await asyncio.to_thread(reporters.spans.shutdown)
         if resources.demo is not None:
             await resources.demo.stop()
         if context.usage_ledger is not None:
@@ -431,7 +577,7 @@ def _paths(app: FastAPI) -> list[str]:
 def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
     request.state.error_code = error.code
     body = write_error(error.to_dict(request.state.request_id))
-    return JSONResponse(body, error.status, headers=error.headers)
+    return JSONResponse(body, choose_status(write_error, error), headers=list_error_headers(write_error, error))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

@@ -18,9 +18,14 @@ class ModelRegistry:
     """The models of one process. A configured name takes precedence over the pass-through."""
 
     def __init__(
-        self, settings: Settings, demo_url: Callable[[], str] | None, grace_seconds: float = GRACE_SECONDS
+        self,
+        settings: Settings,
+        demo_url: Callable[[], str] | None,
+        grace_seconds: float = GRACE_SECONDS,
+        counters: TokenCounters | None = None,
     ) -> None:
-        """`demo_url` returns the address of the demo model, which is known once its server listens."""
+        """`demo_url` returns the address of the demo model, which is known once its server listens. `counters` are
+        those of an earlier configuration: tokenizer files that have not changed are not read again."""
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
         self._targets = targets(settings, grace_seconds)
@@ -48,7 +53,7 @@ class ModelRegistry:
                 self._routes[alias] = route
         routes = self._routes.values()
         files = {deployment.profile.tokenizer for route in routes for deployment in route.deployments}
-        self.counters = TokenCounters((file for file in files if file), settings.tokenizer)
+        self.counters = TokenCounters((file for file in files if file), settings.tokenizer, counters)
         self._demo_url = None if DEMO in self._routes else demo_url
 
     @cached_property

@@ -109,6 +109,9 @@ UNSENT = frozenset(
     }
 )
 """Parameters for the gateway itself, which are not sent to a model server."""
+PREFERRED_EFFORT = "preferred_effort"
+"""A parameter that no caller can set: the effort of Anthropic's clients, which send one to every model. It becomes
+`reasoning_effort` only where the server switches thinking by it."""
 
 
 _OPENAI_PARAMS = """

@@ -1,10 +1,13 @@
 """Runs uvicorn for `parley serve`, and shuts it down.
 
-At SIGTERM, SIGINT or SIGHUP, `/readyz` answers 503. New requests are still served for `settle_seconds`, so that load
+At SIGTERM or SIGINT, `/readyz` answers 503. New requests are still served for `settle_seconds`, so that load
 balancers notice. Then the listener closes, and running streams may finish within `drain_seconds`. A stream that still
 runs after that ends with a `response.failed` of code `draining`, never silently. The same signal a second time ends
 everything at once. With several workers, Ctrl-C in a terminal reaches each worker twice, as SIGINT and as the SIGTERM
 of the supervisor: that counts as one signal.
+
+At SIGHUP each worker reads the configuration again. If the terminal is gone from which the gateway was started, it
+shuts down instead.
 """
 
 import asyncio
@@ -76,6 +79,7 @@ class ParleyServer(uvicorn.Server):
         self._limits: ConnectionLimits
         self._warnings: ConnectionWarnings
         self._limits, self._warnings = cast(Any, config.http).args
+        self._terminal = find_terminal()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start the shutdown. Unlike uvicorn, it does not raise the signal again at the end: a shutdown on request is a
@@ -91,6 +95,14 @@ class ParleyServer(uvicorn.Server):
             self._exit()
             _end_replies(context)
             asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self.drop_connections)
+
+    def handle_hangup(self, sig: int, frame: FrameType | None) -> None:
+        """Reload the configuration, or start the shutdown if the terminal is gone."""
+        context = self._get_context()
+        if context is None or not self.started or is_terminal_gone(self._terminal):
+            self.handle_exit(sig, frame)
+        elif context.reloader is not None:
+            asyncio.get_running_loop().call_soon_threadsafe(context.reloader.request)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen. The garbage collector then ignores all objects that exist so far, because they are never
@@ -116,7 +128,7 @@ class ParleyServer(uvicorn.Server):
             with super().capture_signals():
                 yield
             return
-        before = signal.signal(signal.SIGHUP, self.handle_exit)
+        before = signal.signal(signal.SIGHUP, self.handle_hangup)
         try:
             with super().capture_signals():
                 yield
@@ -174,6 +186,16 @@ class ParleyServer(uvicorn.Server):
 
 def is_hangup_ignored() -> bool:
     return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def find_terminal() -> int | None:
+    """Return the file descriptor of the terminal from which this process was started; None if there is none."""
+    return next((number for number in (0, 1, 2) if os.isatty(number)), None)
+
+
+def is_terminal_gone(terminal: int | None) -> bool:
+    """Whether there was a terminal, which has hung up: the kernel then makes every use of it fail."""
+    return terminal is not None and not os.isatty(terminal)
 
 
 def _enable_keepalive(listener: int) -> None:
@@ -356,6 +378,7 @@ class _Supervisor(Multiprocess):
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._on_listening = on_listening
         self._folder = folder
+        self._terminal = find_terminal()
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):
@@ -377,8 +400,14 @@ class _Supervisor(Multiprocess):
         super().handle_int()
 
     def handle_hup(self) -> None:
-        """Shut down as at SIGTERM: the terminal is gone, and settings are not read again."""
-        self.handle_term()
+        """Let each worker reload the configuration, or shut down as at SIGTERM if the terminal is gone."""
+        if is_terminal_gone(self._terminal):
+            self.handle_term()
+            return
+        for process in self.processes:
+            # One that still starts reads the configuration anyway, and would be ended by the signal.
+            if process.pid is not None and process.exitcode is None and process.is_ready():
+                os.kill(process.pid, signal.SIGHUP)
 
     def terminate_all(self) -> None:
         """Close the supervisor's copy of the listener first: it would accept connections that no worker answers."""

@@ -215,6 +215,7 @@ class Server(_Section):
     trusted_proxies: Annotated[tuple[_Proxy, ...], BeforeValidator(_split_list)] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: LogFormat = "auto"
+    watch_config: bool = True
 
     @field_validator("max_request_memory_bytes")
     @classmethod
@@ -324,6 +325,13 @@ class UsageSettings(_Section):
     """Without a URL, `load` sets a file in the user's data folder if it is writable, else the totals are in memory."""
 
 
+class ResponsesSettings(_Section):
+    """The Responses API."""
+
+    store: bool = True
+    store_seconds: Seconds = 24 * 3600.0
+
+
 class Fetch(_Section):
     allow: tuple[str, ...] = ()
     max_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
@@ -376,6 +384,7 @@ class Settings(_Section):
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     usage: UsageSettings = UsageSettings()
+    responses: ResponsesSettings = ResponsesSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
     metrics: MetricsSettings = MetricsSettings()

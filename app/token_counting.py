@@ -41,14 +41,29 @@ class TokenizerError(Exception):
 class TokenCounters:
     """The token counters of one process, by the file that a profile names."""
 
-    def __init__(self, paths: Iterable[str], default: str | None = None) -> None:
-        """Load all files. Raises TokenizerError."""
+    def __init__(
+        self, paths: Iterable[str], default: str | None = None, earlier: "TokenCounters | None" = None
+    ) -> None:
+        """Load all files, except those that `earlier` has and that have not changed since. Raises TokenizerError."""
         wanted = {*paths, *([default] if default else [])}
-        self._loaded: dict[str, TokenCounter] = {path: load_counter(Path(path)) for path in sorted(wanted)}
+        self._versions = {path: _file_version(path) for path in wanted}
+        self._loaded: dict[str, TokenCounter] = {}
+        for path in sorted(wanted):
+            known = earlier is not None and earlier._versions.get(path, ()) == self._versions[path]
+            self._loaded[path] = earlier._loaded[path] if earlier is not None and known else load_counter(Path(path))
         self._default = self._loaded[default] if default else EstimatingCounter()
 
     def get(self, path: str | None) -> TokenCounter:
         return self._loaded[path] if path else self._default
+
+
+def _file_version(path: str) -> tuple[int, ...] | None:
+    """Return what differs between two versions of a file; None if it cannot be read."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def load_counter(path: Path) -> TokenCounter:

@@ -52,11 +52,59 @@ def prompted(body: dict[str, Any]) -> Reply:
     return Reply([chunk({"content": told}), chunk({}, "stop")])
 
 
+FROM, TO = "FROM:", "TO:"
+"""Before the paths of the files in the task of a coding agent, each on a line of its own."""
+
+
+def coding(body: dict[str, Any]) -> Reply:
+    """Copies a file for a coding agent: reads it, writes the other, and says that it is done."""
+    texts = "\n".join(_texts(message["content"]) for message in body["messages"])
+    source, target = (_find_path(texts, mark) for mark in (FROM, TO))
+    names = {tool["function"]["name"] for tool in body.get("tools", ())}
+    results = [message for message in body["messages"] if message["role"] == "tool"]
+    if not {"Read", "Write"} <= names or not source:
+        return Reply([chunk({"content": "Copy a file"}), chunk({}, "stop")])
+    if len(results) == 0:
+        call = _call("call_read", "Read", {"file_path": source})
+        return Reply([chunk({"reasoning_content": "I read it first."}), *call, chunk({}, "tool_calls")])
+    if len(results) == 1:
+        found = "the secret is 4711" if "4711" in _texts(results[0]["content"]) else "nothing"
+        call = _call("call_write", "Write", {"file_path": target, "content": found})
+        return Reply(
+            [
+                chunk({"reasoning_content": "Now I write."}),
+                chunk({"content": "I write it."}),
+                *call,
+                chunk({}, "tool_calls"),
+            ]
+        )
+    return Reply([chunk({"content": "The file is copied."}), chunk({}, "stop")])
+
+
+def _texts(content: Any) -> str:
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    return "\n".join(part.get("text", "") for part in parts)
+
+
+def _find_path(texts: str, mark: str) -> str:
+    return next((line.removeprefix(mark).strip() for line in texts.split("\n") if line.startswith(mark)), "")
+
+
+def _call(id_: str, name: str, arguments: dict[str, str]) -> list[bytes]:
+    """A call whose arguments come in two pieces."""
+    text = json.dumps(arguments)
+    head = {"index": 0, "id": id_, "type": "function", "function": {"name": name, "arguments": text[:9]}}
+    rest = {"index": 0, "function": {"arguments": text[9:]}}
+    return [chunk({"tool_calls": [head]}), chunk({"tool_calls": [rest]})]
+
+
 class Misbehaving(ScriptedServer):
     """Answers by the model that a request names."""
 
     def reply_to(self, request: Request) -> Reply:
         body = json.loads(request.body)
+        if body["model"] == "coder":
+            return coding(body)
         return REPLIES.get(body["model"]) or prompted(body)
 
 
@@ -66,5 +114,5 @@ def settings(url: str) -> dict[str, Any]:
         "demo": True,
         "server": {"log_level": "error"},
         "upstreams": {"scripted": {"base_url": f"{url}/v1"}},
-        "models": {name: {"upstreams": ["scripted"]} for name in [*REPLIES, "prompted"]},
+        "models": {name: {"upstreams": ["scripted"]} for name in [*REPLIES, "prompted", "coder"]},
     }

@@ -8,7 +8,7 @@ from app.cache import Cache, CacheRules
 from app.cache.stores import open_store
 from app.chat.events import Fault
 from app.gateway import Gateway
-from app.routing import ModelRoute, UpstreamStates
+from app.routing import ModelRoute, RetryBudget, UpstreamStates
 from app.ticker import Ticker
 from app.token_counting import TokenCounters
 from app.upstream.base_urls import BaseUrlCheck
@@ -42,6 +42,7 @@ def make_gateway(route: ModelRoute, transport: httpx.AsyncBaseTransport | None =
         catalog=None,
         ticker=Ticker(1.0),
         upstreams=UpstreamStates(),
+        budget=RetryBudget(),
     )
 
 

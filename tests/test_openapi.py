@@ -50,8 +50,11 @@ def test_everything_that_is_served_is_described(gateway: Running, document: Any)
     } | {
         "/v1/chat",
         "/v1/chat/completions",
+        "/v1/responses",
         "/v1/chat/{response_id}",
         "/v1/chat/{response_id}/events",
+        "/v1/messages",
+        "/v1/messages/count_tokens",
     }
     assert set(document["paths"]) == served
 

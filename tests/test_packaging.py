@@ -226,9 +226,9 @@ def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any
     assert [name for name, service in compose.items() if "profiles" not in service] == ["gateway"]
 
 
-def test_the_scale_profile_has_two_gateways_redis_and_nginx(compose: dict[str, Any]) -> None:
+def test_the_scale_profile_has_two_gateways_and_what_belongs_to_them(compose: dict[str, Any]) -> None:
     scaled = {name for name, service in compose.items() if service.get("profiles") == ["scale"]}
-    assert scaled == {"gateway-1", "gateway-2", "redis", "nginx"}
+    assert scaled == {"gateway-1", "gateway-2", "redis", "nginx", "prometheus", "grafana"}
 
 
 def test_every_service_is_read_only_and_without_privileges(compose: dict[str, Any]) -> None:
@@ -250,6 +250,12 @@ def test_gateways_of_the_scale_profile_share_one_redis(compose: dict[str, Any]) 
 
 def test_gateways_of_the_scale_profile_add_to_the_same_totals(compose: dict[str, Any]) -> None:
     assert [compose[name]["volumes"] for name in ("gateway-1", "gateway-2")] == [["usage:/data"]] * 2
+
+
+def test_prometheus_reads_the_metrics_of_each_gateway_of_the_scale_profile(compose: dict[str, Any]) -> None:
+    (job,) = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())["scrape_configs"]
+    ports = {name: compose[name]["environment"]["PARLEY_METRICS__PORT"] for name in ("gateway-1", "gateway-2")}
+    assert job["static_configs"] == [{"targets": [f"{name}:{port}" for name, port in ports.items()]}]
 
 
 def test_nginx_passes_streams_unbuffered() -> None:

@@ -14,6 +14,7 @@ from app.settings import (
     LimitSettings,
     MetricsSettings,
     Model,
+    ResponsesSettings,
     Server,
     Settings,
     SettingsError,
@@ -261,6 +262,22 @@ def test_variables_that_are_no_settings_are_left_alone(variable: str, value: str
     assert load({variable: value}) == load({})
 
 
+def test_an_upstream_of_a_model_is_a_name_or_a_table_and_a_variable_holds_names() -> None:
+    rows = """
+        [upstreams]
+        a.base_url = "http://a.test/v1"
+        b.base_url = "http://b.test/v1"
+        [models.m]
+        upstreams = ["a", { name = "b", weight = 3, priority = 2 }]
+        [models.n]
+        upstreams = ["a"]
+    """
+    shown = [(one.name, one.weight, one.priority) for one in written(rows).models["m"].upstreams]
+    assert shown == [("a", 1, 1), ("b", 3, 2)]
+    changed = load({"PARLEY_MODELS__M__UPSTREAMS": "b, a", "PARLEY_MODELS__M__FALLBACKS": "n"}).models["m"]
+    assert ([one.name for one in changed.upstreams], changed.fallbacks) == (["b", "a"], ("n",))
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load({}).server.port = 1
@@ -310,6 +327,18 @@ def test_settings_cannot_be_changed() -> None:
         ("default_model = 'x'\n" + ONE_MODEL, "default_model: there is no model 'x'"),
         ("[models.m]\nupstreams = []", "models.m.upstreams: "),
         ("[models.m]\nupstreams = ['x']", "models.m.upstreams[0]: there is no upstream 'x'"),
+        ("[models.m]\nupstreams = [{ name = 'x' }]", "models.m.upstreams[0]: there is no upstream 'x'"),
+        ("[models.m]\nupstreams = [{ weight = 2 }]", "models.m.upstreams[0].name: is required"),
+        ("[models.m]\nupstreams = [3]", "models.m.upstreams[0]: "),
+        (ONE_MODEL.replace('["local"]', '["local", "local"]'), "models.m.upstreams[1]: 'local' is listed twice"),
+        (ONE_MODEL.replace('["local"]', '[{ name = "local", weight = 0 }]'), "models.m.upstreams[0].weight: "),
+        (ONE_MODEL + "strategy = 'best'", "models.m.strategy: must be one of least_busy, weighted, prefix"),
+        (ONE_MODEL + "fallbacks = ['n']", "models.m.fallbacks[0]: there is no model 'n'"),
+        (ONE_MODEL + "fallbacks_on_content_filter = ['m']", "models.m.fallbacks_on_content_filter[0]: a model cannot"),
+        (
+            LOCAL + "health_path = 'health'",
+            "upstreams.local.health_path: must be a path on the server, such as /health",
+        ),
         (ONE_MODEL + "aliases = ['m']\n[models.n]\nupstreams = ['local']\naliases = ['m']", "models.n.aliases: 'm' is"),
         (
             ONE_MODEL + "defaults = { temprature = 1 }",
@@ -420,6 +449,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "server.": Server,
     "cache.": CacheSettings,
     "usage.": UsageSettings,
+    "responses.": ResponsesSettings,
     "fetch.": Fetch,
     "documents.": Documents,
     "limits.": LimitSettings,
@@ -441,6 +471,7 @@ TABLES = {
     "limits",
     "cache",
     "usage",
+    "responses",
 }
 
 

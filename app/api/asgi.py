@@ -11,7 +11,7 @@ from app.api.response_writer import OfferedWriter
 from app.api.response_writer import Scope as Scope
 from app.chat.json_size import count_values
 from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge
-from app.formats.base import WriteError, wrap_error
+from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 
 T = TypeVar("T")
@@ -148,4 +148,5 @@ async def send_no_content(send: Send) -> None:
 
 async def send_error(send: Send, error: ParleyError, request_id: str, write_error: WriteError = wrap_error) -> None:
     """Send an error. `write_error` writes it in the format of the endpoint or of the request."""
-    await send_json(send, error.status, write_error(error.to_dict(request_id)), error.headers)
+    status, headers = choose_status(write_error, error), list_error_headers(write_error, error)
+    await send_json(send, status, write_error(error.to_dict(request_id)), headers)

@@ -18,9 +18,9 @@ from app.api.asgi import (
     send_error,
     wait_for_parse_memory,
 )
-from app.api.chat_schema import ParsedRequest, RejectedRequest
+from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
-from app.api.request_limits import RequestLimits, request_limits
+from app.api.request_limits import RequestLimits
 from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
@@ -28,8 +28,8 @@ from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_po
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
-from app.formats.base import ReplyInfo, WriteError
-from app.gateway import ReplyOptions, new_reply_id
+from app.formats.base import ReplyInfo, WriteError, choose_status
+from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
@@ -49,20 +49,28 @@ class ChatEndpoint:
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest],
+        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest | UnresolvedRequest],
         name: str,
         write_error: WriteError,
         apply: Apply,
+        *,
+        new_reply_id: Callable[[], str] = new_reply_id,
+        keeps_alias: bool = False,
+        sends_request_id: bool = False,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
-        that occur before the request's own format is known. `apply` says for which requests the cache is used."""
+        that occur before the request's own format is known. `apply` says for which requests the cache is used.
+
+        `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
+        response has the header `request-id` as well."""
         self.write_error = write_error
+        self.sends_request_id = sends_request_id
+        self._keeps_alias = keeps_alias
         self._context = context
         self._parse = parse
         self._name = name
         self._apply = apply
-        self._limits = request_limits(context.server)
-        self._addresses = context.registry.addresses()
+        self._new_reply_id = new_reply_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id: str = scope["state"]["request_id"]
@@ -77,7 +85,9 @@ class ChatEndpoint:
             if rejected is not None:
                 record.record_error(rejected.error)
                 self._record_attempts(record, (), rejected.error)
-                await send_error(send, rejected.error, request_id, rejected.write_error or self.write_error)
+                write_error = rejected.write_error or self.write_error
+                record.status = choose_status(write_error, rejected.error)
+                await send_error(send, rejected.error, request_id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
@@ -93,7 +103,8 @@ class ChatEndpoint:
 
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
-        server = self._context.server
+        live = self._context.live
+        server, gateway = live.settings.server, live.gateway
         writer = find_offered_writer(scope)
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
@@ -102,18 +113,30 @@ class ChatEndpoint:
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
-                parsing = call_in_thread(self._parse, raw, self._limits) if large else None
-                parsed = self._parse(raw, self._limits) if parsing is None else await parsing
+                parsing = call_in_thread(self._parse, raw, live.request_limits) if large else None
+                parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
+                if isinstance(parsed, UnresolvedRequest):
+                    parsed = await self._resolve(parsed, scope)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    route = self._find_route(await context.gateway.resolve_model(parsed.body.model), scope)
+                    model = await gateway.resolve_model(parsed.body.model)
+                    route = find_route(gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
                     attempts = AttemptLog(record.trace)
                     response, opening = self._prepare(
-                        parsed, route, large, lease, scope, writer or SendQueue(send), request_id, record, attempts
+                        gateway,
+                        parsed,
+                        route,
+                        large,
+                        lease,
+                        scope,
+                        writer or SendQueue(send),
+                        request_id,
+                        record,
+                        attempts,
                     )
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -129,19 +152,24 @@ class ChatEndpoint:
                 self._record_attempts(record, attempts.attempts, response.error)
                 return None
 
+    async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
+        """Look up what a request refers to. Only endpoints that store something get such requests."""
+        raise NotImplementedError
+
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
         record.attempts = attempts
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
-            address = self._addresses.get(fault.upstream, "")
+            address = self._context.registry.addresses().get(fault.upstream, "")
             record.upstream_failure = Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
         elif failed and (error is None or fault is not None):
             record.upstream_failure = failed[-1]
 
     def _prepare(
         self,
+        gateway: Gateway,
         parsed: ParsedRequest,
         route: ModelRoute,
         large: bool,
@@ -154,16 +182,15 @@ class ChatEndpoint:
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
-        gateway = self._context.gateway
         body = parsed.body
         info = ReplyInfo(
-            response_id=new_reply_id(),
+            response_id=self._new_reply_id(),
             request_id=request_id,
-            model=route.model,
+            model=(body.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=body.completed_bodies,
-            options=body.options,
+            options=parsed.options,
             include_usage=body.include_usage,
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
@@ -173,23 +200,14 @@ class ChatEndpoint:
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
-        response.owner = self._context.owner(scope)
+        response.owner = self._get_owner(scope)
         if prepared is None:
-            return response, self._prepare_in_thread(route, parsed.request, media_requests, options, response)
-        return response, self._open_reply(prepared, options, response)
+            return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
+        return response, self._open_reply(gateway, prepared, options, response)
 
-    def _find_route(self, model: str, scope: Scope) -> ModelRoute:
-        """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it
-        exists, and UnknownModel."""
-        caller: Caller = scope["state"]["caller"]
-        try:
-            route = self._context.gateway.route(model)
-        except UnknownModel:
-            caller.check_model(model)
-            raise
-        if caller.models is not None:
-            caller.check_model(model, route.model)
-        return route
+    def _get_owner(self, scope: Scope) -> str:
+        """Return the caller who may resume the reply to this request."""
+        return self._context.owner(scope)
 
     async def _reserve(
         self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
@@ -227,6 +245,7 @@ class ChatEndpoint:
 
     async def _prepare_in_thread(
         self,
+        gateway: Gateway,
         route: ModelRoute,
         request: ChatRequest,
         media_requests: list[MediaRequest],
@@ -234,20 +253,21 @@ class ChatEndpoint:
         response: ReplyResponse,
     ) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
-        gateway = self._context.gateway
         media = await gateway.load_media(media_requests, options.lease.take)
         prepared = await call_in_thread(gateway.prepare, route, request, media)
         del request, media_requests, media  # the wait for the model server may be long
         options.lease.change(prepared.size)
-        return await self._open_reply(prepared, options, response)
+        return await self._open_reply(gateway, prepared, options, response)
 
-    async def _open_reply(self, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse) -> Reply:
+    async def _open_reply(
+        self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
+    ) -> Reply:
         """Open the reply. It can be resumed before the model server has answered."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
         try:
-            found = await self._context.gateway.find(prepared, options)
+            found = await gateway.find(prepared, options)
         except CacheMiss:
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))
@@ -270,6 +290,19 @@ class ChatEndpoint:
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)
             self._context.resumable.put(reply)
+
+
+def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
+    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it exists,
+    and UnknownModel."""
+    try:
+        route = gateway.route(model)
+    except UnknownModel:
+        caller.check_model(model)
+        raise
+    if caller.models is not None:
+        caller.check_model(model, route.model)
+    return route
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:

@@ -4,8 +4,7 @@ Functions may be given as they are, or wrapped in a tool object as OpenAI does i
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -18,7 +17,7 @@ from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.format_names import FormatName
 from app.formats import FORMATS
-from app.formats.base import Format, Options, ParsedMessages, ReplyMode, WriteError
+from app.formats.base import DEFAULT_OPTIONS, Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.nearest import find_correct_spelling
 from app.openai_messages.grouping import find_call_violations
@@ -173,8 +172,10 @@ class ChatRequestBody(BaseModel):
             raise ValueError("functions and tools are two names of the same list: set only one of them")
         return self
 
-    @cached_property
+    @property
     def options(self) -> Options:
+        if self.agent is None and self.agent_name is None and self.autogen_stream == DEFAULT_OPTIONS.autogen_stream:
+            return DEFAULT_OPTIONS
         return Options(self.agent, self.agent_name or "assistant", self.autogen_stream)
 
     @property
@@ -197,6 +198,26 @@ class ParsedRequest(Struct, frozen=True):
     reply_format: Format
     request: ChatRequest
     warnings: tuple[str, ...]
+    options: Options
+
+
+class StoredItems(Struct, frozen=True):
+    """What is stored for the references of a request."""
+
+    responses: Mapping[str, list[Any]] = {}
+    """The items of a response, input and output, by its id. A response that cannot be continued is missing."""
+    items: Mapping[str, Any] = {}
+
+
+NOTHING_STORED = StoredItems()
+
+
+class UnresolvedRequest(Struct, frozen=True):
+    """A request that names stored items, which must be looked up before it can be parsed."""
+
+    response_id: str | None
+    item_ids: frozenset[str]
+    resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]
 
 
 _HINTS = {
@@ -283,7 +304,7 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
         warnings += find_unknown_tool_keys(field, functions)
     if params:
         warnings += _find_misspelled_params(params, body.model_fields_set - {"stream"})
-    return ParsedRequest(body, reply_format, request, limit_warnings(warnings))
+    return ParsedRequest(body, reply_format, request, limit_warnings(warnings), body.options)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}

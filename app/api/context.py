@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
+from app.api.live_configuration import LiveConfiguration
 from app.api.response_writer import ResponseWriter
 from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
@@ -22,6 +23,7 @@ from app.api.resumable import (
     write_record,
 )
 from app.cache import Cache
+from app.cache.stores import Store
 from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Cancelled, ParleyError
@@ -34,6 +36,7 @@ from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
+from app.reload import Reloader
 from app.routing import UpstreamStates
 from app.settings import Server, Settings
 from app.ticker import Ticker
@@ -51,17 +54,15 @@ RECORD_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class AppContext:
-    settings: Settings
-    gateway: Gateway
-    registry: ModelRegistry
-    catalog: Catalog | None
-    """Lists the models of the pass-through's upstream; None: there is no pass-through."""
+    live: LiveConfiguration
     ticker: Ticker
     resumable: ResumableReplies
     cache: Cache
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
+    state: Store
+    """Keeps what later requests rely on."""
     upstreams: UpstreamStates
     admission: Admission
     limiter: Limiter | None = None
@@ -80,22 +81,45 @@ class AppContext:
     """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)
     """The observers that have raised an exception, which was logged."""
+    reloader: Reloader | None = None
+    """None if the settings are not from a file and the environment."""
 
-    separate_callers: bool = field(init=False)
-    """Stored replies are shared only among the requests of one caller."""
+    @property
+    def settings(self) -> Settings:
+        return self.live.settings
 
-    def __post_init__(self) -> None:
-        self.separate_callers = self.settings.separate_callers
+    @property
+    def separate_callers(self) -> bool:
+        """Stored replies are shared only among the requests of one caller."""
+        return self.live.settings.separate_callers
 
     @property
     def server(self) -> Server:
-        return self.settings.server
+        return self.live.settings.server
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.live.gateway
+
+    @property
+    def registry(self) -> ModelRegistry:
+        return self.live.registry
+
+    @property
+    def catalog(self) -> Catalog | None:
+        return self.live.catalog
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
         if not self.separate_callers:
             return ""
         return scope["state"]["caller"].scope or _hash_authorization(scope)
+
+    def caller_id(self, scope: Scope) -> str:
+        """Return the caller for whom something is stored: the API key by its name, or whoever sends the same
+        Authorization header, whatever `cache.scope` is."""
+        name: str = scope["state"]["caller"].name
+        return f"key {name}" if name else _hash_authorization(scope)
 
     def owner(self, scope: Scope) -> str:
         """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys

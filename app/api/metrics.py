@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,8 +17,10 @@ from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.observe.loop_lag import LoopLagSampler
+from app.observe.metric_tables import LabelValues
 from app.observe.metrics import Metrics
 from app.observe.worker_group import WorkerGroup
+from app.reload import Reloader
 from app.settings import MetricsSettings, Server
 
 log = logging.getLogger("parley.observe")
@@ -28,6 +31,7 @@ MAX_HEAD_BYTES = 16 * 1024
 HEAD_SECONDS = 5.0
 
 CollectMetrics: TypeAlias = Callable[[], Awaitable[list[Metric]]]
+Readings: TypeAlias = list[tuple[LabelValues, float]]
 
 
 class _Collected(Collector):
@@ -69,9 +73,15 @@ class MetricsListener:
 
     async def start(self) -> None:
         """Raises OSError if the address cannot be used."""
-        self._server = await asyncio.start_server(
-            self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
-        )
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
+            )
+        except OSError as error:
+            reason = f"the metrics cannot be served at port {self._port} of {self._host}: {error.strerror or error}"
+            raise OSError(
+                error.errno, f"{reason}. Choose another port or host with metrics.port and metrics.host"
+            ) from error
 
     async def aclose(self) -> None:
         if self._server is not None:
@@ -138,41 +148,66 @@ class MetricsService:
 
 def add_gauges(metrics: Metrics, context: AppContext) -> None:
     """Add what the gateway itself can be asked for."""
+    for name, help_text, read in (
+        ("parley_open_replies", "Replies that are being sent, or waited for.", lambda: len(context.active)),
+        (
+            "parley_requests_in_progress",
+            "Requests that are admitted and have not ended.",
+            lambda: context.in_progress,
+        ),
+        (
+            "parley_queued_requests",
+            "Requests that wait to be admitted, up to server.max_queued_requests.",
+            lambda: context.admission.queued,
+        ),
+        ("parley_upstream_calls", "Requests to model servers that are in progress.", lambda: context.cache.calls),
+        (
+            "parley_request_memory_bytes",
+            "Memory that requests hold, of server.max_request_memory_bytes.",
+            lambda: context.budget.held_bytes,
+        ),
+        (
+            "parley_requests_waiting_for_memory",
+            "Requests that wait until others free memory.",
+            lambda: context.budget.waiting,
+        ),
+    ):
+        metrics.add_gauge(name, help_text, (), partial(_read_one, read))
     metrics.add_gauge(
-        "parley_open_replies",
-        "Replies that are being sent, or waited for.",
-        (),
-        lambda: [((), len(context.active))],
+        "parley_upstream_breaker_state",
+        "1 for the state that the circuit breaker of the upstream is in (closed, open, half_open), 0 for the others.",
+        ("upstream", "state"),
+        partial(_read_breakers, context),
     )
     metrics.add_gauge(
-        "parley_requests_in_progress",
-        "Requests that are admitted and have not ended.",
-        (),
-        lambda: [((), context.in_progress)],
+        "parley_upstream_available",
+        "Whether the upstream is chosen for new requests: its breaker, its cooldown and its health check allow it.",
+        ("upstream",),
+        partial(_read_availability, context),
     )
     metrics.add_gauge(
-        "parley_requests_queued",
-        "Requests that wait for a place among server.max_concurrent_requests.",
-        (),
-        lambda: [((), context.admission.queued)],
+        "parley_upstream_outstanding_requests",
+        "Requests to the upstream that have not ended.",
+        ("upstream",),
+        lambda: [((state.name,), state.outstanding) for state in context.upstreams],
     )
     metrics.add_gauge(
-        "parley_upstream_calls",
-        "Requests to model servers that are in progress.",
-        (),
-        lambda: [((), context.cache.calls)],
+        "parley_redis_connected",
+        "1 while Redis answers; 0 while requests are served without it, and limits are counted for this process alone.",
+        ("use",),
+        partial(_read_redis, context),
     )
     metrics.add_gauge(
-        "parley_request_memory_bytes",
-        "Memory that requests hold, of server.max_request_memory_bytes.",
+        "parley_config_last_reload_successful",
+        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays.",
         (),
-        lambda: [((), context.budget.held_bytes)],
+        partial(_read_reload, context, lambda reloader: float(bool(reloader.last_succeeded))),
     )
     metrics.add_gauge(
-        "parley_requests_waiting_for_memory",
-        "Requests that wait until others free memory.",
+        "parley_config_last_reload_timestamp_seconds",
+        "The Unix time of the last reload of the configuration.",
         (),
-        lambda: [((), context.budget.waiting)],
+        partial(_read_reload, context, lambda reloader: reloader.last_at or 0.0),
     )
     limiter = context.limiter
     if limiter is not None:
@@ -182,13 +217,40 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
             (),
             lambda: [((), limiter.memory_reservations)],
         )
-    if context.cache.is_shared:
-        metrics.add_gauge(
-            "parley_redis_connected",
-            "1 while Redis answers; 0 while requests are served without it.",
-            (),
-            lambda: [((), 1 if context.cache.is_redis_connected else 0)],
-        )
+
+
+def _read_reload(context: AppContext, read: Callable[[Reloader], float]) -> Readings:
+    """Return a figure of the last reload; none before the first."""
+    reloader = context.reloader
+    return [] if reloader is None or reloader.last_at is None else [((), read(reloader))]
+
+
+def _read_one(read: Callable[[], float]) -> Readings:
+    return [((), read())]
+
+
+def _read_breakers(context: AppContext) -> Readings:
+    now = asyncio.get_running_loop().time()
+    states = ("closed", "open", "half_open")
+    return [
+        ((upstream.name, state), float(upstream.breaker(now) == state))
+        for upstream in context.upstreams
+        for state in states
+    ]
+
+
+def _read_availability(context: AppContext) -> Readings:
+    now = asyncio.get_running_loop().time()
+    return [((upstream.name,), float(upstream.is_available(now))) for upstream in context.upstreams]
+
+
+def _read_redis(context: AppContext) -> Readings:
+    limiter = context.limiter
+    uses = {
+        "cache": context.cache.is_redis_connected,
+        "limits": None if limiter is None else limiter.is_redis_connected,
+    }
+    return [((use,), float(connected)) for use, connected in uses.items() if connected is not None]
 
 
 def add_routes(app: ParleyApp, service: MetricsService) -> None:

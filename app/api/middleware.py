@@ -52,13 +52,23 @@ _ADMIN_PATHS = frozenset(("/metrics",))
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 
 
+UNKNOWN_ROUTE = "other"
+"""The route of a request to no known path, or that was refused before its route was looked for."""
+
+
 class DirectEndpoint(Protocol):
     """An endpoint that serves the POST requests of its path without FastAPI, and writes their log lines."""
 
     write_error: WriteError
     """Writes the errors that are found before the request's own format is known."""
+    sends_request_id: bool
+    """Every response has the header `request-id`, which Anthropic's SDKs read, beside `x-request-id`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
+
+
+ObservePlainRequest: TypeAlias = Callable[[str, int, str | None], None]
+"""Called at the end of a request that has no RequestRecord: with its route, its status and its error code."""
 
 
 class RequestRules(Struct, frozen=True):
@@ -72,6 +82,8 @@ class RequestRules(Struct, frozen=True):
     """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
     gateway's own."""
 
+    observe_plain: ObservePlainRequest | None = None
+
     def find_error_writer(self, path: str) -> WriteError:
         found = [prefix for prefix in self.error_writers if path == prefix or path.startswith(prefix + "/")]
         return self.error_writers[max(found, key=len)] if found else wrap_error
@@ -80,10 +92,21 @@ class RequestRules(Struct, frozen=True):
 class _RequestChecks:
     """The first steps of every request: its id, the checks of host, origin and content type, and its API key."""
 
-    def __init__(self, rules: RequestRules) -> None:
-        self._rules = rules.origins
-        self._keys = rules.keys
-        self._proxies = rules.proxies
+    def __init__(self, get_rules: Callable[[], RequestRules]) -> None:
+        """`get_rules` returns the present rules: a reload of the configuration replaces them."""
+        self._get_rules = get_rules
+
+    @property
+    def _rules(self) -> OriginRules:
+        return self._get_rules().origins
+
+    @property
+    def _keys(self) -> KeyRing | None:
+        return self._get_rules().keys
+
+    @property
+    def _observe_plain(self) -> ObservePlainRequest | None:
+        return self._get_rules().observe_plain
 
     def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
         """Return the id of the request, its headers, and those that every response has."""
@@ -115,16 +138,17 @@ class _RequestChecks:
     def _authenticate(self, scope: Scope) -> None:
         """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
         path = scope["path"]
-        if self._keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+        keys = self._keys
+        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
             return
-        caller = scope["state"]["caller"] = self._keys.authenticate(scope["headers"])
+        caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
         if path in _ADMIN_PATHS and not caller.admin:
             raise Forbidden(f"{path} needs an API key with admin = true")
 
     def _find_client(self, scope: Scope) -> str:
         """Return the address of the client, for the log."""
         peer = scope.get("client")
-        return self._proxies.find_client(peer[0], scope["headers"]) if peer else ""
+        return self._get_rules().proxies.find_client(peer[0], scope["headers"]) if peer else ""
 
     def _is_preflight(self, method: str, read: Mapping[bytes, bytes]) -> bool:
         return method == "OPTIONS" and b"origin" in read and self._rules.is_configured(read[b"origin"])
@@ -149,8 +173,8 @@ class _HeaderSender:
 class DirectRoutes(_RequestChecks):
     """Serves the endpoints for replies without FastAPI."""
 
-    def __init__(self, rules: RequestRules, endpoints: Mapping[str, DirectEndpoint]) -> None:
-        super().__init__(rules)
+    def __init__(self, get_rules: Callable[[], RequestRules], endpoints: Mapping[str, DirectEndpoint]) -> None:
+        super().__init__(get_rules)
         self._endpoints = endpoints
 
     def find(self, scope: Scope) -> DirectEndpoint | None:
@@ -158,6 +182,8 @@ class DirectRoutes(_RequestChecks):
 
     async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
         id_, read, lines = self._begin(scope)
+        if endpoint.sends_request_id:
+            lines.append((b"request-id", lines[0][1]))
         writer = find_offered_writer(scope)
         if writer is not None:
             writer.extra_headers = lines
@@ -187,15 +213,17 @@ class DirectRoutes(_RequestChecks):
             return
         seconds = time.perf_counter() - began
         log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client)
+        observe = self._observe_plain
+        if observe is not None:
+            observe(scope["path"], sender.status, error_code)
 
 
 class RequestIdMiddleware(_RequestChecks):
     """Takes these steps for the requests that FastAPI serves, and writes their log lines."""
 
-    def __init__(self, app: App, rules: RequestRules) -> None:
-        super().__init__(rules)
+    def __init__(self, app: App, get_rules: Callable[[], RequestRules]) -> None:
+        super().__init__(get_rules)
         self._app = app
-        self._find_error_writer = rules.find_error_writer
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -216,7 +244,7 @@ class RequestIdMiddleware(_RequestChecks):
                 await self._app(scope, receive, sender)
         except _REFUSALS as error:
             state["error_code"], client = error.code, self._find_client(scope)
-            await send_error(sender, error, id_, self._find_error_writer(scope["path"]))
+            await send_error(sender, error, id_, self._get_rules().find_error_writer(scope["path"]))
         except Exception:
             log.exception("request %s: defect", id_)
             state["error_code"] = Internal.code
@@ -227,6 +255,11 @@ class RequestIdMiddleware(_RequestChecks):
             seconds = time.perf_counter() - began
             code = state.get("error_code")
             log_plain_request(id_, scope["method"], scope["path"], sender.status, code, seconds, client)
+            observe = self._observe_plain
+            if observe is not None:
+                # FastAPI sets the route only of its own endpoints
+                route = scope.get("route") or scope.get("endpoint")
+                observe(getattr(route, "path", UNKNOWN_ROUTE), sender.status, code)
 
 
 _REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)

@@ -1,4 +1,4 @@
-"""`GET /v1/models` and `/v1/models/{model}`: the available models, in the form that OpenAI's SDKs read."""
+"""`GET /v1/models` and `/v1/models/{model}`: the models, with the fields that OpenAI's and Anthropic's SDKs read."""
 
 import logging
 import time
@@ -23,7 +23,9 @@ async def list_models(names: list[str], catalog: Catalog | None, caller: Caller)
     """
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
-    return {"object": "list", "data": [_row(name) for name in caller.select_models(dict.fromkeys(names))]}
+    rows = [_row(name) for name in caller.select_models(dict.fromkeys(names))]
+    ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
+    return {"object": "list", "data": rows, "has_more": False, **ends}
 
 
 async def get_model(name: str, names: list[str], catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
@@ -55,4 +57,13 @@ async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple
 
 
 def _row(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": int(time.time()), "owned_by": "parley"}
+    now = int(time.time())
+    return {
+        "id": name,
+        "object": "model",
+        "created": now,
+        "owned_by": "parley",
+        "type": "model",
+        "display_name": name,
+        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+    }

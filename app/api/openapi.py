@@ -11,6 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from app.api.chat_schema import ChatRequestBody
 from app.api.convert import Conversion, Converted
+from app.api.messages import CountTokensRequest, MessagesRequest
+from app.api.openai_responses import openapi as responses_api
 from app.formats import FORMATS
 from app.formats.base import Format
 
@@ -106,6 +108,43 @@ OPENAI_ERROR: dict[str, Any] = {
 }
 
 
+ANTHROPIC_ERROR: dict[str, Any] = {
+    "title": "AnthropicError",
+    "type": "object",
+    "properties": {
+        "type": {"const": "error"},
+        "error": {
+            "type": "object",
+            "properties": {
+                "type": {"type": "string"},
+                "message": {"type": "string"},
+                "code": {"type": "string", "description": "Parley's own code."},
+                "retryable": {"type": "boolean"},
+            },
+            "required": ["type", "message", "code", "retryable"],
+        },
+        "request_id": {"type": "string"},
+    },
+    "required": ["type", "error", "request_id"],
+}
+ANTHROPIC_MESSAGE: dict[str, Any] = {
+    "title": "AnthropicMessage",
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "type": {"const": "message"},
+        "role": {"const": "assistant"},
+        "model": {"type": "string"},
+        "content": {"type": "array", "items": {"type": "object"}},
+        "stop_reason": {"enum": ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]},
+        "stop_sequence": {"type": ["string", "null"]},
+        "usage": {"type": "object"},
+        "parley": {"type": "object", "description": "Warnings, and what Anthropic's format has no place for."},
+    },
+    "required": ["id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"],
+}
+
+
 def install_openapi(app: FastAPI) -> None:
     """Make `app.openapi()` describe every endpoint."""
 
@@ -160,6 +199,10 @@ def _add_chat(document: dict[str, Any]) -> None:
     document["paths"]["/v1/chat"] = {"post": _describe_chat()}
     _add_convert(document, schemas)
     document["paths"]["/v1/chat/completions"] = {"post": _describe_completions(schemas)}
+    schemas |= responses_api.SCHEMAS
+    document["paths"] |= responses_api.describe_paths()
+    document["paths"]["/v1/messages"] = {"post": _describe_messages(schemas)}
+    document["paths"]["/v1/messages/count_tokens"] = {"post": _describe_token_count(schemas)}
     document["paths"]["/v1/chat/{response_id}/events"] = {"get": _describe_resume()}
     document["paths"]["/v1/chat/{response_id}"] = {"get": _describe_read(), "delete": _describe_cancel()}
 
@@ -203,6 +246,49 @@ def _describe_completions(schemas: dict[str, Any]) -> dict[str, Any]:
             answer["description"] = "A `chat.completion`, or its chunks with `stream: true`"
             answer["content"] = {"text/event-stream": {}, "application/json": {"schema": {"type": "object"}}}
     return operation
+
+
+def _describe_messages(schemas: dict[str, Any]) -> dict[str, Any]:
+    _define(schemas, "MessagesRequest", MessagesRequest.model_json_schema(ref_template=REF))
+    schemas["MessagesRequest"]["properties"]["messages"] = {"$ref": REF.format(model="Messages_anthropic")}
+    schemas |= {"AnthropicError": ANTHROPIC_ERROR, "AnthropicMessage": ANTHROPIC_MESSAGE}
+    operation = _describe_chat()
+    operation |= {"summary": "Create a reply, for clients of Anthropic's SDKs", "operationId": "messages"}
+    operation["requestBody"] = {"required": True, "content": _json_content("MessagesRequest")}
+    operation["responses"] = _anthropic_responses(operation["responses"])
+    operation["responses"]["200"] = {
+        "description": "A message, or its events with `stream: true`",
+        "content": {"text/event-stream": {}, **_json_content("AnthropicMessage")},
+    }
+    return operation
+
+
+def _describe_token_count(schemas: dict[str, Any]) -> dict[str, Any]:
+    _define(schemas, "CountTokensRequest", CountTokensRequest.model_json_schema(ref_template=REF))
+    schemas["CountTokensRequest"]["properties"]["messages"] = {"$ref": REF.format(model="Messages_anthropic")}
+    operation = _describe_chat()
+    operation |= {"summary": "Count the input tokens of a request", "operationId": "count_tokens"}
+    operation["requestBody"] = {"required": True, "content": _json_content("CountTokensRequest")}
+    counted = {
+        "type": "object",
+        "properties": {"input_tokens": {"type": "integer"}},
+        "required": ["input_tokens"],
+    }
+    operation["responses"] = _anthropic_responses(operation["responses"]) | {
+        "200": {"description": "The number of tokens", "content": {"application/json": {"schema": counted}}}
+    }
+    return operation
+
+
+def _anthropic_responses(responses: dict[str, Any]) -> dict[str, Any]:
+    """Return the responses of `POST /v1/chat` with Anthropic's statuses and errors."""
+    statuses = {"422": "400", "503": "529"}
+    found = {statuses.get(status, status): {**answer} for status, answer in responses.items() if status != "422"}
+    found["400"]["description"] = "Violations, each with its JSON path, or the model server refused the request"
+    found["402"] = {"description": "The quota of the API key, or of the model server, is used up"}
+    for answer in found.values():
+        answer["content"] = _json_content("AnthropicError")
+    return dict(sorted(found.items()))
 
 
 _RESPONSE_ID = {"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}

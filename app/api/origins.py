@@ -23,6 +23,8 @@ _EXPOSED_HEADERS = ", ".join(
     (
         "retry-after",
         "retry-after-ms",
+        "x-should-retry",
+        "request-id",
         "x-request-id",
         "x-parley-response-id",
         "x-parley-cache",

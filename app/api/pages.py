@@ -89,6 +89,11 @@ def add_routes(app: FastAPI) -> None:
         links = {f"/{path}": text for path, text in _LINKS.items()}
         return JSONResponse({"name": "parley", "version": __version__, "links": links}, headers=headers)
 
+    @app.head("/", include_in_schema=False)
+    async def check_address() -> Response:
+        """Answer Claude Code, which asks this before its first request."""
+        return Response(headers=_HEADERS)
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return HTMLResponse(_DOCS, headers=_HEADERS | {"content-security-policy": _DOCS_POLICY})

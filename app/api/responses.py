@@ -19,14 +19,14 @@ from typing_extensions import override
 
 from app.api.response_writer import ResponseWriter
 from app.chat.events import Event, Failed, Finish
-from app.chat.stream import AttemptLog, Origin, Reply
+from app.chat.stage import Stage
+from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
 from app.routing.header import write_attempts_header
 
 log = logging.getLogger("parley.delivery")
 
-HEARTBEAT = b": heartbeat\n\n"
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store, no-transform"),
@@ -138,7 +138,7 @@ class ReplyResponse(ABC):
             return
         if self._writer.blocked:
             reply.pause()
-        reply.start(self)
+        reply.start(add_reply_stage(self.format, self))
 
     def on_events(self, events: list[Event]) -> None:
         if self.finished:
@@ -231,6 +231,10 @@ class ReplyResponse(ABC):
         self._write(body, last=True)
         self._finish()
 
+    def _send_error_body(self, error: ParleyError, body: bytes) -> None:
+        write_error = self.format.error
+        self._send_body(choose_status(write_error, error), body, list_error_headers(write_error, error))
+
     def _write(self, data: bytes, *, last: bool = False) -> None:
         if (data or last) and not self.disconnected:
             self._writer.write(data, last=last)
@@ -265,24 +269,44 @@ class ReplyResponse(ABC):
             self._writer.abort()
 
 
+def add_reply_stage(reply_format: Format, receiver: Receiver) -> Receiver:
+    """Return what takes the events of a reply and gives them to the receiver, after the stage of the format."""
+    return receiver if reply_format.reply_stage is None else _StagedReceiver(reply_format.reply_stage(), receiver)
+
+
+class _StagedReceiver:
+    def __init__(self, stage: Stage, receiver: Receiver) -> None:
+        self._stage = stage
+        self._receiver = receiver
+
+    def on_events(self, events: list[Event]) -> None:
+        self._receiver.on_events(self._stage.feed(events))
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        self._receiver.on_batches([self._stage.feed(events) for events in batches])
+
+    def on_crash(self, error: Exception) -> None:
+        self._receiver.on_crash(error)
+
+
 class JoinedReplyEncoder:
     """An encoder of a reply that joined the call of another request. The cost of the call is counted there, and is 0
     here, so that the sum of all replies is what was spent."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
 
     def open(self) -> bytes:
-        return self._encoder.open()
+        return self.encoder.open()
 
     def feed(self, events: list[Event]) -> bytes:
         last = events[-1] if events else None
         if type(last) is Finish and last.usage and "cost" in last.usage:
             events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
-        return self._encoder.feed(events)
+        return self.encoder.feed(events)
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._encoder.fail(error)
+        return self.encoder.fail(error)
 
 
 class SkipFrames:
@@ -401,7 +425,7 @@ class EventStreamResponse(ReplyResponse):
         if self.status:
             self._end_stream(self.encoder.fail(fields))
         else:
-            self._send_body(error.status, msgspec.json.encode(self.format.error(fields)), error.headers)
+            self._send_error_body(error, msgspec.json.encode(self.format.error(fields)))
 
     def _end_stream(self, data: bytes) -> None:
         self._write(data, last=True)
@@ -430,7 +454,7 @@ class EventStreamResponse(ReplyResponse):
             self._quiet, self._last_sent = True, now - interval
         elif now + interval - self._last_sent >= self._limits.heartbeat_seconds:
             self._last_sent = now
-            self._write(HEARTBEAT)
+            self._write(self.format.heartbeat)
 
 
 class JsonResponse(ReplyResponse):
@@ -464,7 +488,7 @@ class JsonResponse(ReplyResponse):
         if self.finished:
             return
         self.error = error
-        self._send_body(error.status, self.encoder.fail(error.to_dict(self.info.request_id)), error.headers)
+        self._send_error_body(error, self.encoder.fail(error.to_dict(self.info.request_id)))
 
 
 def _warnings_header(warnings: Sequence[str]) -> bytes:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
+from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply
 from app.chat.events import Event, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -18,6 +19,8 @@ from app.formats.base import Encoder
 
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
+
+    path = "/v1/chat/{response_id}/events"
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -56,6 +59,8 @@ class ResumeEndpoint:
 
 class ReplyEndpoint:
     """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
+
+    path = "/v1/chat/{response_id}"
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -141,7 +146,7 @@ async def _count_frames(resumable: ResumableReply) -> int:
     except ParleyError as error:  # it failed before its first event
         return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n")
     try:
-        reply.start(counting)
+        reply.start(add_reply_stage(resumable.format, counting))
         await counting.ended
     finally:
         reply.close()

@@ -7,6 +7,7 @@ rule of its endpoint (`Apply`).
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
@@ -18,6 +19,8 @@ Apply: TypeAlias = Literal["always", "deterministic", "on_request"]
 """Which requests use the cache: all; those whose reply is always the same (temperature 0, or a seed); or only those
 that demand it. A request that demands the cache uses it with each of the three."""
 
+MAX_KEPT_CHARS = 100
+"""The policies of requests with longer headers are not kept."""
 _DIRECTIVE = re.compile(r'([^\s,;="]+)(?:[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^\s,]*))?')
 _MAX_SECONDS = 2**31
 """Larger numbers of seconds count as this one."""
@@ -72,9 +75,16 @@ def make_cache_policy(
     `headers` holds the values of all Cache-Control lines and `named` the modes of all `x-parley-cache` lines.
     `enabled` says whether the model has a cache, `apply` which requests use it by default.
     """
-    modes = {*named} if mode is None else {mode, *named}
+    modes = frozenset(named) if mode is None else frozenset((mode, *named))
     if enabled and not modes and ttl_seconds is None and not headers:
         return _SILENT[apply]
+    combine = _combine_or_recall if sum(map(len, headers)) <= MAX_KEPT_CHARS else _combine
+    return combine(modes, ttl_seconds, tuple(headers), enabled, apply)
+
+
+def _combine(
+    modes: frozenset[Mode], ttl_seconds: int | None, headers: tuple[str, ...], enabled: bool, apply: Apply
+) -> CachePolicy:
     words, ages = _words(headers)
     keep = "no-store" not in words
     words |= {_DIRECTIVES[mode] for mode in modes if mode in _DIRECTIVES}
@@ -89,6 +99,10 @@ def make_cache_policy(
     if "no-cache" in words or 0 in ages:
         return replace(policy, read=False, write=not only, share=False, label="refresh")
     return replace(policy, write=not only, share=not only, max_age=min(ages, default=None))
+
+
+_combine_or_recall = lru_cache(maxsize=256)(_combine)
+"""Nearly all requests have one of a few combinations of options."""
 
 
 def _words(headers: Iterable[str]) -> tuple[set[str], list[int]]:

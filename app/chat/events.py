@@ -77,6 +77,8 @@ class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     """Sentences for the caller about this reply."""
     cacheable: bool = True
     """False if the same request may get a better reply next time."""
+    stopped_by: str | None = None
+    """The stop word at which the reply ended, if it is known."""
 
 
 class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):

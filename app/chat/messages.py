@@ -117,6 +117,8 @@ class PromptPolicy(Struct, frozen=True):
     """The text that the gateway adds around the text of a file is in the language of the conversation."""
     folds_last: bool = False
     """The text of a last assistant message is appended to the user's message if the server cannot continue it."""
+    optional_marks: bool = False
+    """Cache marks are left out without a warning where the server does not know them: clients send them always."""
     separates_users: bool = False
     """When old tool calls are written as text, an assistant message "..." separates two user messages."""
 

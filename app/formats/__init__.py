@@ -2,9 +2,13 @@
 
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
+from app.formats.anthropic import ANTHROPIC
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Format
 from app.formats.openai import OPENAI
 from app.formats.qwen import QWEN
+from app.formats.responses import RESPONSES
 
-FORMATS: dict[str, Format] = {row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN)}
+FORMATS: dict[str, Format] = {
+    row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN, ANTHROPIC, RESPONSES)
+}

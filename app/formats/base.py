@@ -1,7 +1,7 @@
 """The interface of a client format: a schema, a parser, a writer and a reply encoder."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -9,12 +9,32 @@ from msgspec import Struct
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
 from app.chat.events import Event, Extra, Failed, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
+from app.chat.stage import Stage
 from app.chat.stream import Origin
-from app.errors import UpstreamFailed, Violation
+from app.errors import ParleyError, UpstreamFailed, Violation
 from app.format_names import FormatName
 from app.formats.sse import encode_json
 
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
+
+
+class ResponsesOptions(Struct, frozen=True):
+    """OpenAI's Responses: what a Response repeats of its request, and how its output is written."""
+
+    fields: dict[str, Any] = {}
+    """The fields of the request that the Response repeats."""
+    first_item: int = 0
+    """How many messages precede the caller's own `input`; JSON paths in warnings are moved by as many."""
+    tool_paths: tuple[str, ...] = ()
+    """The JSON path of each offered function in the caller's request."""
+    summary: bool = False
+    """Reasoning is written as a summary instead of as reasoning text."""
+    sealed: bool = False
+    """Reasoning items also have their text in `encrypted_content`."""
+    custom: tuple[str, ...] = ()
+    """The functions that are custom tools of the caller."""
+    namespaces: dict[str, tuple[str, str]] = {}
+    """(namespace, name) of functions that are tools of a namespace."""
 
 
 class Options(Struct, frozen=True):
@@ -25,6 +45,16 @@ class Options(Struct, frozen=True):
     agent_name: str = "assistant"
     """The name of the sender of the reply."""
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
+    stop_words: tuple[str, ...] = ()
+    """Anthropic: the caller's stop words, of which a reply may say that it ended at one."""
+    hide_thinking: bool = False
+    """Anthropic: thoughts are sent only in their seals."""
+    input_tokens: int = 0
+    """Anthropic: an estimate for the start of a stream, and for servers that send no usage."""
+    responses: ResponsesOptions = ResponsesOptions()
+
+
+DEFAULT_OPTIONS = Options()
 
 
 class ReplyInfo(Struct, frozen=True):
@@ -42,7 +72,7 @@ class ReplyInfo(Struct, frozen=True):
     """Qwen-Agent: `message.completed` frames repeat the text of the message."""
     include_usage: bool = True
     """OpenAI: the stream ends with a usage chunk."""
-    options: Options = Options()
+    options: Options = DEFAULT_OPTIONS
 
     @property
     def cached(self) -> bool:
@@ -176,6 +206,40 @@ WriteError: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes the body of an HTTP error in some format, from `ParleyError.to_dict`."""
 
 
+NO_STATUSES: Mapping[Any, int] = {}
+
+
+class ErrorWriter(Struct, frozen=True):
+    """A `WriteError` of an API that has statuses and headers of its own for errors."""
+
+    body: WriteError
+    statuses: Mapping[int, int] = NO_STATUSES
+    """Replaces the gateway's status, …"""
+    code_statuses: Mapping[str, int] = NO_STATUSES
+    """… or that of a code."""
+    tells_retry: bool = False
+    """Adds `x-should-retry`, which the SDKs of Anthropic and OpenAI obey before the status."""
+
+    def __call__(self, error: dict[str, Any]) -> dict[str, Any]:
+        return self.body(error)
+
+    def choose_status(self, error: ParleyError) -> int:
+        return self.code_statuses.get(error.code) or self.statuses.get(error.status, error.status)
+
+    def list_headers(self, error: ParleyError) -> dict[str, str]:
+        more = {"x-should-retry": "true" if error.retryable else "false"} if self.tells_retry else {}
+        return {**error.headers, **more}
+
+
+def choose_status(write_error: WriteError, error: ParleyError) -> int:
+    """Return the HTTP status of an error that is written by `write_error`."""
+    return write_error.choose_status(error) if isinstance(write_error, ErrorWriter) else error.status
+
+
+def list_error_headers(write_error: WriteError, error: ParleyError) -> dict[str, str]:
+    return write_error.list_headers(error) if isinstance(write_error, ErrorWriter) else error.headers
+
+
 def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
     """The gateway's own form of an error."""
     return {"error": error}
@@ -199,5 +263,9 @@ class Format(Struct, frozen=True):
     """Content parts of this format can have `cache_control`."""
     policy: PromptPolicy = PLAIN
     """The changes that the framework of this format makes to a conversation."""
+    reply_stage: Callable[[], Stage] | None = None
+    """Makes the stage that the events of a reply pass before they are encoded."""
+    heartbeat: bytes = b": heartbeat\n\n"
+    """Keeps a silent stream open. By default it is a comment."""
     warning: Callable[[str], str] = str
     """Replaces the JSON paths in a warning with those of the caller's request."""

@@ -10,7 +10,15 @@ _AUTOGEN_TYPE = re.compile(r"[A-Z]\w*(Message|Event|Result)(\[\w*\])?$")
 _AUTOGEN_WITHOUT_SOURCE = frozenset({"SystemMessage", "FunctionExecutionResultMessage"})
 _SCOPE_2 = frozenset({"tool_call", "data", "hint"})
 _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
-_OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal", "input_text"})
+_OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal"})
+_ANTHROPIC = frozenset({"document", "search_result", "redacted_thinking", "server_tool_use"})
+_RESPONSES_ITEMS = frozenset(
+    {
+        *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call"),
+        *("custom_tool_call_output", "item_reference", "web_search_call"),
+    }
+)
+_RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file", "input_video"})
 _QWEN_KEYS = frozenset({"text", "image", "file", "audio", "video"})
 _HINT_ORDER = ("agentscope2", "agentscope", "openai")
 """The order in which hints count if no message is decisive."""
@@ -37,10 +45,18 @@ def _detect_item(item: dict[str, Any]) -> str:
     kind = item.get("type")
     if isinstance(kind, str) and _AUTOGEN_TYPE.match(kind) and ("source" in item or kind in _AUTOGEN_WITHOUT_SOURCE):
         return "autogen"
+    if isinstance(kind, str) and kind in _RESPONSES_ITEMS:
+        return "responses"
     blocks = _blocks(item)
     kinds = {block.get("type") for block in blocks if isinstance(block.get("type"), str)}
+    if kinds & _RESPONSES_PARTS:
+        return "responses"
     if kinds & _SCOPE_2 or {"created_at", "finished_at"} <= item.keys() or "structured_output" in item:
         return "agentscope2"
+    if kinds & _ANTHROPIC or any("tool_use_id" in block or "signature" in block for block in blocks):
+        return "anthropic"
+    if "name" not in item and (kinds & _SCOPE_1 or any("source" in block for block in blocks)):
+        return "anthropic"  # AgentScope's messages have a name
     if kinds & _SCOPE_1 or any("source" in block for block in blocks) or "timestamp" in item or "__module__" in item:
         return "agentscope"
     if (

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -62,6 +63,8 @@ class _RuleSet(Struct, frozen=True):
     """The rules for the requests of one caller to one model."""
 
     rules: tuple[Rule, ...]
+    limits: tuple[bytes, ...]
+    """The limit of each as a header has it."""
     amounts: tuple[int, ...]
     """What a request takes of each; 0 for tokens, whose number differs."""
     requests_rows: tuple[int, ...]
@@ -86,14 +89,23 @@ class Limiter:
         self._memory = memory or MemoryStore()
         self._store = store
         self._down = False
+        self.set_limits(limits, models)
+        self._leases = itertools.count()
+        self._lease_prefix = os.urandom(8).hex()
+
+    def set_limits(self, limits: Limits, models: Mapping[str, Limits]) -> None:
+        """Set the limits. Those of callers come with each request. What has been used still counts."""
         self._global = tuple(make_rules("the gateway", "all", limits))
         self._models = {
             name: tuple(make_rules(f"the model {name!r}", f"model:{name}", row)) for name, row in models.items()
         }
         self._rule_sets: dict[tuple[str, str], _RuleSet] = {}
         """By the names of the caller and the model. All models without limits have the same."""
-        self._leases = itertools.count()
-        self._lease_prefix = os.urandom(8).hex()
+
+    @property
+    def is_redis_connected(self) -> bool | None:
+        """Whether the store that counts for several processes answered the last request; None without one."""
+        return None if self._store is None else not self._down
 
     async def reserve(
         self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
@@ -130,6 +142,7 @@ class Limiter:
         rules = (*self._global, *self._models.get(model, ()), *own)
         rule_set = self._rule_sets[caller.name, model] = _RuleSet(
             rules,
+            tuple(b"%d" % rule.limit for rule in rules),
             tuple(1 if rule.kind in ("requests_per_minute", "concurrent_streams") else 0 for rule in rules),
             tuple(number for number, rule in enumerate(rules) if rule.kind == "requests_per_minute"),
             tuple(number for number, rule in enumerate(rules) if rule.kind == "tokens_per_minute"),
@@ -191,26 +204,35 @@ def _used_tokens(record: RequestRecord) -> int | None:
 def _describe_limits(rule_set: _RuleSet, taken: Taken) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
     headers: Headers = []
-    for rows, names in ((rule_set.requests_rows, _REQUESTS_HEADERS), (rule_set.tokens_rows, _TOKENS_HEADERS)):
-        least = None
-        for row in rows:
-            left = remaining(rule_set.rules[row], taken.counts[row])
-            if least is None or left < least[0]:
-                least = left, row
-        if least is not None:
-            left, row = least
-            reset = _format_duration(reset_seconds(taken.counts[row]))
-            values = (b"%d" % rule_set.rules[row].limit, b"%d" % left, reset)
-            headers += zip(names, values, strict=True)
+    if rule_set.requests_rows:
+        _describe_limit(rule_set, rule_set.requests_rows, _REQUESTS_HEADERS, taken, headers)
+    if rule_set.tokens_rows:
+        _describe_limit(rule_set, rule_set.tokens_rows, _TOKENS_HEADERS, taken, headers)
     return headers
+
+
+def _describe_limit(
+    rule_set: _RuleSet, rows: Sequence[int], names: tuple[bytes, bytes, bytes], taken: Taken, headers: Headers
+) -> None:
+    """Add the headers for those of the rules of which the least is left."""
+    rules, counts = rule_set.rules, taken.counts
+    row = rows[0]
+    left = remaining(rules[row], counts[row])
+    for other in rows[1:]:
+        other_left = remaining(rules[other], counts[other])
+        if other_left < left:
+            row, left = other, other_left
+    headers.append((names[0], rule_set.limits[row]))
+    headers.append((names[1], b"%d" % left))
+    headers.append((names[2], _format_duration(reset_seconds(counts[row]))))
 
 
 def _format_duration(seconds: float) -> bytes:
     """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
     if seconds < 1:
         return b"%dms" % round(seconds * 1000)
-    minutes, rest = divmod(-int(-seconds // 1), 60)
-    return b"%dm%ds" % (minutes, rest) if minutes else b"%ds" % rest
+    whole = math.ceil(seconds)
+    return b"%ds" % whole if whole < 60 else b"%dm%ds" % (whole // 60, whole % 60)
 
 
 def _refuse(rules: Sequence[Rule], amounts: Sequence[int], taken: Taken, lines: Headers) -> RateLimited:

@@ -30,10 +30,6 @@ class Count(Struct, frozen=True):
     elapsed: float = 0.0
     """The part of this minute that is over, from 0 to 1."""
 
-    @property
-    def used(self) -> float:
-        return self.previous * (1 - self.elapsed) + self.current
-
 
 def fits(rule: Rule, count: Count, amount: int) -> bool:
     """Whether a request that takes `amount` is within the limit. Money is spent when its amount is known, at the end
@@ -44,7 +40,8 @@ def fits(rule: Rule, count: Count, amount: int) -> bool:
 
 
 def remaining(rule: Rule, count: Count) -> int:
-    return max(0, math.floor(rule.limit - count.used))
+    left = math.floor(rule.limit - count.previous * (1 - count.elapsed) - count.current)
+    return left if left > 0 else 0
 
 
 def wait_seconds(rule: Rule, count: Count, amount: int, now: float) -> float | None:

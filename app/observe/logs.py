@@ -291,8 +291,14 @@ def configure(level: str, setting: Literal["auto", "console", "json"] = "auto") 
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.access").disabled = True
-    # Its lines about starting and stopping repeat ours.
-    logging.getLogger("uvicorn.error").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Set the lowest level that is logged."""
+    logging.root.setLevel(level.upper())
+    for name in ("uvicorn.error", "watchfiles.main"):  # at info level, their lines repeat ours
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
 
 
 def flush() -> None:

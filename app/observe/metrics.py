@@ -33,8 +33,7 @@ class Metrics:
 
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
-        self._models = frozenset(models)
-        self._upstreams = frozenset(upstreams)
+        self.set_names(models, upstreams)
         self._requests = CounterTable(
             "parley_requests_total",
             "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
@@ -87,13 +86,18 @@ class Metrics:
         )
         self._attempts = CounterTable(
             "parley_upstream_attempts_total",
-            "Requests to model servers; the outcome is ok or the cause of the failure.",
-            ("upstream", "outcome"),
+            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more exact.",
+            ("upstream", "outcome", "cause"),
         )
         self._retries = CounterTable(
             "parley_upstream_retries_total",
             "Requests to model servers after the first one for the same reply.",
             ("model",),
+        )
+        self._plain = CounterTable(
+            "parley_plain_requests_total",
+            "Requests for anything but a model's reply, and requests that were refused before their endpoint.",
+            ("route", "status", "error"),
         )
         self._lag = HistogramTable(
             "parley_event_loop_lag_seconds", "how late the event loop runs a timer, twice a second.", (), LAG_BOUNDS
@@ -110,10 +114,16 @@ class Metrics:
             self._cache,
             self._attempts,
             self._retries,
+            self._plain,
             self._lag,
         ]
         self._process = ProcessCollector(registry=None)
         self.add_gauge("parley_build_info", "The version of Parley.", ("version",), lambda: [((__version__,), 1.0)])
+
+    def set_names(self, models: Collection[str], upstreams: Collection[str]) -> None:
+        """Set the configured names, after a reload of the configuration too."""
+        self._models = frozenset(models)
+        self._upstreams = frozenset(upstreams)
 
     def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
         """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""
@@ -144,7 +154,7 @@ class Metrics:
     def _observe_attempts(self, model: str, record: RequestRecord) -> None:
         for attempt in record.attempts:
             upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
-            self._attempts.add((upstream, attempt.cause or "ok"))
+            self._attempts.add((upstream, attempt.outcome, attempt.cause or ""))
         if len(record.attempts) > 1:
             self._retries.add((model,), len(record.attempts) - 1)
 
@@ -173,6 +183,10 @@ class Metrics:
             count((model, key, "reasoning"), tokens.reasoning)
         if cost:
             self._cost.add((model, key), cost)
+
+    def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
+        """Count a request that has no RequestRecord. `route` is the pattern of its path."""
+        self._plain.add((route, str(status), error or ""))
 
     def observe_lag(self, seconds: float) -> None:
         self._lag.observe((), seconds)

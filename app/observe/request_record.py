@@ -36,7 +36,7 @@ class RequestRecord(Struct, eq=False):
 
     request_id: str
     endpoint: str
-    """`chat` or `completions`: the name of the endpoint, not its path."""
+    """`chat`, `completions`, `messages`, …: the name of the endpoint, not its path."""
     caller: str = ""
     """The name of the API key; empty without one."""
     started_at: float = field(default_factory=time.perf_counter)

@@ -69,6 +69,10 @@ class SpanWriter:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("parley", __version__)
 
+    def set_upstreams(self, upstreams: Mapping[str, TracedUpstream]) -> None:
+        """Set the configured upstreams, after a reload of the configuration."""
+        self._upstreams = upstreams
+
     def observe_request(self, record: RequestRecord) -> None:
         trace = record.trace
         if not isinstance(trace, RequestTrace) or not trace.sampled:
@@ -105,7 +109,7 @@ class SpanWriter:
         )
         if failure is not None:
             span.set_status(Status(StatusCode.ERROR, failure))
-        if attempt is not None and attempt.cause is not None:
+        if attempt is not None and attempt.outcome != "ok":
             end_ns = started.start_ns + int(attempt.milliseconds * 1e6)
         span.end(end_ns)
 
@@ -113,16 +117,19 @@ class SpanWriter:
         self, started: AttemptSpan, attempt: Attempt | None, failure: str | None, record: RequestRecord
     ) -> Iterator[tuple[str, AttributeValue]]:
         upstream = self._upstreams.get(started.upstream)
+        model = record.model if attempt is None or attempt.model is None else attempt.model
         yield "gen_ai.operation.name", "chat"
         yield "parley.upstream", started.upstream
         yield "gen_ai.request.stream", record.stream
         if upstream is not None:
             yield "gen_ai.provider.name", _PROVIDERS.get(upstream.kind, upstream.kind)
-            yield "gen_ai.request.model", upstream.models.get(record.model, record.model)
+            yield "gen_ai.request.model", upstream.models.get(model, model)
             yield from _address_attributes(upstream.base_url)
         if failure is not None:
             yield "error.type", failure
-        elif attempt is not None and attempt.cause is None:
+        elif attempt is not None and attempt.outcome != "ok":
+            yield "parley.outcome", attempt.outcome
+        elif record.attempts and attempt is record.attempts[-1]:
             yield from _reply_attributes(record)
 
     def shutdown(self) -> None:
@@ -168,6 +175,8 @@ def _find_failure(attempt: Attempt | None, record: RequestRecord) -> str | None:
     """Return the value of `error.type`; None if the model server did not fail."""
     if attempt is None:
         return record.error
+    if attempt.outcome == "cancelled":
+        return None
     if attempt.cause is not None:
         return attempt.cause
     failure = record.upstream_failure

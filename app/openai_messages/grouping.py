@@ -45,6 +45,8 @@ class MessageGroup:
     """The position of the group in the conversation."""
     marks: set[str] = field(default_factory=set)
     """The keys of `_MARKS` that its messages have."""
+    sources: list[Message] = field(default_factory=list)
+    """The messages that it was made of, without those of the results."""
 
 
 _MARKS = ("developer", "refusal")
@@ -103,6 +105,7 @@ class _GroupBuilder:
         group = self._group_for(message, parts)
         if self._turn is not None and parts:
             self._turn.add(parts)
+        group.sources.append(message)
         content: list[Text | Media] = []
         for part in parts:
             if isinstance(part, Reasoning):

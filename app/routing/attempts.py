@@ -59,10 +59,18 @@ class _Call(Struct, frozen=True):
     """In the event loop's time."""
     max_retries: int
     has_fallbacks: bool
+    """The reply is opened at its first token also by the last attempt, because another model may follow."""
+    skips_unavailable: bool
+    """After a failure, upstreams that are not available are not tried, because another model may follow."""
 
     @property
     def route(self) -> ModelRoute:
         return self.prepared.route
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and _loop_time() >= self.deadline
 
 
 class UpstreamCaller:
@@ -104,14 +112,15 @@ class UpstreamCaller:
         route = prepared.route
         options = self._make_options(prepared, attempts, None)
         if prepared.has_one_attempt:
-            return await self._send(prepared, 0, reply_id, options)
+            return (await self._send(prepared, 0, reply_id, options)).record_answer()
         deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
         members = self._states.members(route)
-        call = _Call(prepared, reply_id, options, members, deadline, prepared.max_retries, route.has_fallbacks)
+        retries, has_fallbacks = prepared.max_retries, route.has_fallbacks
+        call = _Call(prepared, reply_id, options, members, deadline, retries, has_fallbacks, bool(route.fallbacks))
         attempts.shown = len(members) > 1 or call.has_fallbacks
         error, skipped = prepared.error, False
         if error is None:
-            skipped = bool(route.fallbacks) and not any(member.state.is_available(now) for member in members)
+            skipped = bool(route.fallbacks) and not _any_available(members)
         if error is None and not skipped:
             try:
                 return await self._open_model(call)
@@ -120,13 +129,14 @@ class UpstreamCaller:
         if prepare_fallback is not None:
             names = route.fallbacks if error is None else route.fallbacks_after(error)
             for name in names:
+                if call.is_over:
+                    break
                 reply = await self._open_fallback(name, call, prepare_fallback, is_last=name == names[-1])
                 if reply is not None:
                     return reply
-        if skipped:
-            return await self._open_model(call)
-        assert error is not None
-        raise error
+        if error is not None:
+            raise error
+        return await self._open_model(call)
 
     def _make_options(
         self, prepared: PreparedRequest, attempts: AttemptLog, fallback_model: str | None
@@ -134,7 +144,7 @@ class UpstreamCaller:
         first_token = None
         if prepared.route.hedge_after == "p95":
             first_token = self._first_tokens.setdefault(prepared.route.model, LatencyWindow())
-        return ExchangeOptions(attempts, fallback_model, first_token, prepared.wait_seconds is not None)
+        return ExchangeOptions(attempts, fallback_model, first_token, prepared.wait_seconds)
 
     async def _open_fallback(
         self, model: str, call: _Call, prepare_fallback: PrepareFallback, *, is_last: bool
@@ -143,11 +153,13 @@ class UpstreamCaller:
         upstream is available is left out, unless it is the last."""
         try:
             prepared = await prepare_fallback(model)
-            members, now = self._states.members(prepared.route), _loop_time()
-            if not is_last and not any(member.state.is_available(now) for member in members):
+            if prepared.error is not None:
+                return None
+            members = self._states.members(prepared.route)
+            if not is_last and not _any_available(members):
                 return None
             options = self._make_options(prepared, call.options.attempts, prepared.route.model)
-            other = _Call(prepared, call.reply_id, options, members, call.deadline, 0, has_fallbacks=True)
+            other = _Call(prepared, call.reply_id, options, members, call.deadline, 0, True, not is_last)
             return await self._open_model(other)
         except ParleyError:
             return None
@@ -165,7 +177,9 @@ class UpstreamCaller:
             except UpstreamFailed as error:
                 failure = error
             in_first_round = retries == 0 and bool(untried)
-            if not failure.retryable or not (in_first_round or retries < call.max_retries):
+            if not failure.retryable or not (in_first_round or retries < call.max_retries) or call.is_over:
+                raise failure
+            if call.skips_unavailable and not _any_available(untried or call.members):
                 raise failure
             seconds = 0.0
             if not in_first_round:
@@ -188,14 +202,12 @@ class UpstreamCaller:
     def _retry_wait_seconds(self, call: _Call, failure: UpstreamFailed, failed: PoolMember, retries: int) -> float:
         """Return the wait before a request is sent again. Raises the failure if that wait is too long."""
         now = _loop_time()
-        demanded = failure.fault.retry_after_seconds
-        if any(member.state.is_available(now) for member in call.members if member is not failed):
-            demanded = None
         seconds = min(self._retry_seconds * 2.0**retries, MAX_RETRY_SECONDS) * (1 + random.random() / 2)
-        if demanded is not None:
-            seconds = demanded
-        if seconds > MAX_RETRY_SECONDS * 1.5 or (demanded or 0.0) > MAX_RETRY_SECONDS:
-            raise failure
+        demanded = failure.fault.retry_after_seconds
+        if demanded is not None and not _any_available([member for member in call.members if member is not failed]):
+            if demanded > MAX_RETRY_SECONDS:
+                raise failure
+            seconds = demanded * (1 + random.random() / 10)
         if call.deadline is not None and now + seconds >= call.deadline:
             raise failure
         return seconds
@@ -210,25 +222,29 @@ class UpstreamCaller:
         delay = self._hedge_delay(call)
         if delay is None:
             wait = wait or call.has_fallbacks or call.deadline is not None
-            return await self._send_to(call, member, wait=wait)
+            return (await self._send_to(call, member, wait=wait)).record_answer()
         tasks = [asyncio.ensure_future(self._send_to(call, member, wait=True))]
         winner: Exchange | None = None
         try:
             await asyncio.wait(tasks, timeout=delay)
-            if not tasks[0].done() and self._budget.take(_loop_time()):
-                others = untried or [one for one in call.members if one is not member] or [member]
-                other = self._choose(call, others)
+            other = None if tasks[0].done() else self._choose_second(call, member)
+            if other is not None and self._budget.take(_loop_time()):
                 if other in untried:
                     untried.remove(other)
                 tasks.append(asyncio.ensure_future(self._send_to(call, other, wait=True)))
             winner = await _first_success(tasks)
-            return winner
         finally:
             for task in tasks:
                 task.cancel()
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exchange) and outcome is not winner:
-                    outcome.close()
+                    outcome.cancel()
+        return winner.record_answer()
+
+    def _choose_second(self, call: _Call, first: PoolMember) -> PoolMember | None:
+        """Return an upstream for a second request: another one that is available, or the only one."""
+        others = [member for member in call.members if member is not first] or [first]
+        return choose_available(others, call.route.strategy, call.prepared.prefix, _loop_time(), random.random())
 
     def _hedge_delay(self, call: _Call) -> float | None:
         """Return how long to wait for the first token until a second request is sent; None if none is."""
@@ -260,7 +276,7 @@ class UpstreamCaller:
         target = target.with_timeout(prepared.wait_seconds)
         if options.attempts.sent_at is None:
             options.attempts.sent_at = time.perf_counter()
-        exchange = Exchange(self._states.get(target), options, _loop_time)
+        exchange = Exchange(self._states.get(target), deployment.target, options, asyncio.get_running_loop().time)
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
             if timer is None:
@@ -278,11 +294,9 @@ class UpstreamCaller:
                 exchange.cancel()
                 raise
             fault = faults.make_fault("timeout", _DEADLINE_TEXT, upstream=target.name, cause=DEADLINE.word)
-            exchange.on_failed(fault)
-            exchange.close()
+            exchange.time_out(fault, prepared.route.deadline_seconds or 0.0)
             exchange.log_failure(fault)
             raise UpstreamFailed(fault) from error
-        exchange.record_answer()
         return exchange
 
     async def _start(
@@ -308,10 +322,15 @@ class FallbackStage:
         self._warnings = warnings
 
     def feed(self, events: list[Event]) -> list[Event]:
-        last = events[-1]
+        last = events[-1] if events else None
         if type(last) is not Finish:
             return events
         return [*events[:-1], replace(last, cacheable=False, warnings=(*last.warnings, *self._warnings))]
+
+
+def _any_available(members: Sequence[PoolMember]) -> bool:
+    now = _loop_time()
+    return any(member.state.is_available(now) for member in members)
 
 
 async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:

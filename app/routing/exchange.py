@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from typing import Self
 
 from msgspec import Struct
 
@@ -17,7 +18,8 @@ from app.errors import UpstreamFailed
 from app.routing.latency import LatencyWindow
 from app.routing.upstream_state import UpstreamState, is_failure
 from app.ticker import Ticker
-from app.upstream.causes import describe_fault
+from app.upstream.causes import CONNECT_TIMEOUT, IDLE_TIMEOUT, describe_fault
+from app.upstream.http.client import Target
 from app.upstream.reply.stream import UpstreamStream
 
 
@@ -29,8 +31,8 @@ class ExchangeOptions(Struct, frozen=True):
     """The model that answers in place of the one that was requested."""
     first_token: LatencyWindow | None = None
     """Where the times to the first token of the model are kept, if they are needed."""
-    own_timeout: bool = False
-    """The caller has shortened the waits, so a timeout is not a failure of the server."""
+    wait_seconds: float | None = None
+    """The caller's limit of each wait."""
 
 
 class Exchange:
@@ -45,25 +47,30 @@ class Exchange:
         "_is_trial",
         "_loop_time",
         "_over",
-        "_own_timeout",
         "_paused",
         "_receiver",
         "_started_at",
         "_state",
         "_stream",
+        "_target",
         "_unix_started_at",
+        "_wait_seconds",
         "_waiting",
         "attempts",
         "fallback_model",
     )
 
-    def __init__(self, state: UpstreamState, options: ExchangeOptions, loop_time: Callable[[], float]) -> None:
-        """Call it when the request is sent. `attach`, `on_failed` or `cancel` must follow."""
+    def __init__(
+        self, state: UpstreamState, target: Target, options: ExchangeOptions, loop_time: Callable[[], float]
+    ) -> None:
+        """Call it when the request is sent. `attach`, `on_failed` or `cancel` must follow. `target` has the configured
+        limits of the upstream."""
         self._state = state
+        self._target = target
         self.attempts = options.attempts
         self.fallback_model = options.fallback_model
         self._first_token = options.first_token
-        self._own_timeout = options.own_timeout
+        self._wait_seconds = options.wait_seconds
         self._loop_time = loop_time
         self._started_at = loop_time()
         self._unix_started_at = time.time()
@@ -90,10 +97,11 @@ class Exchange:
         """Set the stream. Its observer must be this exchange."""
         self._stream = stream
 
-    def record_answer(self) -> None:
-        """Record that the server has begun to answer."""
+    def record_answer(self) -> Self:
+        """Record that the server has begun to answer, and return this exchange."""
         self._attempt = self._make_attempt(self._fault)
         self.attempts.add_attempt(self._attempt)
+        return self
 
     async def wait_for_first_token(self, ticker: Ticker) -> None:
         """Wait for the first event of the reply, and hold it. Raises UpstreamFailed if that is a failure."""
@@ -114,6 +122,14 @@ class Exchange:
     def log_failure(self, fault: Fault) -> None:
         """Record why the request failed before the reply began, with the advice that was added to the fault."""
         self.attempts.add_attempt(self._make_attempt(fault))
+
+    def time_out(self, fault: Fault, deadline_seconds: float) -> None:
+        """End the exchange at the deadline of all attempts: a failure of the server if that had most of the time."""
+        if not self._over:
+            counts = self.milliseconds > deadline_seconds * 500
+            self._state.on_fault(fault, self._loop_time(), random.random(), failed=counts)
+            self._end()
+        self.close()
 
     def cancel(self) -> None:
         """Close the connection: another request has won, or the caller has left."""
@@ -214,7 +230,7 @@ class Exchange:
         if type(events[0]) is Failed:
             return
         seconds = self._loop_time() - self._started_at
-        self._state.on_first_token(seconds)
+        self._state.on_first_token(seconds, self._started_at)
         if self._first_token is not None:
             self._first_token.add(seconds)
 
@@ -222,7 +238,7 @@ class Exchange:
 
     def on_finished(self) -> None:
         if not self._over:
-            self._state.on_finished()
+            self._state.on_finished(self._started_at)
             self._end()
 
     def on_failed(self, fault: Fault) -> None:
@@ -239,9 +255,16 @@ class Exchange:
         self._end()
 
     def _record_fault(self, fault: Fault) -> None:
-        own = self._own_timeout and fault.code == "timeout" and fault.status is None
-        failed = is_failure(fault) and not own
+        failed = is_failure(fault) and not self._is_callers_timeout(fault)
         self._state.on_fault(fault, self._loop_time(), random.random(), failed=failed)
+
+    def _is_callers_timeout(self, fault: Fault) -> bool:
+        """Whether the caller allowed less time than the upstream's settings do."""
+        if self._wait_seconds is None or fault.code != "timeout" or fault.status is not None:
+            return False
+        target = self._target
+        limits = {CONNECT_TIMEOUT.word: target.connect_seconds, IDLE_TIMEOUT.word: target.idle_seconds}
+        return self._wait_seconds < limits.get(fault.cause or "", target.first_token_seconds)
 
     def _end(self) -> None:
         if not self._over:

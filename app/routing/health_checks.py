@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import httpx
@@ -27,19 +27,37 @@ class HealthCheck(Struct, frozen=True):
 class HealthChecks:
     """One task for each check, from `start` to `aclose`."""
 
-    def __init__(self, client: UpstreamClient, states: UpstreamStates, checks: Iterable[HealthCheck]) -> None:
+    def __init__(self, client: UpstreamClient, states: UpstreamStates) -> None:
         self._client = client
         self._states = states
-        self._checks = tuple(checks)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: list[HealthCheck] = []
+        """The checks that begin with `start`."""
+        self._running: list[tuple[HealthCheck, asyncio.Task[None]]] | None = None
+        """None before `start`."""
+
+    def set_checks(self, checks: Sequence[HealthCheck]) -> None:
+        """Make these checks from now on. Those that are made already go on undisturbed."""
+        if self._running is None:
+            self._waiting = [*checks]
+            return
+        kept = [(check, task) for check, task in self._running if check in checks]
+        for check, task in self._running:
+            if check not in checks:
+                task.cancel()
+        known = [check for check, _ in kept]
+        self._running = kept + [self._begin(check) for check in checks if check not in known]
+
+    def _begin(self, check: HealthCheck) -> tuple[HealthCheck, asyncio.Task[None]]:
+        return check, asyncio.get_running_loop().create_task(self._repeat(check))
 
     def start(self) -> None:
-        self._tasks = [asyncio.get_running_loop().create_task(self._repeat(check)) for check in self._checks]
+        self._running = [self._begin(check) for check in self._waiting]
 
     async def aclose(self) -> None:
-        for task in self._tasks:
+        tasks = [task for _, task in self._running or ()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _repeat(self, check: HealthCheck) -> None:
         server = replace(check.target, base_url=str(httpx.URL(check.target.base_url).copy_with(path="/")).rstrip("/"))

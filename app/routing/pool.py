@@ -38,6 +38,10 @@ class UpstreamStates:
     def __init__(self, targets: Iterable[Target] = ()) -> None:
         self._states = {target.name: UpstreamState(target.name, target.base_url) for target in targets}
 
+    def set_targets(self, targets: Iterable[Target]) -> None:
+        """Keep the states of these upstreams only. Requests that are under way go on with the states they have."""
+        self._states = {target.name: self.get(target) for target in targets}
+
     def get(self, target: Target) -> UpstreamState:
         """Return the state of an upstream. One that has another address than before begins anew."""
         state = self._states.get(target.name)

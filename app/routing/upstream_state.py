@@ -52,6 +52,7 @@ def is_failure(fault: Fault) -> bool:
 
 class UpstreamState:
     __slots__ = (
+        "_opened_at",
         "_openings",
         "_trial",
         "address",
@@ -79,6 +80,7 @@ class UpstreamState:
         """Whether the last health check succeeded, if there are any."""
         self.last_fault: LastFault | None = None
         self.first_token = LatencyWindow()
+        self._opened_at = 0.0
         self._openings = 0
         """How often the breaker has opened since a reply ended well."""
         self._trial = False
@@ -112,15 +114,17 @@ class UpstreamState:
         self._trial = True
         return True
 
-    def on_first_token(self, seconds: float) -> None:
+    def on_first_token(self, seconds: float, started_at: float) -> None:
         """The reply has begun, `seconds` after the request was sent."""
-        self.open_until = None
         self.first_token.add(seconds)
+        if started_at >= self._opened_at:
+            self.open_until = None
 
-    def on_finished(self) -> None:
-        """The reply ended well."""
-        self.open_until = None
-        self.failures = self._openings = 0
+    def on_finished(self, started_at: float) -> None:
+        """The reply to a request of that time ended well. One from before the breaker opened proves nothing."""
+        if started_at >= self._opened_at:
+            self.open_until = None
+            self.failures = self._openings = 0
 
     def on_fault(self, fault: Fault, now: float, roll: float, *, failed: bool) -> None:
         """Record a fault. `failed` says whether it counts as a failure; `roll` is a random number below 1."""
@@ -148,6 +152,7 @@ class UpstreamState:
             return  # a request from before the breaker opened
         seconds = min(OPEN_SECONDS * 2.0**self._openings, MAX_OPEN_SECONDS)
         self.open_until = now + seconds * (1 + JITTER * roll)
+        self._opened_at = now
         self._openings = min(self._openings + 1, 16)
 
     # Health checks.

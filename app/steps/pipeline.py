@@ -133,7 +133,8 @@ def _is_sent_unchanged(request: ChatRequest, profile: Profile) -> bool:
 
 def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
     if not profile.cache_control:
-        return strip_cache_marks(request, "this model's server does not know cache_control")
+        stripped, warnings = strip_cache_marks(request, "this model's server does not know cache_control")
+        return stripped, [] if request.policy.optional_marks else warnings
     if uses_prompted_tools(request, profile):
         return strip_cache_marks(request, "the prompt is rewritten to explain functions in it")
     return request, []

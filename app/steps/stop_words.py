@@ -135,6 +135,10 @@ class StopWordStage:
         self._held_size = 0
         self._found = -1
         """The start of a complete word in the buffer, while an earlier, longer word is still possible; else -1."""
+        self._found_size = 0
+        """The length of that word."""
+        self._word: str | None = None
+        """The word at which the reply was cut."""
         self._ended = False
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -155,7 +159,7 @@ class StopWordStage:
                 if not self._ended:
                     out.append(event)
             if self._ended:
-                out.append(_finish(events[place:]))
+                out.append(_finish(events[place:], self._word))
                 break
         return out
 
@@ -169,10 +173,12 @@ class StopWordStage:
             place += 1
             size = search.longest(node)
             if size and (found < 0 or before + place - size < found):
-                found = before + place - size
+                found, self._found_size = before + place - size, size
             # A word that started earlier wins over a complete one, if it is completed.
             if found >= 0 and found <= before + place - search.depth(node):
-                _emit_text(self._join_held(text)[:found], out)
+                joined = self._join_held(text)
+                _emit_text(joined[:found], out)
+                self._word = joined[found : found + self._found_size]
                 return True
             if not node:
                 place = search.next_begin(text, place)
@@ -205,6 +211,7 @@ class StopWordStage:
         text, found = "".join(self._held), self._found
         self._held, self._held_size, self._node, self._found = [], 0, 0, -1
         _emit_text(text if found < 0 else text[:found], out)
+        self._word = text[found : found + self._found_size] if found >= 0 else None
         return found >= 0
 
 
@@ -213,7 +220,8 @@ def _emit_text(text: str, out: list[Event]) -> None:
         out.append(TextDelta(text))
 
 
-def _finish(events: list[Event]) -> Finish:
+def _finish(events: list[Event], word: str | None) -> Finish:
     """Make the `Finish`, from the reply's own one if it is already there: an unstreamed reply arrives at once."""
     last = events[-1]
-    return replace(last, reason="stop", native_reason=None) if isinstance(last, Finish) else Finish("stop")
+    finish = last if isinstance(last, Finish) else Finish("stop")
+    return replace(finish, reason="stop", native_reason=None, stopped_by=word)

@@ -11,7 +11,7 @@ from typing import Any
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
-from app.params import UNSENT
+from app.params import PREFERRED_EFFORT, UNSENT
 from app.profiles import Profile
 
 _TRANSLATED = frozenset(
@@ -26,6 +26,7 @@ _TRANSLATED = frozenset(
         "thinking_budget",
         "extra_body",
         "stream_options",
+        PREFERRED_EFFORT,
     }
 )
 _ONE_REPLY = ("n", "best_of")
@@ -170,6 +171,9 @@ class _BodyBuilder:
 
     def _add_thinking(self) -> None:
         enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
+        effort = self._params.get(PREFERRED_EFFORT)
+        if effort is not None and enabled is not False and self._profile.thinking_switch == "reasoning_effort":
+            self._body.setdefault("reasoning_effort", effort)
         if enabled is not None:
             self._switch_thinking(enabled)
         if budget is not None and enabled is not False and budget > 0:

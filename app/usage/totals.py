@@ -1,5 +1,6 @@
 """Totals of usage: `UsageRow`, the numbers of one day, key and model, and what they are added up by. Pure."""
 
+import operator
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
@@ -44,7 +45,7 @@ class Totals(Struct, frozen=True, gc=False):
         )
 
     def add(self, other: "Totals") -> "Totals":
-        return Totals(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+        return Totals(*map(operator.add, astuple(self), astuple(other)))
 
 
 NUMBERS: tuple[str, ...] = Totals.__struct_fields__

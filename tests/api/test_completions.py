@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from app.api.asgi import LARGE_BYTES
 from app.gateway import Gateway
+from msgspec.structs import replace
 
 from tests.api.completion_requests import QUESTION, TOOL, Json, ask, profiled, refusing, sent
 from tests.each_case import each_case
@@ -219,7 +220,8 @@ def test_a_wrong_method_and_a_defect_are_errors_in_openais_shape() -> None:
 
     with Running() as gateway:
         method = gateway.get("/v1/chat/completions")
-        gateway.app.context.gateway = cast(Gateway, Broken())
+        context = gateway.app.context
+        context.live = replace(context.live, gateway=cast(Gateway, Broken()))
         defect = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (method.status, method.json["error"]["type"]) == (405, "invalid_request_error")
     assert (defect.status, defect.json["error"]["type"]) == (500, "server_error")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
@@ -128,7 +129,8 @@ def test_a_defect_is_a_500_of_the_same_shape_that_shows_nothing(
     method: str, path: str, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Running(server=ModelServer()) as gateway:
-        setattr(gateway.app.context, part, Broken())
+        context = gateway.app.context
+        context.live = replace(context.live, **{part: Broken()})
         answer = gateway.ask(method, path, [REQUESTS[0][2]])
     assert (answer.status, answer.json["error"]["code"]) == (500, "internal_error")
     assert answer.headers["x-request-id"] == answer.json["error"]["request_id"]

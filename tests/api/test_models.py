@@ -39,7 +39,10 @@ def names(settings: dict[str, Any], server: ModelServer) -> list[str]:
         answer = gateway.get("/v1/models")
     assert answer.status == 200
     assert answer.json["object"] == "list"
-    assert all(set(row) == {"id", "object", "created", "owned_by"} for row in answer.json["data"])
+    assert all(
+        set(row) == {"id", "object", "created", "owned_by", "type", "display_name", "created_at"}
+        for row in answer.json["data"]
+    )
     assert b"s3cret" not in answer.body
     return [row["id"] for row in answer.json["data"]]
 

@@ -4,12 +4,13 @@ import asyncio
 from typing import Any
 
 from app.api.response_writer import SendQueue
-from app.api.responses import HEARTBEAT, EventStreamResponse, ResponseLimits
+from app.api.responses import EventStreamResponse, ResponseLimits
 from app.chat.events import TextDelta, ToolCallDelta
 from app.formats.autogen import AUTOGEN
 from app.formats.base import ReplyInfo
 
 INFO = ReplyInfo("chat-1", "req-1", "m", 1)
+HEARTBEAT = AUTOGEN.heartbeat
 
 
 async def _told(*events: Any) -> list[bytes]:

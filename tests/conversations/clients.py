@@ -165,12 +165,70 @@ AGENTSCOPE2 = Caller(
     answer=_scope2_answer,
 )
 
+# -- Anthropic --------------------------------------------------------------
+
+
+def _anthropic_streamed(events: list[Json]) -> list[Json]:
+    """As the SDKs add deltas up."""
+    blocks: list[Json] = []
+    for event in events:
+        if event["type"] == "content_block_start":
+            assert event["index"] == len(blocks)
+            blocks.append({**event["content_block"]})
+        elif event["type"] == "content_block_delta":
+            block, delta = blocks[event["index"]], event["delta"]
+            for key in ("text", "thinking", "signature"):
+                if key in delta:
+                    block[key] += delta[key]
+            if "partial_json" in delta:
+                block["json"] = block.get("json", "") + delta["partial_json"]
+    for block in blocks:
+        if block["type"] == "tool_use":
+            block["input"] = json.loads(block.pop("json"))
+    return [{"role": "assistant", "content": blocks}]
+
+
+def _anthropic_answer(history: list[Json], results: dict[str, str]) -> list[Json]:
+    content = [{"type": "tool_result", "tool_use_id": id_, "content": text} for id_, text in results.items()]
+    return [*history, {"role": "user", "content": content}]
+
+
+ANTHROPIC = Caller(
+    ask=lambda text: {"role": "user", "content": text},
+    whole=lambda body: [{"role": body["role"], "content": body["content"]}],
+    streamed=_anthropic_streamed,
+    answer=_anthropic_answer,
+)
+
+
+# -- OpenAI's Responses --------------------------------------------------------------
+
+
+def _responses_streamed(events: list[Json]) -> list[Json]:
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert events[-1]["response"]["output"] == done
+    return done
+
+
+def _responses_result(id_: str, text: str) -> Json:
+    return {"type": "function_call_output", "call_id": id_, "output": text}
+
+
+RESPONSES = Caller(
+    ask=lambda text: {"type": "message", "role": "user", "content": text},
+    whole=lambda body: list(body["output"]),
+    streamed=_responses_streamed,
+    answer=lambda history, results: [*history, *(_responses_result(*one) for one in results.items())],
+)
+
 CALLERS = {
     "qwen": QWEN,
     "openai": OPENAI,
     "agentscope": AGENTSCOPE,
     "agentscope2": AGENTSCOPE2,
     "autogen": AUTOGEN,
+    "anthropic": ANTHROPIC,
+    "responses": RESPONSES,
 }
 
 

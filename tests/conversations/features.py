@@ -7,8 +7,10 @@ both keep has a field of its own there; what only the first keeps rides in the n
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_dataclass
 from typing import Any
 
+from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, split_message
 from app.formats import FORMATS
@@ -105,6 +107,7 @@ LATE = Message("system", (Text("Be brief"),))
 DETAILS = [{"type": "reasoning.encrypted", "data": "c2ln"}]
 USAGE = {"prompt_tokens": 30, "completion_tokens": 5}
 
+LETTERS = "call, its arguments letter by letter"
 FEATURES = [
     Feature(
         "text of system, user, assistant", (Message("system", (Text("Be kind"),)), ASK, assistant(Text("I go"))), _parts
@@ -129,7 +132,7 @@ FEATURES = [
     _media("video as frames", Media("video", ("https://example.org/1.png", "https://example.org/2.png"), frames=True)),
     _media("file in base64", Media("file", (f"data:application/pdf;base64,{PDF}",))),
     _media("name of a file", Media("file", (f"data:application/pdf;base64,{PDF}",), name="a.pdf")),
-    Feature("call, its arguments letter by letter", _called(CALL), _parts),
+    Feature(LETTERS, _called(CALL), _parts),
     Feature("arguments that are no JSON", _called(replace(CALL, arguments='{"a')), _parts),
     Feature("ids of calls and results", _called(CALL), _ids),
     Feature("parallel calls", _called(CALL, ToolCall("g", "{}", "call_2")), _parts),
@@ -170,6 +173,8 @@ FEATURES = [
 
 def verdict(feature: Feature, form: str) -> str:
     """`field`, `notes`, `refused` or `lost`, each perhaps `, told`: a translation into this format warns of it."""
+    if form == "anthropic" and feature.name != LETTERS:
+        feature = replace_dataclass(feature, messages=tuple(map(_respelt, feature.messages)))
     given = [replace(one, path=f"messages[{at}]") for at, one in enumerate(feature.messages)]
     found = FORMATS[form].write(given, Options())
     items = json.loads(json.dumps(found.messages))
@@ -180,6 +185,17 @@ def verdict(feature: Feature, form: str) -> str:
     if _again(feature, form, without_notes(items)) == wanted:
         return "field" + told
     return ("notes" if _again(feature, form, items) == wanted else "lost") + told
+
+
+def _respelt(message: Message) -> Message:
+    """With arguments as an object is written: that others change is a feature of its own."""
+    parts = (
+        replace(part, arguments=json.dumps(json.loads(part.arguments)))
+        if isinstance(part, ToolCall) and is_json(part.arguments)
+        else part
+        for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
 
 
 def _again(feature: Feature, form: str, items: list[Any]) -> Any:

@@ -106,6 +106,27 @@ def _openai_assistant(out: list[Json], what: str, value: Any, dice: Random) -> N
         last["content"] = value
 
 
+# -- OpenAI's Responses --------------------------------------------------------------
+
+
+def _responses(acts: list[Act], dice: Random) -> list[Json]:
+    out: list[Json] = []
+    for number, (what, value) in enumerate(acts):
+        if what == "result":
+            out.append({"type": "function_call_output", "call_id": value[0] or "1", "output": value[2]})
+        elif what == "call":
+            call = {"call_id": value[0] or "1", "name": value[1], "arguments": value[2]}
+            out.append({"type": "function_call", **call})
+        elif what == "think":
+            content = [{"type": "reasoning_text", "text": value}]
+            out.append({"type": "reasoning", "id": f"rs_{number}", "summary": [], "content": content})
+        else:
+            kind = "output_text" if what == "text" else "input_text"
+            content = value if dice.random() < 0.6 else [{"type": kind, "text": value}]
+            out.append({"role": "assistant" if what == "text" else what, "content": content})
+    return out
+
+
 # -- AutoGen --------------------------------------------------------------
 
 
@@ -166,12 +187,41 @@ def _block(what: str, value: Any, *, second: bool) -> Json:
     return {"type": "thinking", "thinking": value} if what == "think" else {"type": "text", "text": value}
 
 
+# -- Anthropic --------------------------------------------------------------
+
+
+def _anthropic(acts: list[Act], dice: Random) -> list[Json]:
+    out: list[Json] = []
+    for what, value in acts:
+        if what in ("user", "system"):
+            content: Any = value if dice.random() < 0.8 else [{"type": "text", "text": value}]
+            out.append({"role": what, "content": content})
+            continue
+        role = "user" if what == "result" else "assistant"
+        if not out or out[-1]["role"] != role or isinstance(out[-1]["content"], str) or dice.random() < 0.2:
+            out.append({"role": role, "content": []})
+        out[-1]["content"].append(_anthropic_block(what, value))
+    return out
+
+
+def _anthropic_block(what: str, value: Any) -> Json:
+    if what == "call":
+        return {"type": "tool_use", "id": value[0] or "1", "name": value[1], "input": {"a": value[2]}}
+    if what == "result":
+        return {"type": "tool_result", "tool_use_id": value[0] or "1", "content": value[2]}
+    if what == "think":
+        return {"type": "thinking", "thinking": value, "signature": ""}
+    return {"type": "text", "text": value}
+
+
 WRITERS: dict[str, Callable[[list[Act], Random], list[Json]]] = {
     "qwen": _qwen,
     "openai": _openai,
     "autogen": _autogen,
     "agentscope": lambda acts, dice: _scope(acts, dice, second=False),
     "agentscope2": lambda acts, dice: _scope(acts, dice, second=True),
+    "anthropic": _anthropic,
+    "responses": _responses,
 }
 
 

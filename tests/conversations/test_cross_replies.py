@@ -36,6 +36,11 @@ ENDS: dict[str, Callable[[Any], tuple[str, int]]] = {
     "autogen": lambda body: (body["stop_reason"], _autogen_total(body["messages"])),
     "agentscope": lambda body: (body["msg"]["metadata"]["finish_reason"], _scope_total(body["msg"])),
     "agentscope2": lambda body: (body["msg"]["metadata"]["finish_reason"], _scope2_total(body["msg"])),
+    "anthropic": lambda body: (
+        {"tool_use": "tool_calls"}[body["stop_reason"]],
+        body["usage"]["input_tokens"] + body["usage"]["output_tokens"],
+    ),
+    "responses": lambda body: ("tool_calls" * (body["status"] == "completed"), body["usage"]["total_tokens"]),
 }
 
 
@@ -107,7 +112,7 @@ def test_without_a_reply_format_the_reply_is_in_the_questions(running: Running, 
 def test_a_format_that_auto_finds_is_answered_in(running: Running, form: str) -> None:
     """But for words alone, which mean the same in all formats and are answered in Qwen-Agent's."""
     body = {"model": "m", "format": "auto", "messages": [CALLERS[form].ask("Weather?")], "stream": False}
-    found = "qwen" if form == "openai" else form
+    found = "qwen" if form in ("openai", "anthropic") else form
     if form == "agentscope":
         body["messages"][0]["timestamp"] = "2026-01-01 00:00:00.000"  # type: ignore[index]
     if form == "agentscope2":
@@ -130,6 +135,10 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
     "autogen": lambda body: (body["type"], body["source"]) == ("error", "system") and body["param"],
     "agentscope": lambda body: body["last"] and body["error"]["param"],
     "agentscope2": lambda body: body["error"]["param"],
+    "anthropic": lambda body: (
+        (body["type"], body["error"]["type"]) == ("error", "invalid_request_error") and body["error"]["param"]
+    ),
+    "responses": lambda body: (body["error"]["type"] == "invalid_request_error") and body["error"]["param"],
 }
 
 
@@ -138,5 +147,5 @@ SHAPES: dict[str, Callable[[Json], Any]] = {
 def test_a_refusal_has_the_shape_of_the_reply_format(running: Running, form: str, reply: str) -> None:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("x"), {"type": 5}]}
     answer = running.post("/v1/chat", body)
-    assert answer.status == 422
+    assert answer.status == (400 if reply in ("anthropic", "responses") else 422)
     assert SHAPES[reply](answer.json).startswith("messages[1]")

@@ -11,6 +11,7 @@ import uvicorn
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.main import MakeCache, create_app, make_cache
+from app.routing import RetryBudget
 from app.server import ParleyServer, config
 from app.settings import Settings
 from app.upstream.http.client import GRACE_SECONDS
@@ -92,11 +93,14 @@ async def serving(
 
 @asynccontextmanager
 async def serving_with(
-    what: Settings, make_cache: MakeCache = make_cache, grace_seconds: float = GRACE_SECONDS
+    what: Settings,
+    make_cache: MakeCache = make_cache,
+    grace_seconds: float = GRACE_SECONDS,
+    retry_budget: RetryBudget | None = None,
 ) -> AsyncIterator[Gateway]:
     before = asyncio.all_tasks()
     transport = PushTransport()
-    app = create_app(what, transport, make_cache=make_cache, grace_seconds=grace_seconds)
+    app = create_app(what, transport, make_cache=make_cache, grace_seconds=grace_seconds, retry_budget=retry_budget)
     listener = socket.create_server(("127.0.0.1", 0))
     ours = config(what.server, lambda: app)
     ours.load()

@@ -124,3 +124,23 @@ async def until_it_answers(client: httpx.AsyncClient) -> None:
                 return
             except httpx.TransportError:
                 await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(("when", "first_token"), [(in_a_stream, True), (before_the_head, False)])
+async def test_a_request_whose_caller_leaves_is_one_line_with_the_tokens_so_far(
+    when: Callable[[Caller, Gateway], Awaitable[None]], first_token: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script: list[bytes | asyncio.Event] = [say("a few words"), asyncio.Event()] if first_token else [asyncio.Event()]
+    info = {"log_level": "info"}
+    async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=info) as gateway:
+        async with calling(gateway.address) as caller:
+            await when(caller, gateway)
+            await upstream.request(1)
+        await eventually(lambda: not gateway.context.active and gateway.callers == 0)
+    text = capsys.readouterr().err
+    (line,) = [line for line in map(json.loads, text.splitlines()) if line["message"] == "request"]
+    assert (line["status"], line["error"], line["endpoint"]) == (499, "caller_gone", "chat")
+    assert ("first_token_ms" in line) is first_token
+    if first_token:
+        assert line["tokens_estimated"] is True
+        assert line["prompt_tokens"] > 0 and line["completion_tokens"] > 0

@@ -1,4 +1,4 @@
-"""`/metrics` of a gateway with several worker processes."""
+"""`/metrics` of a gateway with several worker processes, and the headers of a trace on real connections."""
 
 import json
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live.gateway import DONE, end, say
+from tests.live.gateway import DONE, end, say, serving
 from tests.live.parley_command import process
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -33,3 +33,19 @@ async def test_every_worker_counts_the_requests_of_all() -> None:
 def _count_requests(text: str) -> float:
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return sum(sample.value for sample in samples if sample.name == "parley_requests_total")
+
+
+async def test_the_trace_of_a_request_reaches_the_model_server_over_a_real_connection() -> None:
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    sent = {"traceparent": f"00-{trace}-{span}-01", "tracestate": "a=1", "content-type": "application/json"}
+    whole = [say("a"), end(), DONE]
+    async with ScriptedServer(*[Reply(whole, chunked=True)] * 2) as upstream, serving(upstream) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.url, verify=False) as client:
+            for headers in (sent, {"content-type": "application/json"}):
+                assert (await client.post("/v1/chat", content=BODY, headers=headers)).status_code == 200
+    first, second = upstream.requests
+    assert {name: first.headers[name] for name in ("traceparent", "tracestate")} == {
+        name: sent[name] for name in ("traceparent", "tracestate")
+    }
+    assert first.body == second.body
+    assert "traceparent" not in second.headers

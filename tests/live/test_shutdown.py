@@ -1,6 +1,7 @@
 """How the real process goes down: what runs may end, what must end says so, and the exit is quiet."""
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -17,8 +18,8 @@ pytestmark = pytest.mark.anyio
 WORKERS = pytest.mark.parametrize("workers", [1, 2])
 
 
-@pytest.mark.parametrize(("workers", "number"), [(1, signal.SIGTERM), (1, signal.SIGHUP), (2, signal.SIGTERM)])
-async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number: int) -> None:
+@WORKERS
+async def test_a_stream_may_finish_after_sigterm(workers: int) -> None:
     gate = asyncio.Event()
     script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
     async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
@@ -26,7 +27,7 @@ async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number:
             await caller.ask()
             await caller.head()
             raw = await caller.write() + await caller.write()
-            gateway.signal(number)
+            gateway.signal(signal.SIGTERM)
             await gateway.until_deaf()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"
@@ -35,17 +36,32 @@ async def test_a_stream_may_finish_after_sigterm_or_sighup(workers: int, number:
     assert "Traceback" not in said
 
 
+AT_TERMINAL = """
+import os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)  # of a process that leads its session: its controlling terminal
+for number in (0, 1, 2):
+    os.dup2(terminal, number)
+os.close(terminal)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 @WORKERS
 async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> None:
-    """It signals every process of its group."""
     gate = asyncio.Event()
     script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
-    async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
+    terminal, other_end = os.openpty()
+    before = (sys.executable, "-c", AT_TERMINAL, os.ttyname(other_end))
+    async with (
+        ScriptedServer(Reply(script)) as upstream,
+        process(upstream, workers=workers, before=before, log_format="json") as gateway,
+    ):
+        os.close(other_end)
         async with calling(gateway.address) as caller:
             await caller.ask()
             await caller.head()
             raw = await caller.write() + await caller.write()
-            gateway.signal_all(signal.SIGHUP)
+            os.close(terminal)
             await gateway.until_deaf()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"

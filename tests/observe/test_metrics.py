@@ -10,6 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 from app import errors
+from app.access import hash_key
+from app.chat.token_usage import TokenUsage
 from app.main import create_app
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestRecord
@@ -77,7 +79,7 @@ def test_each_request_is_counted_with_its_outcome_and_its_tokens() -> None:
     assert 0 < samples.sum("parley_overhead_seconds_sum") < samples.sum("parley_request_duration_seconds_sum")
     attempts = "parley_upstream_attempts_total"
     assert samples.sum(attempts, upstream="local", outcome="ok") == 1
-    assert samples.sum(attempts, upstream="local", outcome="reply_not_finished") == 1
+    assert samples.sum(attempts, upstream="local", outcome="upstream_incomplete") == 1
     assert samples.sum("process_resident_memory_bytes") > 0
 
 
@@ -91,12 +93,15 @@ def test_requests_to_failing_servers_are_counted_with_their_causes() -> None:
 
     settings = {
         "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
-        "models": {"m": {"upstreams": [{"name": "down"}, {"name": "local", "priority": 2}]}},
+        "models": {"m": {"upstreams": ["down", {"name": "local", "priority": 2}]}},
     }
     with Running(settings, ModelServer(answer)) as gateway:
         assert gateway.post("/v1/chat", BODY).status == 200
         samples = scraped(gateway)
-    assert samples.sum("parley_upstream_attempts_total", upstream="down", outcome="error_status") == 1
+    assert (
+        samples.sum("parley_upstream_attempts_total", upstream="down", outcome="server_error", cause="error_status")
+        == 1
+    )
     assert samples.sum("parley_upstream_attempts_total", upstream="local", outcome="ok") == 1
     assert samples.sum("parley_upstream_retries_total", model="m") == 1
 
@@ -109,6 +114,25 @@ def test_no_label_has_a_value_that_a_caller_chose() -> None:
         samples = scraped(gateway)
     assert samples.values("model") == {"other"}
     assert samples.values("endpoint") == {"chat"}
+
+
+def test_plain_and_refused_requests_are_counted_by_their_routes() -> None:
+    settings = {**SERVER, "keys": {"a": {"sha256": hash_key("key-a"), "admin": True}}}
+    key = {"authorization": "Bearer key-a"}
+    with Running(settings, ModelServer()) as gateway:
+        gateway.post("/v1/chat", BODY)
+        gateway.get("/v1/models/m", key)
+        gateway.get("/v1/chat/chat-1/events", key)
+        gateway.get("/chosen", key)
+        gateway.get("/healthz")
+        text = gateway.get("/metrics", key).body.decode()
+    name, samples = "parley_plain_requests_total", Samples(text)
+    assert samples.sum(name, route="/v1/chat", status="401", error="invalid_api_key") == 1
+    assert samples.sum(name, route="/v1/models/{model:path}", status="200", error="") == 1
+    assert samples.sum(name, route="/v1/chat/{response_id}/events", status="404", error="not_found") == 1
+    assert samples.sum(name, route="other", status="404") == 1
+    assert samples.sum(name, route="/healthz", status="200") == 1
+    assert samples.sum(name) == 5
 
 
 def test_every_error_code_has_someone_responsible() -> None:
@@ -184,3 +208,56 @@ def test_the_metrics_do_not_grow_with_the_names_that_callers_choose() -> None:
         metrics.observe_request(record)
         sizes.append(sum(len(family.samples) for family in metrics.collect()) if number in (0, 299) else 0)
     assert sizes[0] == sizes[-1]
+
+
+def test_with_api_keys_only_an_administrators_key_reads_the_metrics() -> None:
+    settings = {
+        **SERVER,
+        "keys": {"a": {"sha256": hash_key("key-a")}, "b": {"sha256": hash_key("key-b"), "admin": True}},
+    }
+    with Running(settings, ModelServer()) as gateway:
+        statuses = [
+            gateway.get("/metrics", {"authorization": f"Bearer {key}"} if key else {}).status
+            for key in ("", "key-a", "key-b")
+        ]
+        gateway.post("/v1/chat", BODY, {"authorization": "Bearer key-a"})
+        text = gateway.get("/metrics", {"authorization": "Bearer key-b"}).body.decode()
+    assert statuses == [401, 403, 200]
+    assert Samples(text).sum("parley_requests_total", key="a", model="m", outcome="completed") == 1
+
+
+def test_the_breaker_of_an_upstream_is_a_metric() -> None:
+    def breaker(gateway: Running) -> set[str]:
+        samples = scraped(gateway)
+        name = "parley_upstream_breaker_state"
+        return {state for state in ("closed", "open", "half_open") if samples.sum(name, upstream="local", state=state)}
+
+    with Running(SERVER, ModelServer(lambda _: httpx.Response(500))) as gateway:
+        gateway.post("/v1/chat", BODY)
+        assert breaker(gateway) == {"closed"}
+        assert scraped(gateway).sum("parley_upstream_available", upstream="local") == 1
+        for _ in range(5):
+            gateway.post("/v1/chat", BODY)
+        assert breaker(gateway) == {"open"}
+        assert scraped(gateway).sum("parley_upstream_available", upstream="local") == 0
+
+
+def test_the_times_of_a_request_are_those_of_their_definitions() -> None:
+    metrics = Metrics(["m"], ["local"])
+    record = RequestRecord("r", "chat", model="m", status=200, cache="miss", started_at=100.0)
+    record.received_at, record.sent_at, record.send_seconds = 102.0, 102.25, 0.125
+    record.first_token_at, record.duration = 104.0, 10.0
+    record.tokens = TokenUsage(input=7, output=13)
+    metrics.observe_request(record)
+    sums = {
+        sample.name: sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+        if sample.name.endswith("_seconds_sum")
+    }
+    assert sums == {
+        "parley_request_duration_seconds_sum": 10.0,
+        "parley_time_to_first_token_seconds_sum": 4.0,
+        "parley_time_per_output_token_seconds_sum": (10.0 - 4.0) / 12,
+        "parley_overhead_seconds_sum": 0.25 + 0.125,
+    }

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
+from app.chat.stream import Attempt
+from app.chat.token_usage import TokenUsage
+from app.observe.request_record import RequestRecord
+from app.observe.trace_context import begin_trace
+from app.observe.tracing import SpanWriter
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -125,7 +130,7 @@ def test_each_request_to_a_model_server_has_its_own_span_with_its_error() -> Non
 
     settings = {
         "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
-        "models": {"m": {"upstreams": [{"name": "down"}, {"name": "local", "priority": 2}]}},
+        "models": {"m": {"upstreams": ["down", {"name": "local", "priority": 2}]}},
         "tracing": {"enabled": True},
     }
     model = ModelServer(answer)
@@ -162,3 +167,26 @@ def test_without_tracing_the_sdk_of_opentelemetry_is_not_imported() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = {name.split(".")[1] for name in json.loads(done.stdout)}
     assert not found & {"sdk", "exporter", "proto"}
+
+
+def test_a_request_that_lost_against_a_hedge_is_no_error_and_has_no_usage() -> None:
+    exporter = InMemorySpanExporter()
+    writer = SpanWriter(exporter, {})
+    record = RequestRecord("r", "chat", model="m", status=200, cache="bypass", finish_reason="stop", duration=2.0)
+    record.tokens = TokenUsage(input=3, output=2)
+    trace = record.trace = begin_trace(None, (), "/v1/chat", 1.0)
+    for upstream in ("slow", "quick"):
+        trace.begin_attempt(upstream)
+    record.attempts = [Attempt("slow", "", 500.0, outcome="cancelled"), Attempt("quick", "", 100.0)]
+    writer.observe_request(record)
+    writer.shutdown()
+    slow, quick, _ = exporter.get_finished_spans()
+    assert attributes(slow) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.stream": False,
+        "parley.upstream": "slow",
+        "parley.outcome": "cancelled",
+    }
+    assert slow.status.status_code == StatusCode.UNSET
+    assert (slow.end_time or 0) - (slow.start_time or 0) == 500_000_000
+    assert attributes(quick)["gen_ai.usage.output_tokens"] == 2

@@ -32,6 +32,8 @@ TITLES = {
     "autogen": "`autogen`",
     "agentscope": "`agentscope` (1.x)",
     "agentscope2": "`agentscope2` (2.x)",
+    "responses": "`responses`",
+    "anthropic": "`anthropic`",
 }
 CELLS = {
     "field": "yes",
@@ -41,6 +43,16 @@ CELLS = {
     "refused, told": "refused",
 }
 SIGNS: list[tuple[str, str, list[Any]]] = [
+    (
+        "responses",
+        "`type` is `message`, `reasoning`, `function_call`, `function_call_output`, …",
+        [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}],
+    ),
+    (
+        "responses",
+        "a part of type `input_text`, `output_text`, `input_image` or `input_file`",
+        [{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
+    ),
     (
         "autogen",
         "`type` is one of AutoGen's classes, with a `source`",
@@ -56,6 +68,16 @@ SIGNS: list[tuple[str, str, list[Any]]] = [
         "agentscope2",
         "`created_at` with `finished_at`, or `structured_output`",
         [{"name": "u", "role": "user", "content": [], "created_at": "", "finished_at": None}],
+    ),
+    (
+        "anthropic",
+        "a block with `tool_use_id` or `signature`, or of type `document`, `search_result`, `redacted_thinking`",
+        [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}],
+    ),
+    (
+        "anthropic",
+        "a block of type `tool_use`, `thinking`, or with a `source`, in a message without `name`",
+        [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}],
     ),
     (
         "agentscope",

@@ -33,7 +33,7 @@ def test_the_breaker_opens_after_failures_in_a_row() -> None:
     state = UpstreamState("gpu-1", "http://gpu-1/v1")
     fail(state, 100, times=FAILURES_TO_OPEN - 1)
     assert (state.breaker(100), state.is_available(100)) == ("closed", True)
-    state.on_finished()
+    state.on_finished(100)
     fail(state, 100, times=FAILURES_TO_OPEN - 1)
     assert state.is_available(100)
     fail(state, 100)
@@ -64,15 +64,15 @@ def test_a_first_token_closes_the_breaker_and_a_failure_of_the_trial_doubles_the
         assert state.seconds_until_available(now) == seconds
     now += seconds
     trial = state.begin(now)
-    state.on_first_token(0.1)
+    state.on_first_token(0.1, now)
     assert (state.breaker(now), state.is_available(now)) == ("closed", True)
     state.on_fault(BROKEN, now, 0.0, failed=True)
     state.end(trial)
     assert state.seconds_until_available(now) == MAX_OPEN_SECONDS  # a server that begins and breaks off stays out
     now += MAX_OPEN_SECONDS
     trial = state.begin(now)
-    state.on_first_token(0.1)
-    state.on_finished()
+    state.on_first_token(0.1, now)
+    state.on_finished(now)
     state.end(trial)
     fail(state, now, times=FAILURES_TO_OPEN)
     assert state.seconds_until_available(now) == OPEN_SECONDS
@@ -82,6 +82,15 @@ def test_requests_that_break_after_the_breaker_opened_do_not_lengthen_it() -> No
     state = UpstreamState("gpu-1", "http://gpu-1/v1")
     fail(state, 100, BROKEN, times=50)
     assert (state.failures, state.seconds_until_available(100)) == (50, OPEN_SECONDS)
+
+
+def test_a_reply_from_before_the_breaker_opened_does_not_close_it() -> None:
+    state = opened(100)
+    state.on_first_token(5.0, started_at=99)
+    state.on_finished(started_at=99)
+    assert (state.breaker(101), state.failures) == ("open", FAILURES_TO_OPEN)
+    state.on_finished(started_at=100.5)  # there was no other upstream
+    assert (state.breaker(101), state.failures) == ("closed", 0)
 
 
 def test_a_4xx_and_the_limits_of_the_gateway_never_count() -> None:

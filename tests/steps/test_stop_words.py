@@ -19,6 +19,11 @@ from tests.steps.recorded_stop_words import CUT_OTHERWISE, GOLDENS, MERGED_OTHER
 END = Finish("stop", {"total_tokens": 3})
 
 
+def stopped(word: str, **fields: Any) -> Finish:
+    """The end of a reply at this word."""
+    return Finish("stop", stopped_by=word, **fields)
+
+
 def texts(events: list[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
@@ -66,7 +71,10 @@ def test_a_recorded_stream_ends_before_its_stop_word(case: str) -> None:
     said = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
     stage = StopWordStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
     out = [event for text in said if text for event in stage.feed([TextDelta(text)])]
-    assert out == [TextDelta("abc" if case == "09_stop_string" else "Tho"), Finish("stop")]
+    assert out == [
+        TextDelta("abc" if case == "09_stop_string" else "Tho"),
+        stopped("XY" if case == "09_stop_string" else "STOP"),
+    ]
 
 
 def test_stop_words_of_model_and_caller_are_joined() -> None:
@@ -88,17 +96,17 @@ def test_recorded_configurations_are_merged_into_what_was_sent() -> None:
 
 def test_after_a_cut_nothing_follows() -> None:
     stage = StopWordStage(["STOP"])
-    assert stage.feed([TextDelta("a STOP b"), ToolCallDelta(0, "{}", "id", "f")]) == [TextDelta("a "), Finish("stop")]
+    assert stage.feed([TextDelta("a STOP b"), ToolCallDelta(0, "{}", "id", "f")]) == [TextDelta("a "), stopped("STOP")]
     assert stage.feed([TextDelta("c"), END]) == []
 
 
 def test_the_usage_of_a_reply_that_came_whole_is_kept() -> None:
-    assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), END])[-1] == END
+    assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), END])[-1] == stopped("STOP", usage=END.usage)
 
 
 def test_a_failure_behind_the_cut_is_no_failure() -> None:
     failed = Failed(Fault("upstream_incomplete", "cut", True))
-    assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), failed]) == [TextDelta("a"), Finish("stop")]
+    assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), failed]) == [TextDelta("a"), stopped("STOP")]
 
 
 def test_a_beginning_is_held_until_it_is_none() -> None:
@@ -118,7 +126,7 @@ def test_a_word_does_not_reach_over_anything_but_text(event: Event) -> None:
 def test_opaque_fields_do_not_break_a_word() -> None:
     stage = StopWordStage(["STOP"])
     extra = Extra({"a": 1})
-    assert stage.feed([TextDelta("xST"), extra, TextDelta("OP")]) == [TextDelta("x"), extra, Finish("stop")]
+    assert stage.feed([TextDelta("xST"), extra, TextDelta("OP")]) == [TextDelta("x"), extra, stopped("STOP")]
 
 
 def test_thoughts_calls_and_refusals_may_have_the_word() -> None:
@@ -129,11 +137,11 @@ def test_thoughts_calls_and_refusals_may_have_the_word() -> None:
 def test_a_word_that_waited_for_a_longer_one_cuts_when_the_text_ends() -> None:
     stage = StopWordStage(["abcd", "bc"])
     assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
-    assert stage.feed([ToolCallDelta(0, "{}", "id", "f"), END]) == [TextDelta("a"), END]
+    assert stage.feed([ToolCallDelta(0, "{}", "id", "f"), END]) == [TextDelta("a"), stopped("bc", usage=END.usage)]
 
 
 def test_a_word_that_begins_a_longer_one_cuts_at_once() -> None:
-    assert StopWordStage(["ab", "abc"]).feed([TextDelta("xab")]) == [TextDelta("x"), Finish("stop")]
+    assert StopWordStage(["ab", "abc"]).feed([TextDelta("xab")]) == [TextDelta("x"), stopped("ab")]
 
 
 def test_what_is_held_at_the_end_comes_out() -> None:
@@ -142,7 +150,7 @@ def test_what_is_held_at_the_end_comes_out() -> None:
     assert stage.feed([END]) == [TextDelta("ab"), END]
     stage = StopWordStage(["abcd", "bc"])
     assert stage.feed([TextDelta("xabc")]) == [TextDelta("x")]
-    assert stage.feed([END]) == [TextDelta("a"), END]
+    assert stage.feed([END]) == [TextDelta("a"), stopped("bc", usage=END.usage)]
 
 
 def test_a_text_without_any_beginning_passes_as_it_is() -> None:

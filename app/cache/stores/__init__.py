@@ -1,9 +1,21 @@
 """Stores of bytes by key, chosen by URL: memory, SQLite, Redis, or none."""
 
+from pathlib import PurePath
+
 from app.cache.stores.base import UNKNOWN, EntryTotals, Store, StoredValue, StoreError, StoreLimits, StoreStats
 from app.cache.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 
-__all__ = ["UNKNOWN", "EntryTotals", "StoreLimits", "StoreStats", "Store", "StoreError", "StoredValue", "open_store"]
+__all__ = [
+    "UNKNOWN",
+    "EntryTotals",
+    "StoreLimits",
+    "StoreStats",
+    "Store",
+    "StoreError",
+    "StoredValue",
+    "open_store",
+    "open_state_store",
+]
 
 
 def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
@@ -25,3 +37,25 @@ def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
             from app.cache.stores.redis import RedisStore
 
             return RedisStore(address, limits)
+
+
+STATE_PREFIX = "parley:state:v1:"
+
+
+def open_state_store(url: str | None, limits: StoreLimits | None = None) -> Store:
+    """Create a store for what later requests rely on, at the same place as the cache but apart from it.
+
+    It is not purged with the cache, is not in its figures, and cached replies do not evict from it.
+    """
+    match parse_cache_url(url or "memory:"):
+        case SqliteUrl(path):
+            from app.cache.stores.sqlite import SqliteStore
+
+            file = PurePath(path)
+            return SqliteStore(str(file.with_name(f"{file.stem}-state{file.suffix}")), limits)
+        case RedisUrl() as address:
+            from app.cache.stores.redis import RedisStore
+
+            return RedisStore(address, limits, STATE_PREFIX)
+        case _:
+            return open_store(url, limits)

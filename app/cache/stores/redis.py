@@ -43,15 +43,18 @@ class _RedisRow(NamedTuple):
 class RedisStore:
     """A Redis store. Of the limits only `max_entry_bytes` applies: the server evicts by its own `maxmemory`."""
 
-    def __init__(self, redis: RedisCircuitBreaker | RedisUrl, limits: StoreLimits | None = None) -> None:
-        """The store closes the circuit breaker with itself."""
+    def __init__(
+        self, redis: RedisCircuitBreaker | RedisUrl, limits: StoreLimits | None = None, prefix: str = PREFIX
+    ) -> None:
+        """The store closes the circuit breaker with itself. All its keys begin with `prefix`."""
+        self._prefix = prefix
         self._breaker = RedisCircuitBreaker(redis) if isinstance(redis, RedisUrl) else redis
         self._limits = limits or StoreLimits()
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
         entry: bytes | None = await self._call_or_log(
-            "a cached reply was not read", lambda redis: redis.get(PREFIX + key)
+            "a cached reply was not read", lambda redis: redis.get(self._prefix + key)
         )
         if entry is None:
             return None
@@ -71,13 +74,13 @@ class RedisStore:
         name = _name(model)
         entry = b"".join((_HEAD.pack(self._limits.clock(), len(name)), name, value))
         px = max(1, round(ttl_seconds * 1000))
-        await self._call_or_log("a reply was not cached", lambda redis: redis.set(PREFIX + key, entry, px=px))
+        await self._call_or_log("a reply was not cached", lambda redis: redis.set(self._prefix + key, entry, px=px))
 
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         return False
 
     async def delete(self, key: str) -> None:
-        await self._call_or_log("a cached reply was not deleted", lambda redis: redis.unlink(PREFIX + key))
+        await self._call_or_log("a cached reply was not deleted", lambda redis: redis.unlink(self._prefix + key))
 
     async def purge(self, model: str | None = None) -> int:
         deleted, name = 0, None if model is None else _name(model).decode("utf-8", "replace")
@@ -111,7 +114,7 @@ class RedisStore:
 
         async def some(redis: Client) -> list[bytes]:
             nonlocal keys
-            keys = keys or redis.scan_iter(match=PREFIX + "*", count=_BATCH)
+            keys = keys or redis.scan_iter(match=self._prefix + "*", count=_BATCH)
             return await _first(keys, _BATCH)
 
         while batch := await self._call_slow(some):

@@ -47,12 +47,13 @@ def _split(message: Message, names: Mapping[str | None, str]) -> list[dict[str, 
     for part in message.parts:
         if isinstance(part, Text | Media):
             content.append(part)
-        elif isinstance(part, Reasoning):
+            continue
+        if content and isinstance(part, Reasoning | ToolCall):
+            out.append(_message(message, _content(content), extra=collect_notes(content)))
+            content = []
+        if isinstance(part, Reasoning):
             out.append(_message(message, "", reasoning_content=part.text))
         elif isinstance(part, ToolCall):
-            if content:
-                out.append(_message(message, _content(content), extra=collect_notes(content)))
-                content = []
             out.append(_call(message, part))
         else:
             out.append(_result(message, part, names))

@@ -29,6 +29,7 @@ class Assembler:
         self._calls = ToolCallAssembler(reply_id)
         self._usage: dict[str, Any] | None = None
         self._reason: str | None = None
+        self._stopped_by: str | None = None
         self._foreign: Chunk | None = None
         self._surrogates = SurrogateJoiner()
         self._seen_fields: set[str] = set()
@@ -261,6 +262,8 @@ class Assembler:
             self._fail(faults.make_fault(kind, f"the model server ended the reply with {reason!r}"), out)
         else:
             self._reason = self._reason or reason
+            word = choice.stop_reason or choice.matched_stop
+            self._stopped_by = word if isinstance(word, str) else None
 
     def _finish(self, out: list[Event]) -> None:
         self._feed_delta(self._surrogates.close(), out)
@@ -277,7 +280,14 @@ class Assembler:
         native = None if is_usual else native
         warnings = tuple(self._warnings)
         out.append(
-            Finish(reason, normalize_usage(self._usage), native, warnings, cacheable=not self._error_after_finish)
+            Finish(
+                reason,
+                normalize_usage(self._usage),
+                native,
+                warnings,
+                cacheable=not self._error_after_finish,
+                stopped_by=self._stopped_by if reason == "stop" else None,
+            )
         )
         self.ended = True
 

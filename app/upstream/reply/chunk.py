@@ -64,6 +64,10 @@ class ChunkChoice(Struct, gc=False):
     finish_reason: str | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
+    stop_reason: Any = None
+    """vLLM: the stop word at which the reply ended, or the id of a token."""
+    matched_stop: Any = None
+    """SGLang: the same."""
 
 
 class Chunk(Struct, gc=False):

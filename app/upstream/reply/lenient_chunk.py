@@ -39,6 +39,8 @@ def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
         finish_reason=join_surrogates(reason) if isinstance(reason, str) else None,
         usage=_to_mapping(value.get("usage")),
         error=_replace_surrogates(value.get("error")),
+        stop_reason=_replace_surrogates(value.get("stop_reason")),
+        matched_stop=_replace_surrogates(value.get("matched_stop")),
     )
 
 

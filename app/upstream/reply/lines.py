@@ -18,6 +18,17 @@ class LineSplitter:
         self._after_cr = False
         self._start = True
 
+    def take_whole_events(self, data: bytes) -> bool:
+        """Whether the data are whole lines with LF, the last of them blank, and nothing is buffered before them. They
+        need not be fed then."""
+        if self.buffered_bytes or self._after_cr or not data.endswith(b"\n\n") or b"\r" in data:
+            return False
+        if self._start:
+            if data.startswith(_BOM):
+                return False
+            self._start = False
+        return True
+
     def feed(self, data: bytes) -> list[bytes]:
         if self._after_cr or b"\r" in data:
             data = self._normalize(data)

@@ -7,8 +7,8 @@ It departs from the standard (WHATWG HTML, 9.2) in three ways. A data line that 
 once, and so is an unfinished event at the end of a cleanly closed body, because servers omit the blank line. An
 `error:` field is an error (llama.cpp).
 
-`EventReader.feed` decodes the usual line, a JSON object after `data: `, without a call of its own for the line, because
-there is one for every token.
+There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
+`EventReader.feed` decodes those without splitting the read into lines; `_feed_lines` takes all others.
 """
 
 from collections.abc import Callable
@@ -70,26 +70,35 @@ class EventReader(Generic[T]):
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         out: list[T | StreamDone | ErrorEvent | MalformedData] = []
-        lines = self._lines.feed(data)
-        if lines:
+        if self._parts or self._error_event or not self._lines.take_whole_events(data):
+            lines = self._lines.feed(data)
+            if lines:
+                self.saw_line = True
+                self._feed_lines(lines, out)
+        else:
             self.saw_line = True
-        decode = self._decode
+            for frame in data.split(b"\n\n"):
+                if frame.startswith(b"data: {") and b"\n" not in frame:
+                    try:
+                        out.append(self._decode(frame[6:]))
+                        continue
+                    except ValueError:
+                        pass
+                if frame:
+                    self._feed_lines([*frame.split(b"\n"), b""], out)
+        if self._lines.buffered_bytes + self._size > MAX_EVENT_BYTES:
+            out.append(MalformedData(b"an event of more than %d bytes" % MAX_EVENT_BYTES))
+        return out
+
+    def _feed_lines(self, lines: list[bytes], out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         for line in lines:
             if not line:
                 if self._parts or self._error_event:
                     self._dispatch(out)
-            elif line.startswith(b"data: {") and not self._parts and not self._error_event:
-                try:
-                    out.append(decode(line[6:]))
-                except ValueError:
-                    self._add_part(line[6:])
             elif line.startswith(b"data:"):
                 self._feed_data(line[6:] if line[5:6] == b" " else line[5:], out)
             else:
                 self._feed_other_line(line, out)
-        if self._lines.buffered_bytes + self._size > MAX_EVENT_BYTES:
-            out.append(MalformedData(b"an event of more than %d bytes" % MAX_EVENT_BYTES))
-        return out
 
     def _feed_data(self, value: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         if not self._parts and not self._error_event:

@@ -134,7 +134,9 @@ class UpstreamStream:
             if events or self._assembler.check_progress():
                 self._active = True
                 self._event_count += len(events) or 1
-                events = self._annotate_failure(self._stage.feed(events))
+                events = self._stage.feed(events)
+                if events and type(events[-1]) is Failed:
+                    events = self._annotate_failure(events)
             elif not items:
                 self._active = True
         except Exception as error:
@@ -187,7 +189,7 @@ class UpstreamStream:
         return events if self._meter is None else self._meter.end(events, self._event_count)
 
     def _annotate_failure(self, events: list[Event]) -> list[Event]:
-        """Add the upstream's name and the cause to a failure, and report it to the observer."""
+        """Add the upstream's name and the cause to a failure that ends the events, and report it to the observer."""
         last = events[-1] if events else None
         if not isinstance(last, Failed):
             return events

@@ -96,6 +96,7 @@ class Model:
         self.own = own
         self.calls: list[Scripted] = []
         self.refusal: UpstreamFailed | None = None
+        self.fallback_model: str | None = None
         self.asked = asyncio.Event()
         self.answers = asyncio.Event()
         self.answers.set()
@@ -106,6 +107,7 @@ class Model:
         if self.refusal is not None:
             raise self.refusal
         reply = Scripted(self.batches)
+        reply.fallback_model = self.fallback_model
         self.calls.append(reply)
         if self.own:
             asyncio.get_running_loop().call_soon(self._push_soon, reply)

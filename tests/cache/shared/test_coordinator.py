@@ -100,6 +100,20 @@ def test_followers_get_the_reason_why_their_leader_was_refused(shared_redis: Red
     play(scene())
 
 
+def test_followers_learn_that_a_fallback_answers(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
+            model = Model()
+            model.fallback_model = "other"
+            await one.claim_or_follow("q", model.lead)
+            await two.claim_or_follow("q", model.lead)
+            assert [call.fallback_model for call in (*one.calls, *two.calls)] == ["other", "other"]
+            assert len(model.calls) == 1
+            model.calls[0].push()
+
+    play(scene())
+
+
 def test_a_caller_who_disconnects_does_not_affect_callers_of_other_gateways(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:

@@ -1,0 +1,22 @@
+"""`LiveConfiguration`: all that a reload of the configuration replaces, in one assignment."""
+
+from msgspec import Struct
+
+from app.api.middleware import RequestRules
+from app.api.request_limits import RequestLimits
+from app.gateway import Gateway
+from app.model_registry import ModelRegistry
+from app.settings import Settings
+from app.upstream.catalog import Catalog
+
+
+class LiveConfiguration(Struct, frozen=True):
+    """A request takes it once, when its body begins, and goes on with it."""
+
+    settings: Settings
+    registry: ModelRegistry
+    gateway: Gateway
+    catalog: Catalog | None
+    """Lists the models of the pass-through's upstream; None: there is no pass-through."""
+    rules: RequestRules
+    request_limits: RequestLimits

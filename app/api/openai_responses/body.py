@@ -1,0 +1,394 @@
+"""Parses the body of `POST /v1/responses` into a request of `POST /v1/chat`.
+
+The instructions become the first system message, and the items of an earlier response follow them; the caller's own
+items come last. Errors and warnings name places in the caller's body (`formats.responses.paths`).
+
+Fields that say something to OpenAI's servers only are repeated in the Response and not sent. What the caller would
+miss in the reply is refused. Any other unknown field is ignored with a warning, because clients add new ones monthly.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from app.api.chat_schema import (
+    NOTHING_STORED,
+    ChatRequestBody,
+    ParsedRequest,
+    RejectedRequest,
+    StoredItems,
+    UnresolvedRequest,
+    find_list_violations,
+    invalid_json,
+    limit_warnings,
+    parse_messages,
+)
+from app.api.request_limits import RequestLimits, find_invalid_values
+from app.errors import BadRequest, InvalidInput, ParleyError, PreviousResponseNotFound, Violation
+from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
+from app.formats.responses import RESPONSES
+from app.formats.responses.paths import rename_paths
+from app.formats.responses.tools import OfferedTools, parse_tool_choice, parse_tools
+from app.params import GenerateCfg
+from app.validation import json_path, to_violations
+
+Json = dict[str, Any]
+
+_ECHOED = (
+    *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id"),
+    *(
+        "reasoning",
+        "service_tier",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+    ),
+    *("user", "prompt_cache_key", "safety_identifier"),
+)
+"""The fields of the request that the Response repeats if they have a value."""
+_SILENT = frozenset(
+    {
+        *("model", "input", "stream", "store", "background", "include", "stream_options", "client_metadata", "cache"),
+        *("prompt_cache_retention", "prompt_cache_options", "conversation", "prompt", "chat_template_kwargs"),
+    }
+)
+_REFUSED = {
+    "conversation": "is not supported: send the items, or previous_response_id",
+    "prompt": "is not supported: the gateway cannot read prompts stored at a provider",
+}
+_RENAMED = {"max_tokens", "max_completion_tokens", "function_choice", "tool_choice", "parallel_function_calls"}
+_PASSED = set(GenerateCfg.model_fields) - {"extra_body", "stream_options", "response_format"} - _RENAMED
+"""Parameters that have the same name here and in `generate_cfg`."""
+_LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
+
+
+class ResponsesRequest(ParsedRequest, frozen=True):
+    """A valid request of `POST /v1/responses`."""
+
+    input_items: list[Any]
+    """All items that the model sees, those of earlier responses first."""
+    context_length: int
+    """How many of them are from earlier responses."""
+    store: bool
+    background: bool
+
+
+def parse_responses_body(
+    raw: bytes | bytearray, limits: RequestLimits
+) -> ParsedRequest | RejectedRequest | UnresolvedRequest:
+    """Parse a request. It is rejected with BadRequest, or with InvalidInput that lists all violations."""
+    try:
+        body = from_json(bytes(raw))
+    except ValueError as error:
+        return RejectedRequest(invalid_json(raw, error), RESPONSES.error)
+    if not isinstance(body, dict):
+        return RejectedRequest(BadRequest("the request body must be a JSON object"), RESPONSES.error)
+    previous, items = body.get("previous_response_id"), frozenset(_find_references(body.get("input")))
+    if isinstance(previous, str) or items:
+        response_id = previous if isinstance(previous, str) else None
+        return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored))
+    return _parse(body, limits, NOTHING_STORED)
+
+
+def _find_references(items: Any) -> Iterator[str]:
+    """Yield the ids of items that stand for stored ones: references, and reasoning whose text a client lost."""
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+            continue
+        if _is_reference(item) or _is_empty_reasoning(item):
+            yield item["id"]
+
+
+def _is_reference(item: Json) -> bool:
+    return item.get("type") == "item_reference" or (item.keys() == {"id"})
+
+
+def _is_empty_reasoning(item: Json) -> bool:
+    texts = (item.get(key) for key in ("content", "summary", "encrypted_content"))
+    return item.get("type") == "reasoning" and not any(texts)
+
+
+def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ParsedRequest | RejectedRequest:
+    reader = _BodyReader(body, limits, stored)
+    try:
+        return reader.read()
+    except ParleyError as error:
+        return RejectedRequest(error, reader.format.error)
+
+
+def make_format(options: ResponsesOptions) -> Format:
+    """Return the format with errors and warnings that name places in this request's body."""
+
+    def write_error(error: Json) -> Json:
+        renamed = {key: rename_paths(error[key], options) for key in ("message", "param") if error.get(key)}
+        violations = [
+            violation | {"param": violation["param"] and rename_paths(violation["param"], options)}
+            for violation in error.get("violations", ())
+        ]
+        return RESPONSES.error(error | renamed | ({"violations": violations} if violations else {}))
+
+    assert isinstance(RESPONSES.error, ErrorWriter)
+    return replace(
+        RESPONSES, error=replace(RESPONSES.error, body=write_error), warning=lambda text: rename_paths(text, options)
+    )
+
+
+class _BodyReader:
+    def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems) -> None:
+        self._body = body
+        self._limits = limits
+        self._stored = stored
+        self._violations: list[Violation] = []
+        self._warnings: list[str] = []
+        self._tools = self._read_tools()
+        self._context = self._read_context()
+        self._items = self._read_items()
+        self._system = self._read_instructions()
+        first = len(self._system) + len(self._context)
+        self._options = ResponsesOptions(first_item=first, tool_paths=tuple(self._tools.paths))
+        self.format = make_format(self._options)
+
+    def read(self) -> ResponsesRequest:
+        """Return the request. Raises InvalidInput with every violation."""
+        body = self._body
+        params = self._read_params()
+        self._find_unknown_fields()
+        chat_body = {
+            "model": self._read_model(),
+            "messages": [*self._system, *self._context, *self._items],
+            "format": "responses",
+            "tools": self._tools.functions or None,
+            "generate_cfg": params,
+            "stream": body.get("stream") or False,
+            "metadata": body.get("metadata"),
+            "cache": body.get("cache"),
+            "cancel_on_disconnect": body.get("background") is not True,
+        }
+        parsed = None
+        if not chat_body["messages"] and not self._violations:
+            self._refuse("input", "must not be empty: send a text or a list of items")
+        if chat_body["messages"]:
+            parsed = self._parse_chat(chat_body)
+        if self._violations or parsed is None:
+            raise InvalidInput(self._violations)
+        store = body.get("store") is not False
+        return ResponsesRequest(
+            body=parsed.body,
+            reply_format=self.format,
+            request=parsed.request,
+            warnings=limit_warnings([*self._warnings, *parsed.warnings]),
+            options=Options(responses=self._make_options(store)),
+            input_items=[*self._context, *self._items],
+            context_length=len(self._context),
+            store=store,
+            background=body.get("background") is True,
+        )
+
+    def _refuse(self, path: str, message: str) -> None:
+        self._violations.append(Violation(path, message))
+
+    def _parse_chat(self, chat_body: Json) -> ParsedRequest | None:
+        given = {key: value for key, value in chat_body.items() if value is not None}
+        try:
+            return parse_messages(ChatRequestBody.model_validate(given), self._limits)
+        except ValidationError as error:
+            self._violations += to_violations(error, given, schema=ChatRequestBody)
+            self._violations += find_list_violations(given, self._limits)
+        except InvalidInput as error:
+            self._violations += error.violations
+        return None
+
+    def _make_options(self, store: bool) -> ResponsesOptions:
+        body = self._body
+        fields = {key: body[key] for key in _ECHOED if body.get(key) is not None}
+        reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
+        fields["reasoning"] = {"effort": None, "summary": None} | reasoning
+        fields["text"] = {"format": {"type": "text"}} | {key: text[key] for key in text if text[key] is not None}
+        fields |= {"store": store, "background": body.get("background") is True, "model": body["model"]}
+        return replace(
+            self._options,
+            fields=fields,
+            summary=bool(reasoning.get("summary") or reasoning.get("generate_summary")),
+            sealed=not store or "reasoning.encrypted_content" in (body.get("include") or ()),
+            custom=tuple(sorted(self._tools.custom)),
+            namespaces=self._tools.namespaces,
+        )
+
+    # The parts of the body.
+
+    def _read_model(self) -> str | None:
+        model = self._body.get("model")
+        if model is None or model == "":
+            self._refuse("model", "is required")
+            return None
+        if not isinstance(model, str):
+            self._refuse("model", "must be a string")
+            return None
+        return model
+
+    def _read_instructions(self) -> list[Any]:
+        text = self._body.get("instructions")
+        if text is not None and not isinstance(text, str):
+            self._refuse("instructions", "must be a string")
+        return [{"type": "message", "role": "system", "content": text}] if isinstance(text, str) and text else []
+
+    def _read_context(self) -> list[Any]:
+        id_ = self._body.get("previous_response_id")
+        if id_ is None:
+            return []
+        if not isinstance(id_, str):
+            self._refuse("previous_response_id", "must be a string")
+            return []
+        items = self._stored.responses.get(id_)
+        if items is None:
+            raise PreviousResponseNotFound(
+                f"there is no response {id_!r} that can be continued: it expired, was deleted, failed, was not stored,"
+                " or belongs to another caller; send the whole conversation",
+                "previous_response_id",
+            )
+        return list(items)
+
+    def _read_items(self) -> list[Any]:
+        given = self._body.get("input")
+        if isinstance(given, str):
+            return [{"type": "message", "role": "user", "content": given}] if given else []
+        if given is None:
+            if not self._body.get("instructions") and self._body.get("previous_response_id") is None:
+                self._refuse("input", "is required")
+            return []
+        if not isinstance(given, list):
+            self._refuse("input", "must be a string or a list of items")
+            return []
+        return [self._resolve_item(item) for item in given]
+
+    def _resolve_item(self, item: Any) -> Any:
+        if not isinstance(item, dict) or not (_is_reference(item) or _is_empty_reasoning(item)):
+            return item
+        return self._stored.items.get(item["id"], item) if isinstance(item.get("id"), str) else item
+
+    def _read_tools(self) -> OfferedTools:
+        tools = self._body.get("tools")
+        if tools is None:
+            return OfferedTools()
+        if not isinstance(tools, list):
+            self._refuse("tools", "must be a list of tools")
+            return OfferedTools()
+        found = parse_tools(tools)
+        self._violations += [*found.violations, *find_invalid_values(tools, "tools", self._limits.max_nesting)]
+        self._warnings += found.warnings
+        return self._choose_tools(found)
+
+    def _choose_tools(self, tools: OfferedTools) -> OfferedTools:
+        """Leave only the tools that `tool_choice` allows."""
+        allowed = parse_tool_choice(self._body.get("tool_choice"), tools).allowed
+        if allowed is None:
+            return tools
+        kept = [
+            (function, path)
+            for function, path in zip(tools.functions, tools.paths, strict=True)
+            if function["function"]["name"] in allowed
+        ]
+        return replace(tools, functions=[one for one, _ in kept], paths=[path for _, path in kept])
+
+    def _read_params(self) -> Json:
+        body = self._body
+        params = {key: body[key] for key in body if key in _PASSED}
+        if body.get("max_output_tokens") is not None:
+            params["max_tokens"] = body["max_output_tokens"]
+        choice = parse_tool_choice(body.get("tool_choice"), self._tools)
+        self._violations += choice.violations
+        if choice.value is not None:
+            params["function_choice"] = choice.value
+        if not self._tools.functions:
+            params.pop("parallel_tool_calls", None)
+        self._read_reasoning(params)
+        self._read_text(params)
+        self._check_flags()
+        if body.get("truncation") == "disabled":
+            params["max_input_tokens"] = 0
+        if body.get("chat_template_kwargs") is not None:
+            params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
+        return params
+
+    def _read_reasoning(self, params: Json) -> None:
+        reasoning = self._body.get("reasoning")
+        if reasoning is None:
+            return
+        if not isinstance(reasoning, dict):
+            self._refuse("reasoning", "must be an object")
+            return
+        effort = reasoning.get("effort")
+        if effort is not None and not isinstance(effort, str):
+            self._refuse("reasoning.effort", "must be a string")
+        elif effort == "none":
+            params["enable_thinking"] = False
+        elif effort is not None:
+            params["reasoning_effort"] = effort
+        self._warn_unknown(reasoning, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})
+
+    def _read_text(self, params: Json) -> None:
+        text = self._body.get("text")
+        if text is None:
+            return
+        if not isinstance(text, dict):
+            self._refuse("text", "must be an object")
+            return
+        self._warn_unknown(text, "text", {"format", "verbosity"})
+        format_ = text.get("format")
+        match format_:
+            case None | {"type": "text"}:
+                pass
+            case {"type": "json_object"}:
+                params["response_format"] = {"type": "json_object"}
+            case {"type": "json_schema", "name": str(name), "schema": dict(schema)}:
+                fields = {key: format_[key] for key in ("description", "strict") if format_.get(key) is not None}
+                params["response_format"] = {
+                    "type": "json_schema",
+                    "json_schema": {"name": name, "schema": schema, **fields},
+                }
+            case {"type": "json_schema"}:
+                if not isinstance(format_.get("name"), str):
+                    self._refuse("text.format.name", "is required: the name of the schema")
+                if not isinstance(format_.get("schema"), dict):
+                    self._refuse("text.format.schema", "is required: a JSON schema")
+            case _:
+                self._refuse("text.format.type", "must be one of text, json_object, json_schema")
+
+    def _check_flags(self) -> None:
+        body = self._body
+        for key in ("store", "stream", "background", "parallel_tool_calls"):
+            if not isinstance(body.get(key), bool | None):
+                self._refuse(key, "must be true or false")
+        if body.get("truncation") not in (None, "auto", "disabled"):
+            self._refuse("truncation", "must be auto or disabled")
+        if body.get("top_logprobs"):
+            self._refuse("top_logprobs", _LOGPROBS)
+        include = body.get("include")
+        if not isinstance(include, list | None) or not all(isinstance(one, str) for one in include or ()):
+            self._refuse("include", "must be a list of strings")
+        elif "message.output_text.logprobs" in (include or ()):
+            self._refuse("include", f"message.output_text.logprobs {_LOGPROBS}")
+        if body.get("background") is True:
+            self._refuse("background", "is not supported: send the request with stream, or wait for its reply")
+        for key, message in _REFUSED.items():
+            if body.get(key) is not None:
+                self._refuse(key, message)
+
+    def _find_unknown_fields(self) -> None:
+        known = _SILENT | set(_ECHOED) | _PASSED
+        self._warn_unknown(self._body, "", known)
+
+    def _warn_unknown(self, fields: Json, path: str, known: "set[str] | frozenset[str]") -> None:
+        unknown = (key for key in fields if key not in known and fields[key] is not None)
+        self._warnings += (f"{json_path([key], path)} is not known here and was ignored" for key in unknown)
+
+
+def _as_object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}

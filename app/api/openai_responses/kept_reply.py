@@ -1,0 +1,91 @@
+"""A reply whose end reaches its client only after the response is stored: the next request then finds it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from app.api.responses import JoinedReplyEncoder, ReplyResponse
+from app.chat.events import Event, Failed, Finish, is_end
+from app.chat.stream import Receiver, Reply
+from app.formats.responses.stream import ResponseEventEncoder
+
+Save = Callable[[dict[str, Any]], Coroutine[Any, Any, None] | None]
+"""Stores a Response. Returns None if that is done, else a coroutine that does it."""
+
+
+class KeptReply:
+    def __init__(
+        self,
+        reply: Reply,
+        response: ReplyResponse,
+        save: Save,
+        complete_finish: Callable[[Finish, ResponseEventEncoder], Finish],
+        now: Callable[[], int],
+    ) -> None:
+        """`complete_finish` adds what a server left out of its last event. `now` returns Unix seconds."""
+        self._reply = reply
+        self._response = response
+        self._save = save
+        self._complete_finish = complete_finish
+        self._now = now
+        self._receiver: Receiver | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    @property
+    def fallback_model(self) -> str | None:
+        return self._reply.fallback_model
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._reply.start(self)
+
+    def pause(self) -> None:
+        self._reply.pause()
+
+    def resume(self) -> None:
+        self._reply.resume()
+
+    def tick(self, now: float) -> None:
+        self._reply.tick(now)
+
+    def close(self) -> None:
+        self._reply.close()
+
+    def on_events(self, events: list[Event]) -> None:
+        assert self._receiver is not None
+        if is_end(events):
+            self._end(events, self._receiver)
+        else:
+            self._receiver.on_events(events)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        assert self._receiver is not None
+        if not is_end(batches[-1]):
+            self._receiver.on_batches(batches)
+            return
+        if len(batches) > 1:
+            self._receiver.on_batches(batches[:-1])
+        self._end(batches[-1], self._receiver)
+
+    def on_crash(self, error: Exception) -> None:
+        if self._receiver is not None:
+            self._receiver.on_crash(error)
+
+    def _end(self, events: list[Event], receiver: Receiver) -> None:
+        last = events[-1]
+        encoder = self._response.encoder
+        encoder = encoder.encoder if isinstance(encoder, JoinedReplyEncoder) else encoder
+        if type(last) is Failed or self._response.finished or not isinstance(encoder, ResponseEventEncoder):
+            receiver.on_events(events)
+            return
+        assert type(last) is Finish
+        if len(events) > 1:
+            receiver.on_events(events[:-1])
+        encoder.completed_at = self._now()
+        finish = self._complete_finish(last, encoder)
+        saving = self._save(encoder.write_ahead(finish))
+        if saving is None:
+            receiver.on_events([finish])
+            return
+        self._saving = asyncio.get_running_loop().create_task(saving)
+        self._saving.add_done_callback(lambda _: receiver.on_events([finish]))

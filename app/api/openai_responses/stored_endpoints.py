@@ -1,0 +1,150 @@
+"""Endpoints for a stored response: read it, stream it again, delete it, cancel it, list its input."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from app.api.asgi import Receive, Scope, send_error, send_json
+from app.api.context import AppContext
+from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
+from app.api.response_writer import Send, make_send_queue
+from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
+from app.formats.responses import RESPONSES
+from app.formats.responses.stream import make_response
+
+MAX_PAGE = 100
+_PAGE = 20
+_Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class StoredResponseEndpoint:
+    """An endpoint of a path with `response_id`. `handlers` has a function for each method."""
+
+    def __init__(self, context: AppContext, handlers: Mapping[str, _Handler]) -> None:
+        self._context = context
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            handler = self._handlers.get(scope["method"])
+            if handler is None:
+                allow = ", ".join(self._handlers)
+                raise MethodNotAllowed(f"{scope['path']} accepts {allow}, not {scope['method']}", allow)
+            context = self._context
+            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
+                await handler(scope, receive, send)
+        except ParleyError as error:
+            scope["state"]["error_code"] = error.code
+            await send_error(send, error, scope["state"]["request_id"], RESPONSES.error)
+
+
+class StoredResponseHandlers:
+    def __init__(self, context: AppContext, stored: StoredResponses) -> None:
+        self._context = context
+        self._stored = stored
+
+    async def get(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response, or with `?stream=true` its events, from the one after `starting_after` on."""
+        query = _parse_query(scope)
+        if query.get("stream") in ("true", "True", "1"):
+            await self._stream(query.get("starting_after"), scope, receive, send)
+            return
+        record = await self._stored.get(self._context.caller_id(scope), _id(scope))
+        response = self._find_running(scope) if record is None else record.response
+        await send_json(send, 200, response)
+
+    async def delete(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._read(scope)
+        await self._stored.delete(self._context.caller_id(scope), _id(scope))
+        await send_json(send, 200, {"id": _id(scope), "object": "response", "deleted": True})
+
+    async def cancel(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stop a response that is in progress; one that has ended is sent as it is."""
+        context, id_, caller = self._context, _id(scope), self._context.caller_id(scope)
+        record = await self._stored.get(caller, id_)
+        if record is not None and record.status not in RUNNING:
+            await send_json(send, 200, record.response)
+            return
+        response = self._find_running(scope) if record is None else record.response
+        context.cancel(id_)
+        if not await context.cache.publish_cancel(id_) and not context.running_responses(id_):
+            raise StoreDown("the gateway that serves this response cannot be reached through Redis; try again later")
+        cancelled = response | {"status": "cancelled"}
+        if record is not None:
+            await self._stored.put(caller, ResponseRecord(cancelled, record.items, record.input_length))
+        await send_json(send, 200, cancelled)
+
+    async def list_input_items(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = _parse_query(scope)
+        limit, order = query.get("limit", str(_PAGE)), query.get("order", "desc")
+        violations = []
+        if not re.fullmatch(r"[0-9]{1,4}", limit) or not 1 <= int(limit) <= MAX_PAGE:
+            violations.append(Violation("limit", f"must be a number from 1 to {MAX_PAGE}"))
+        if order not in ("asc", "desc"):
+            violations.append(Violation("order", "must be asc or desc"))
+        if violations:
+            raise InvalidInput(violations)
+        record = await self._read(scope)
+        items = record.items[: record.input_length]
+        await send_json(send, 200, _make_page(items if order == "asc" else items[::-1], int(limit), query.get("after")))
+
+    async def _read(self, scope: Scope) -> ResponseRecord:
+        record = await self._stored.get(self._context.caller_id(scope), _id(scope))
+        if record is None:
+            raise _not_found(scope)
+        return record
+
+    def _find_running(self, scope: Scope) -> dict[str, Any]:
+        """Return the Response of a reply that is being sent, and is not stored before its end."""
+        running = self._context.running_responses(_id(scope))
+        if not running or running[0].owner != self._context.caller_id(scope):
+            raise _not_found(scope)
+        return make_response(running[0].info, "in_progress")
+
+    async def _stream(self, starting_after: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+        if starting_after is not None and not re.fullmatch(r"[0-9]{1,15}", starting_after):
+            raise InvalidInput([Violation("starting_after", "must be the sequence_number of an event")])
+        reply = await self._context.find_resumable(_id(scope), self._context.caller_id(scope))
+        if reply is None or not reply.source.complete:
+            if await self._stored.get(self._context.caller_id(scope), _id(scope)) is None:
+                raise _not_found(scope)
+            text = "its events are no longer kept (cache.resume_seconds): read the response without `stream`"
+            raise NotFound(f"the response {_id(scope)!r} cannot be streamed again: {text}")
+        skip = 0 if starting_after is None else int(starting_after) + 1
+        response = self._context.create_event_stream(
+            make_send_queue(scope, send), reply.info, reply.format, reply.mode, skip_frames=skip
+        )
+        response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
+        await self._context.run_response(response, reply.source.open(), receive)
+
+
+def _make_page(items: list[Any], limit: int, after: str | None) -> dict[str, Any]:
+    ids = [item.get("id") for item in items]
+    if after is not None and after not in ids:
+        raise InvalidInput([Violation("after", f"there is no item {after!r}")])
+    start = 0 if after is None else ids.index(after) + 1
+    page = items[start : start + limit]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0].get("id") if page else None,
+        "last_id": page[-1].get("id") if page else None,
+        "has_more": start + limit < len(items),
+    }
+
+
+def _id(scope: Scope) -> str:
+    id_: str = scope["path_params"]["response_id"]
+    return id_
+
+
+def _parse_query(scope: Scope) -> dict[str, str]:
+    """Return the last value of each parameter."""
+    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return {name: values[-1] for name, values in query.items()}
+
+
+def _not_found(scope: Scope) -> NotFound:
+    text = "it expired, was deleted, was not stored, or belongs to another caller"
+    return NotFound(f"there is no response {_id(scope)!r}: {text}")

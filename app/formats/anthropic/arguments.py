@@ -1,0 +1,167 @@
+"""Fails a reply with arguments that are not a JSON object, which Anthropic's `input` cannot hold.
+
+The SDKs raise in the middle of the stream for such arguments, or run the tool with half of them. So arguments are sent
+only as far as they can still become an object.
+"""
+
+import re
+
+from app.chat.events import Event, Failed, Fault, Finish, ToolCallDelta
+
+MAX_NESTING = 200
+_PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]*')
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER_START = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?)?")
+_NUMBER_CHARS = frozenset("-+.eE0123456789")
+_LITERALS = ("true", "false", "null")
+_HEX = frozenset("0123456789abcdefABCDEF")
+_ESCAPES = frozenset('"\\/bfnrt')
+
+
+class JsonObjectScanner:
+    """Checks a JSON object that arrives in pieces (RFC 8259)."""
+
+    __slots__ = ("_escape", "_expects", "_partial", "_stack")
+
+    def __init__(self) -> None:
+        self._stack: list[str] = []
+        self._expects = "object"
+        """What must come next: `object`, `key`, `key or end`, `colon`, `value`, `value or end`, `comma or end`, the
+        rest of a `string`, `number` or `literal`, or nothing (`end`)."""
+        self._partial = ""
+        """The number or literal so far; for a string, whether it is a `key` or a `value`."""
+        self._escape = 0
+        """In a string: 5 after a backslash, 4 to 1 for the hex digits that are missing."""
+
+    @property
+    def whole(self) -> bool:
+        return self._expects == "end"
+
+    def feed(self, text: str) -> bool:
+        """Return whether the text so far is an object, or the start of one. Not to be called after False."""
+        at, size = 0, len(text)
+        while at < size:
+            if self._expects == "string":
+                at = self._skip_string(text, at)
+            elif self._expects in ("number", "literal"):
+                at = self._skip_partial(text, at)
+            else:
+                at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches always
+                if at < size:
+                    at = self._take(text[at], at)
+            if at < 0:
+                return False
+        return True
+
+    def _skip_string(self, text: str, at: int) -> int:
+        """Return the position up to which the string goes on, -1 if it is invalid."""
+        char = text[at]
+        if self._escape == 5:
+            if char != "u" and char not in _ESCAPES:
+                return -1
+            self._escape = 4 if char == "u" else 0
+            return at + 1
+        if self._escape:
+            self._escape -= 1
+            return at + 1 if char in _HEX else -1
+        at = _PLAIN_TEXT.match(text, at).end()  # type: ignore[union-attr]  # it matches always
+        if at == len(text):
+            return at
+        if text[at] == "\\":
+            self._escape = 5
+        elif text[at] == '"':
+            self._expects = "colon" if self._partial == "key" else "comma or end"
+        else:
+            return -1
+        return at + 1
+
+    def _skip_partial(self, text: str, at: int) -> int:
+        char = text[at]
+        if self._expects == "literal":
+            self._partial += char
+            if not any(word.startswith(self._partial) for word in _LITERALS):
+                return -1
+            if self._partial in _LITERALS:
+                self._expects = "comma or end"
+            return at + 1
+        if char in _NUMBER_CHARS:
+            self._partial += char
+            return at + 1 if _NUMBER_START.fullmatch(self._partial) else -1
+        self._expects = "comma or end"
+        return at if _NUMBER.fullmatch(self._partial) else -1
+
+    def _take(self, char: str, at: int) -> int:
+        expects = self._expects
+        if expects == "object":
+            return at + 1 if char == "{" and self._open(char) else -1
+        if expects in ("key", "key or end") and char == '"':
+            self._expects, self._partial = "string", "key"
+        elif expects == "colon" and char == ":":
+            self._expects = "value"
+        elif expects in ("value", "value or end") and char not in "]}":
+            return at + 1 if self._start_value(char) else -1
+        elif expects == "comma or end" and char == ",":
+            self._expects = "key" if self._stack[-1] == "{" else "value"
+        elif expects.endswith("or end") and char == ("}" if self._stack[-1] == "{" else "]"):
+            self._end()
+        else:
+            return -1
+        return at + 1
+
+    def _start_value(self, char: str) -> bool:
+        if char in "{[":
+            return self._open(char)
+        if char == '"':
+            self._expects, self._partial = "string", "value"
+        elif char in "-0123456789":
+            self._expects, self._partial = "number", char
+        elif char in "tfn":
+            self._expects, self._partial = "literal", char
+        else:
+            return False
+        return True
+
+    def _open(self, char: str) -> bool:
+        self._stack.append(char)
+        self._expects = "key or end" if char == "{" else "value or end"
+        return len(self._stack) <= MAX_NESTING
+
+    def _end(self) -> None:
+        self._stack.pop()
+        self._expects = "comma or end" if self._stack else "end"
+
+
+class ObjectArgumentsStage:
+    """Ends a reply with `tool_use_failed` where the arguments of a call can no longer become an object.
+
+    A reply that was cut by its limit of tokens may end within its last call.
+    """
+
+    def __init__(self) -> None:
+        self._scanners: dict[int, JsonObjectScanner] = {}
+        self._failed = False
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        if self._failed:
+            return []
+        for place, event in enumerate(events):
+            if type(event) is ToolCallDelta:
+                scanner = self._scanners.get(event.index)
+                if scanner is None:
+                    scanner = self._scanners[event.index] = JsonObjectScanner()
+                if event.arguments and not scanner.feed(event.arguments):
+                    start = [ToolCallDelta(event.index, "", event.id, event.name)] if event.name else []
+                    return [*events[:place], *start, self._fail()]
+            elif type(event) is Finish and event.reason != "length" and not self._all_whole():
+                return [*events[:place], self._fail()]
+        return events
+
+    def _all_whole(self) -> bool:
+        return all(scanner.whole for scanner in self._scanners.values())
+
+    def _fail(self) -> Failed:
+        self._failed = True
+        return Failed(
+            Fault("tool_use_failed", "the model called a tool with arguments that are not a JSON object", True)
+        )

@@ -1,0 +1,54 @@
+"""Writes errors as Anthropic's API does: its own types and statuses, with Parley's fields beside them."""
+
+from typing import Any
+
+from app.formats.base import ErrorWriter
+
+THREAD_UNSUPPORTED = "thread_unsupported_request"
+"""After this error the tool runners of the SDKs send the whole conversation; any other error ends their run."""
+_TYPES = {
+    "rate_limit": "rate_limit_error",
+    "insufficient_quota": "billing_error",
+    "overloaded": "overloaded_error",
+    "draining": "overloaded_error",
+    "timeout": "timeout_error",
+    "too_large": "request_too_large",
+}
+_STATUS_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+_FIELDS = ("param", "violations", "upstream", "retry_after_seconds")
+
+
+def write_error(error: dict[str, Any]) -> dict[str, Any]:
+    """Make the body of an HTTP error, which is also the data of an `error` event."""
+    code, message = error["code"], error["message"]
+    if code == "context_length_exceeded":
+        message = f"prompt is too long: {_describe_excess(error) or message}"
+    fields: dict[str, Any] = {
+        "type": _choose_type(code, error["status"]),
+        "message": message,
+        "code": code,
+        "retryable": error["retryable"],
+    }
+    fields |= {key: error[key] for key in _FIELDS if error.get(key) is not None}
+    if code == "unsupported" and error["param"] == "thread":
+        fields["details"] = {"error_code": THREAD_UNSUPPORTED}
+    return {"type": "error", "error": fields, "request_id": error["request_id"]}
+
+
+def _choose_type(code: str, status: int) -> str:
+    """Return the type. `permission` and `authentication` of a model server say nothing of the caller's key."""
+    found = _TYPES.get(code) or _STATUS_TYPES.get(status)
+    return found or ("invalid_request_error" if status < 500 else "api_error")
+
+
+def _describe_excess(error: dict[str, Any]) -> str | None:
+    """Say how long the prompt is, in the words that Claude Code understands."""
+    tokens, limit = error.get("input_tokens"), error.get("max_input_tokens")
+    return None if tokens is None or limit is None else f"{tokens} tokens > {limit} maximum"
+
+
+WRITE_ERROR = ErrorWriter(
+    write_error, statuses={422: 400, 503: 529}, code_statuses={"insufficient_quota": 402}, tells_retry=True
+)
+"""Validation is 400 here, and a full or stopping gateway 529, for which the SDKs have a class. A used-up quota is 402:
+clients would repeat a 429."""

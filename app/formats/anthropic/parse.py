@@ -1,0 +1,292 @@
+"""Parses Anthropic's messages.
+
+Each tool result becomes a message of its own, with the path of its block, in front of everything else that its user
+message says: servers want results directly after their calls. Neighbouring assistant messages are one turn.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+from pydantic import TypeAdapter, ValidationError
+
+from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.errors import Violation
+from app.formats.anthropic import schema as wire
+from app.formats.base import Options, ParsedMessages
+from app.formats.plain import parse_plain_messages
+from app.formats.seal import Seal, read_seal
+from app.validation import find_unknown_keys, to_violations
+
+BILLING_HEADER = "x-anthropic-billing-header:"
+"""Claude Code begins a block of its system prompt with this. The block differs in every request, so that no server
+could reuse its cache of the prompt; it says nothing to a model."""
+ERROR_TEXT = "Error"
+"""The text of a result that is an error and says nothing: an empty text would look like a success."""
+_ROLE_BLOCKS = {
+    "system": ("text",),
+    "user": ("text", "image", "document", "search_result", "tool_reference", "tool_result"),
+    "assistant": ("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"),
+}
+_adapter: TypeAdapter[Any] = TypeAdapter(wire.AnthropicMessages)
+_system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
+
+
+def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
+    plain = parse_plain_messages(messages)
+    if plain:
+        return ParsedMessages(plain)
+    try:
+        items = _adapter.validate_python(messages)
+    except ValidationError as error:
+        return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
+    parser = _AnthropicParser()
+    for number, item in enumerate(items):
+        parser.add(item, f"messages[{number}]")
+    return parser.finish()
+
+
+def parse_system(value: str | list[Any] | None) -> ParsedMessages:
+    """Parse the field `system` of a request: a string or text blocks. No message if nothing is left of it."""
+    if not value:
+        return ParsedMessages(())
+    if isinstance(value, str):
+        return ParsedMessages((Message("system", (Text(value),), path="system"),))
+    try:
+        blocks = _system_adapter.validate_python(value)
+    except ValidationError as error:
+        return ParsedMessages((), to_violations(error, value, "system", list[wire.AnthropicTextBlock]))
+    parser = _AnthropicParser()
+    parser.warn_unknown_keys(blocks, "system")
+    parts = tuple(parser.read_system(blocks, "system"))
+    return ParsedMessages((Message("system", parts, path="system"),) if parts else (), (), parser.warnings)
+
+
+class _AnthropicParser:
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self._violations: list[Violation] = []
+        self._messages: list[Message] = []
+        self._was_assistant = False
+        """Whether the last message that says anything was the assistant's, so that the next one may go on with it."""
+
+    def finish(self) -> ParsedMessages:
+        if not self._messages and not self._violations:
+            self._violations.append(Violation("messages", "no message has content for the model"))
+        return ParsedMessages(tuple(self._messages), self._violations, self.warnings)
+
+    def add(self, item: wire.AnthropicMessage, path: str) -> None:
+        self.warn_unknown_keys(item, path)
+        if item.content == [] and item.role == "user":
+            self._violations.append(Violation(f"{path}.content", "must not be empty"))
+            return
+        blocks = _read_string(item.content) if isinstance(item.content, str) else item.content
+        misplaced = [
+            Violation(f"{path}.content[{place}]", f"a message of role {item.role} cannot have a block of this type")
+            for place, block in enumerate(blocks)
+            if not _may_have(item.role, block)
+        ]
+        if misplaced:
+            self._violations += misplaced
+        elif item.role == "assistant":
+            self._add_assistant(blocks, path)
+        elif item.role == "system":
+            self._add_message(Message("system", tuple(self.read_system(blocks, f"{path}.content")), path=path))
+        else:
+            self._add_user(blocks, path)
+
+    def _add_message(self, message: Message) -> None:
+        """Add a message unless it is empty."""
+        if not message.parts and not message.extra:
+            return
+        if message.role == "assistant" and self._was_assistant:
+            last = self._messages[-1]
+            turn = last.turn or last.path
+            self._messages[-1] = replace(last, turn=turn)
+            message = replace(message, turn=turn)
+        self._messages.append(message)
+        self._was_assistant = message.role == "assistant"
+
+    def read_system(self, blocks: Sequence[Any], path: str) -> Iterator[Text]:
+        for place, block in enumerate(blocks):
+            if block.text and not block.text.startswith(BILLING_HEADER):
+                yield Text(block.text, _read_mark(block, f"{path}[{place}]"))
+
+    def _add_user(self, blocks: Sequence[Any], path: str) -> None:
+        parts: list[Part] = []
+        for place, block in enumerate(blocks):
+            place_path = f"{path}.content[{place}]"
+            if isinstance(block, wire.AnthropicToolResultBlock):
+                content = tuple(self._read_result(block, f"{place_path}.content"))
+                content = _mark_last(content, _read_mark(block, place_path))
+                result = ToolResult(content, None, block.tool_use_id, block.is_error)
+                self._add_message(Message("tool", (result,), path=place_path))
+            else:
+                parts += self._read_part(block, place_path)
+        self._add_message(Message("user", tuple(parts), path=path))
+
+    def _read_result(self, block: wire.AnthropicToolResultBlock, path: str) -> Iterator[Text | Media]:
+        if isinstance(block.content, str):
+            found: list[Text | Media] = [Text(block.content)] if block.content else []
+        else:
+            found = [
+                part
+                for place, item in enumerate(block.content or ())
+                for part in self._read_part(item, f"{path}[{place}]")
+            ]
+        yield from found
+        if block.is_error and not found:
+            yield Text(ERROR_TEXT)
+
+    def _read_part(self, block: Any, path: str) -> list[Text | Media]:
+        """Read a block of a user or of a tool result. A document that is text, and a search result, become one text."""
+        mark = _read_mark(block, path)
+        if isinstance(block, wire.AnthropicTextBlock):
+            return [Text(block.text, mark)] if block.text else []
+        if isinstance(block, wire.AnthropicImageBlock):
+            return [_read_media(block.source, "image", path, None, mark)]
+        if isinstance(block, wire.AnthropicSearchResultBlock):
+            return _join_lines([block.title, block.source, *(item.text for item in block.content)], mark)
+        if isinstance(block, wire.AnthropicToolReferenceBlock):
+            self.warnings.append(f"{path}: a reference to a tool was left out")
+            return []
+        if block.citations and block.citations.get("enabled"):
+            self.warnings.append(f"{path}.citations: the reply will have no citations")
+        source = block.source
+        if isinstance(source, wire.AnthropicTextSource):
+            return _join_lines([block.title, block.context, source.data], mark)
+        head = _join_lines([block.title, block.context], None)
+        if isinstance(source, wire.AnthropicContentSource):
+            items = _read_string(source.content) if isinstance(source.content, str) else source.content
+            place = f"{path}.source.content"
+            inner = [part for at, item in enumerate(items) for part in self._read_part(item, f"{place}[{at}]")]
+            return list(_mark_last((*head, *inner), mark))
+        context = [Text(block.context)] if block.context else []
+        return [*context, _read_media(source, "file", path, block.title, mark)]
+
+    def _add_assistant(self, blocks: Sequence[Any], path: str) -> None:
+        parts: list[Part] = []
+        details: list[Any] = []
+        call_fields: dict[str, Any] = {}
+
+        def add_turn() -> None:
+            extra = {"reasoning_details": list(details)} if details else {}
+            turn = path if _needs_turn(parts) else None
+            self._add_message(Message("assistant", tuple(parts), turn=turn, path=path, extra=extra))
+            parts.clear()
+            details.clear()
+
+        for place, block in enumerate(blocks):
+            place_path = f"{path}.content[{place}]"
+            if isinstance(block, wire.AnthropicTextBlock):
+                if block.text:
+                    parts.append(Text(block.text, _read_mark(block, place_path)))
+            elif isinstance(block, wire.AnthropicToolUseBlock):
+                fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
+                arguments = json.dumps(block.input, ensure_ascii=False)
+                parts.append(ToolCall(block.name, arguments, block.id, fields, path=place_path))
+            elif isinstance(block, wire.AnthropicServerResultBlock):
+                add_turn()
+                result = ToolResult(tuple(_read_server_result(block)), None, block.tool_use_id, block.is_error)
+                self._add_message(Message("tool", (result,), path=place_path))
+            else:
+                thought = self._read_thought(block, place_path)
+                details += thought.details
+                call_fields |= thought.calls
+                if thought.text:
+                    parts.append(Reasoning(thought.text))
+        add_turn()
+
+    def _read_thought(self, block: Any, path: str) -> Seal:
+        """Return a thought and what is sealed in it. A foreign signature is ignored, so that a session that began
+        elsewhere can go on here."""
+        if isinstance(block, wire.AnthropicThinkingBlock):
+            sealed = read_seal(block.signature or "") or Seal()
+            return replace(sealed, text=block.thinking or sealed.text)
+        opened = read_seal(block.data)
+        if opened is None:
+            self.warnings.append(f"{path}: a thought that only another provider can read was left out")
+        return opened or Seal()
+
+    def warn_unknown_keys(self, value: Any, path: str) -> None:
+        found = find_unknown_keys(value, path)
+        self.warnings += (f"{place} is not a field of Anthropic's messages and was ignored" for place in found)
+
+
+_PHASES = {"reasoning": 0, "text": 1, "tool_call": 2}
+
+
+def _needs_turn(parts: Sequence[Part]) -> bool:
+    """Whether the parts would not be one turn in formats that have a message for each: one that thinks twice."""
+    phase = -1
+    for place, part in enumerate(parts):
+        if part.kind == "tool_call":
+            return False
+        if part.kind == "text" and place and parts[place - 1].kind == "text":
+            continue
+        if _PHASES[part.kind] <= phase:
+            return True
+        phase = _PHASES[part.kind]
+    return False
+
+
+def _read_string(text: str) -> list[wire.AnthropicTextBlock]:
+    return [wire.AnthropicTextBlock.model_construct(type="text", text=text)] if text else []
+
+
+def _may_have(role: str, block: Any) -> bool:
+    if isinstance(block, wire.AnthropicServerResultBlock):
+        return role == "assistant"
+    return block.type in _ROLE_BLOCKS[role]
+
+
+def _read_mark(block: Any, path: str) -> CacheMark | None:
+    return CacheMark(block.cache_control, f"{path}.cache_control") if block.cache_control else None
+
+
+def _mark_last(parts: tuple[Text | Media, ...], mark: CacheMark | None) -> tuple[Text | Media, ...]:
+    """Put the mark of a block on the last of its parts, because a mark caches everything before it."""
+    if mark is None or not parts or parts[-1].mark:
+        return parts
+    return (*parts[:-1], replace(parts[-1], mark=mark))
+
+
+def _join_lines(lines: Sequence[str | None], mark: CacheMark | None) -> list[Text | Media]:
+    text = "\n".join(line for line in lines if line)
+    return [Text(text, mark)] if text else []
+
+
+def _read_media(source: Any, media: Any, path: str, name: str | None, mark: CacheMark | None) -> Media:
+    if isinstance(source, wire.AnthropicUrlSource):
+        return Media(media, (source.url,), path=f"{path}.source.url", name=name, mark=mark)
+    url = f"data:{source.media_type};base64,{source.data}"
+    return Media(media, (url,), path=f"{path}.source.data", name=name, mark=mark)
+
+
+def _read_server_result(block: wire.AnthropicServerResultBlock) -> Iterator[Text]:
+    """Read the result of a tool that the provider ran: texts as they are, anything else as JSON."""
+    content = _strip_encrypted(block.content)
+    if isinstance(content, str):
+        texts = [content]
+    elif isinstance(content, list) and all(_is_text(item) for item in content):
+        texts = [item["text"] for item in content]
+    else:
+        texts = [json.dumps(content, ensure_ascii=False)]
+    found = [Text(text) for text in texts if text]
+    yield from found
+    if block.is_error and not found:
+        yield Text(ERROR_TEXT)
+
+
+def _is_text(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str)
+
+
+def _strip_encrypted(value: Any) -> Any:
+    """Remove what only the provider can read."""
+    if isinstance(value, list):
+        return [_strip_encrypted(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _strip_encrypted(item) for key, item in value.items() if key != "encrypted_content"}
+    return value

@@ -1,0 +1,236 @@
+"""Schema of Anthropic's messages, lenient where clients and API versions differ, strict where content could be lost.
+
+Unknown keys of blocks are ignored with a warning.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from app.chat.datauri import may_be_base64
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Marked(_Wire):
+    cache_control: dict[str, Any] | None = None
+    """A mark for the server's prompt cache."""
+
+
+def _check_url(value: str) -> str:
+    if not value[:8].lower().startswith(("http://", "https://")):
+        raise ValueError("must be an http(s) URL: files of the gateway's machine are never read")
+    return value
+
+
+def _check_base64(value: str) -> str:
+    if not may_be_base64(value):
+        raise ValueError("must be base64")
+    return value
+
+
+class AnthropicBase64Source(_Wire):
+    type: Literal["base64"]
+    media_type: str = Field(min_length=1, pattern=r"^[\w.+-]+/[\w.+-]+$")
+    data: Annotated[str, AfterValidator(_check_base64)] = Field(min_length=1)
+
+
+class AnthropicUrlSource(_Wire):
+    type: Literal["url"]
+    url: Annotated[str, AfterValidator(_check_url)]
+
+
+class AnthropicTextSource(_Wire):
+    type: Literal["text"]
+    data: str
+    media_type: str | None = None
+
+
+def _tag(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return f"<{kind}>" if isinstance(kind, str) else None
+
+
+ImageSource = Annotated[
+    Annotated[AnthropicBase64Source, Tag("<base64>")] | Annotated[AnthropicUrlSource, Tag("<url>")],
+    Discriminator(
+        _tag,
+        custom_error_type="source_type",
+        custom_error_message="must be a source of type base64 or url: the gateway cannot read files stored at a "
+        "provider",
+    ),
+]
+
+
+class AnthropicTextBlock(_Marked):
+    type: Literal["text"]
+    text: str
+
+
+class AnthropicImageBlock(_Marked):
+    type: Literal["image"]
+    source: ImageSource
+
+
+ContentItem = Annotated[
+    Annotated[AnthropicTextBlock, Tag("<text>")] | Annotated[AnthropicImageBlock, Tag("<image>")],
+    Discriminator(_tag, custom_error_type="block_type", custom_error_message="must be a block of type text or image"),
+]
+
+
+def _tag_shape(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<string>"
+    if isinstance(value, list):
+        return "<blocks>"
+    return "<null>" if value is None else None
+
+
+class AnthropicContentSource(_Wire):
+    type: Literal["content"]
+    content: Annotated[
+        Annotated[str, Tag("<string>")] | Annotated[list[ContentItem], Tag("<blocks>")],
+        Discriminator(
+            _tag_shape, custom_error_type="content_type", custom_error_message="must be a string or a list of blocks"
+        ),
+    ]
+
+
+DocumentSource = Annotated[
+    Annotated[AnthropicBase64Source, Tag("<base64>")]
+    | Annotated[AnthropicUrlSource, Tag("<url>")]
+    | Annotated[AnthropicTextSource, Tag("<text>")]
+    | Annotated[AnthropicContentSource, Tag("<content>")],
+    Discriminator(
+        _tag,
+        custom_error_type="source_type",
+        custom_error_message="must be a source of type base64, url, text or content: the gateway cannot read files "
+        "stored at a provider",
+    ),
+]
+
+
+class AnthropicDocumentBlock(_Marked):
+    type: Literal["document"]
+    source: DocumentSource
+    title: str | None = None
+    context: str | None = None
+    citations: dict[str, Any] | None = None
+
+
+class AnthropicSearchResultBlock(_Marked):
+    type: Literal["search_result"]
+    source: str
+    title: str
+    content: list[AnthropicTextBlock]
+    citations: dict[str, Any] | None = None
+
+
+class AnthropicToolReferenceBlock(_Marked):
+    """A tool that the provider's tool search found; models elsewhere have no such search."""
+
+    type: Literal["tool_reference"]
+
+
+class AnthropicThinkingBlock(_Wire):
+    type: Literal["thinking"]
+    thinking: str
+    signature: str | None = None
+
+
+class AnthropicRedactedThinkingBlock(_Wire):
+    type: Literal["redacted_thinking"]
+    data: str
+
+
+class AnthropicToolUseBlock(_Marked):
+    type: Literal["tool_use", "server_tool_use", "mcp_tool_use"]
+    id: str = Field(min_length=1)
+    name: str = Field(min_length=1, pattern=r"\S")
+    input: dict[str, Any]
+    caller: Any = None
+    server_name: Any = None
+
+
+ResultItem = Annotated[
+    Annotated[AnthropicTextBlock, Tag("<text>")]
+    | Annotated[AnthropicImageBlock, Tag("<image>")]
+    | Annotated[AnthropicDocumentBlock, Tag("<document>")]
+    | Annotated[AnthropicSearchResultBlock, Tag("<search_result>")]
+    | Annotated[AnthropicToolReferenceBlock, Tag("<tool_reference>")],
+    Discriminator(
+        _tag,
+        custom_error_type="block_type",
+        custom_error_message="must be a block of type text, image, document, search_result or tool_reference",
+    ),
+]
+
+
+class AnthropicToolResultBlock(_Marked):
+    type: Literal["tool_result"]
+    tool_use_id: str = Field(min_length=1)
+    content: Annotated[
+        Annotated[str, Tag("<string>")] | Annotated[list[ResultItem], Tag("<blocks>")] | Annotated[None, Tag("<null>")],
+        Discriminator(
+            _tag_shape, custom_error_type="content_type", custom_error_message="must be a string or a list of blocks"
+        ),
+    ] = None
+    is_error: bool | None = None
+
+
+class AnthropicServerResultBlock(_Marked):
+    """The result of a tool that the provider ran; `type` ends with `_tool_result`."""
+
+    type: str
+    tool_use_id: str = Field(min_length=1)
+    content: Any = None
+    caller: Any = None
+    is_error: bool | None = None
+
+
+_BLOCKS = ("text", "image", "document", "search_result", "tool_reference", "thinking", "redacted_thinking")
+
+
+def _tag_block(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        return None
+    if kind in _BLOCKS or kind == "tool_result":
+        return f"<{kind}>"
+    if kind.endswith("tool_use"):
+        return "<tool_use>"
+    return "<server_result>" if kind.endswith("_tool_result") else None
+
+
+Block = Annotated[
+    Annotated[AnthropicTextBlock, Tag("<text>")]
+    | Annotated[AnthropicImageBlock, Tag("<image>")]
+    | Annotated[AnthropicDocumentBlock, Tag("<document>")]
+    | Annotated[AnthropicSearchResultBlock, Tag("<search_result>")]
+    | Annotated[AnthropicToolReferenceBlock, Tag("<tool_reference>")]
+    | Annotated[AnthropicThinkingBlock, Tag("<thinking>")]
+    | Annotated[AnthropicRedactedThinkingBlock, Tag("<redacted_thinking>")]
+    | Annotated[AnthropicToolUseBlock, Tag("<tool_use>")]
+    | Annotated[AnthropicToolResultBlock, Tag("<tool_result>")]
+    | Annotated[AnthropicServerResultBlock, Tag("<server_result>")],
+    Discriminator(
+        _tag_block,
+        custom_error_type="block_type",
+        custom_error_message=f"must be a block with one of the types {', '.join(_BLOCKS)}, tool_use or tool_result",
+    ),
+]
+
+
+class AnthropicMessage(_Wire):
+    role: Literal["user", "assistant", "system"]
+    content: Annotated[
+        Annotated[str, Tag("<string>")] | Annotated[list[Block], Tag("<blocks>")],
+        Discriminator(
+            _tag_shape, custom_error_type="content_type", custom_error_message="must be a string or a list of blocks"
+        ),
+    ]
+
+
+AnthropicMessages = Annotated[list[AnthropicMessage], Field(min_length=1)]

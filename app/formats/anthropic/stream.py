@@ -1,0 +1,319 @@
+"""Encodes a reply as the events of Anthropic's Messages, or as one message.
+
+Blocks follow one another: `SequentialCallsStage` has put parallel calls in order. A thought ends with a seal as its
+signature. What a model server wants back with a thought that has no words is a `redacted_thinking` block. Warnings,
+and parts for which there are no blocks, are in `parley`, beside `usage`: clients ignore unknown fields, but some fail
+on unknown events.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pydantic_core import from_json
+from typing_extensions import override
+
+from app.chat.accumulator import MessageAccumulator, ReplyMessage
+from app.chat.events import Finish
+from app.formats.anthropic.errors import WRITE_ERROR
+from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
+from app.formats.seal import Seal, write_seal
+from app.formats.sse import encode_json, escape_line_separators
+
+Json = dict[str, Any]
+HEARTBEAT = b'event: ping\ndata: {"type":"ping"}\n\n'
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
+_DELTAS = {
+    "reasoning_content": b'{"type":"thinking_delta","thinking":%b}',
+    "content": b'{"type":"text_delta","text":%b}',
+    "function_call": b'{"type":"input_json_delta","partial_json":%b}',
+}
+_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_REFUSAL = {"type": "refusal", "category": None, "explanation": None}
+_BYTES_PER_TOKEN = 4
+
+
+def make_message_id(response_id: str) -> str:
+    return f"msg_{response_id.removeprefix('chat-')}"
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate tokens by the length of the text, for a server that counts none and for the start of a stream."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return -(-size // _BYTES_PER_TOKEN)
+
+
+class AnthropicStreamEncoder(DeltaEncoder):
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._count = 0
+        """The number of blocks that were started."""
+        self._call: ReplyMessage | None = None
+        """The call whose block is open."""
+        self._thought: ReplyMessage | None = None
+        """A thought that is complete, but whose block is open: its seal takes fields of the call after it."""
+        self._delta = b""
+        """The frame of a text of the open block, up to the text."""
+        self._written_details: dict[int, int] = {}
+        """How many items of `reasoning_details` of each message were written before its block."""
+        self._sealed_calls: set[int] = set()
+
+    def open(self) -> bytes:
+        usage = {"input_tokens": self._info.options.input_tokens, "output_tokens": 0}
+        return _write_event("message_start", {"message": write_message(self._info, [], None, None, usage)})
+
+    @override
+    def _write_started(self, message: ReplyMessage) -> bytes:
+        if message.kind == "media":
+            return b""
+        out = self._end_open(message)
+        if message.kind == "reasoning_content":
+            return out + self._start({"type": "thinking", "thinking": "", "signature": ""}, message)
+        if details := message.extra.get("reasoning_details"):
+            self._written_details[message.index] = len(details)
+            out += self._write_redacted(Seal(details=details))
+        if message.kind == "content":
+            return out + self._start({"type": "text", "text": ""}, message)
+        if message.index not in self._sealed_calls and (fields := _get_call_fields(message)):
+            self._sealed_calls.add(message.index)
+            out += self._write_redacted(Seal(calls=fields))
+        self._call = message
+        return out + self._start({"type": "tool_use", "id": message.id, "name": message.name, "input": {}}, message)
+
+    def _start(self, block: Json, message: ReplyMessage) -> bytes:
+        index = self._count
+        self._count += 1
+        self._delta = _DELTA % (index, _DELTAS[message.kind])
+        return _write_event("content_block_start", {"index": index, "content_block": block})
+
+    def _write_redacted(self, contents: Seal) -> bytes:
+        index = self._count
+        self._count += 1
+        block = {"type": "redacted_thinking", "data": write_seal(contents)}
+        return _write_event("content_block_start", {"index": index, "content_block": block}) + _STOP % index
+
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        if message.kind == "reasoning_content" and self._info.options.hide_thinking:
+            return b""
+        data = encode_json(text)
+        if not data.isascii():
+            data = escape_line_separators(data)
+        return self._delta % data
+
+    @override
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        if message.kind == "reasoning_content":
+            self._thought = message
+        elif message.kind == "content":
+            late = message.extra.get("reasoning_details", [])[self._written_details.get(message.index, 0) :]
+            return _STOP % (self._count - 1) + (self._write_redacted(Seal(details=late)) if late else b"")
+        elif message is self._call:
+            return self._end_open(None)
+        return b""
+
+    def _end_open(self, following: ReplyMessage | None) -> bytes:
+        """End the block that is still open before the block of this message."""
+        if self._call is not None:
+            self._call = None
+            return _STOP % (self._count - 1)
+        thought, self._thought = self._thought, None
+        if thought is None:
+            return b""
+        fields: Json = {}
+        if following is not None and following.kind == "function_call" and (fields := _get_call_fields(following)):
+            self._sealed_calls.add(following.index)
+        signature = write_seal(_seal_thought(thought, fields, hidden=self._info.options.hide_thinking))
+        delta = b'{"type":"signature_delta","signature":%b}' % encode_json(signature)
+        return _DELTA % (self._count - 1, delta) + _STOP % (self._count - 1)
+
+    @override
+    def _write_finish(self, finish: Finish) -> bytes:
+        out = self._end_open(None)
+        if details := self._accumulator.loose_extra.get("reasoning_details"):
+            out += self._write_redacted(Seal(details=details))
+        messages = self._accumulator.messages
+        unsealed = [one for one in messages if _get_call_fields(one) and one.index not in self._sealed_calls]
+        reason, word = _choose_stop_reason(finish, messages, self._info)
+        delta: Json = {"stop_reason": reason, "stop_sequence": word}
+        if reason == "refusal":
+            delta["stop_details"] = _REFUSAL
+        warnings = _list_warnings(finish, self._info)
+        warnings += (f"extra_content of the call {one.id} came too late, and is lost" for one in unsealed)
+        usage = write_usage(finish, self._info, messages)
+        body = {"delta": delta, "usage": usage, **_write_beside(warnings, self._accumulator)}
+        return out + _write_event("message_delta", body) + _write_event("message_stop", {})
+
+    @override
+    def fail(self, error: Json) -> bytes:
+        return b"event: error\ndata: %b\n\n" % escape_line_separators(encode_json(WRITE_ERROR(error)))
+
+
+class AnthropicWholeEncoder(WholeEncoder):
+    """`stream: false`: one message."""
+
+    @override
+    def fail(self, error: Json) -> bytes:
+        return encode_json(WRITE_ERROR(error))
+
+    @override
+    def _write_reply(self, finish: Finish) -> Json:
+        info, messages = self._info, self._accumulator.messages
+        reason, word = _choose_stop_reason(finish, messages, info)
+        blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking)
+        usage = write_usage(finish, info, messages)
+        message = write_message(info, blocks, reason, word, usage)
+        return message | _write_beside(_list_warnings(finish, info), self._accumulator)
+
+
+def write_message(info: ReplyInfo, blocks: list[Json], reason: str | None, word: str | None, usage: Json) -> Json:
+    details = {"stop_details": _REFUSAL} if reason == "refusal" else {}
+    return {
+        "id": make_message_id(info.response_id),
+        "type": "message",
+        "role": "assistant",
+        "model": info.model,
+        "content": blocks,
+        "stop_reason": reason,
+        "stop_sequence": word,
+        **details,
+        "usage": usage,
+    }
+
+
+def _write_event(kind: str, fields: Json) -> bytes:
+    data = escape_line_separators(encode_json({"type": kind, **fields}))
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool) -> list[Json]:
+    blocks: list[Json] = []
+    messages = accumulator.messages
+    for place, message in enumerate(messages):
+        following = messages[place + 1] if place + 1 < len(messages) else None
+        before = messages[place - 1] if place else None
+        if message.kind == "reasoning_content":
+            calls = _get_call_fields(following) if following is not None else {}
+            seal = write_seal(_seal_thought(message, calls, hidden=hidden))
+            blocks.append({"type": "thinking", "thinking": "" if hidden else message.text, "signature": seal})
+            continue
+        if message.kind == "media":
+            continue
+        if details := message.extra.get("reasoning_details"):
+            blocks.append(_redacted(Seal(details=details)))
+        if message.kind == "content":
+            blocks.append({"type": "text", "text": message.text})
+            continue
+        fields = _get_call_fields(message)
+        if fields and (before is None or before.kind != "reasoning_content"):
+            blocks.append(_redacted(Seal(calls=fields)))
+        blocks.append({"type": "tool_use", "id": message.id, "name": message.name, "input": _write_input(message.text)})
+    if details := accumulator.loose_extra.get("reasoning_details"):
+        blocks.append(_redacted(Seal(details=details)))
+    return blocks
+
+
+def _redacted(contents: Seal) -> Json:
+    return {"type": "redacted_thinking", "data": write_seal(contents)}
+
+
+def _seal_thought(thought: ReplyMessage, call_fields: Json, *, hidden: bool) -> Seal:
+    details = thought.extra.get("reasoning_details", [])
+    return Seal(text=thought.text if hidden else None, details=details, calls=call_fields)
+
+
+def _get_call_fields(message: ReplyMessage) -> Json:
+    """Return the opaque fields of a call by its id, as a seal has them."""
+    if message.kind != "function_call" or message.extra.get("extra_content") is None:
+        return {}
+    return {message.id: message.extra["extra_content"]}
+
+
+def _write_input(arguments: str) -> Any:
+    """Return the arguments as the model wrote them; of arguments that were cut off, the keys that are whole, as the
+    SDKs read them in a stream."""
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        try:
+            return from_json(arguments or "{}", allow_partial=True)
+        except ValueError:
+            return {}
+    return msgspec.Raw(arguments.encode())
+
+
+def _choose_stop_reason(finish: Finish, messages: Sequence[ReplyMessage], info: ReplyInfo) -> tuple[str, str | None]:
+    """Return (stop_reason, stop_sequence)."""
+    if finish.reason == "stop":
+        if any(message.refusal for message in messages):
+            return "refusal", None
+        if finish.stopped_by is not None and finish.stopped_by in info.options.stop_words:
+            return "stop_sequence", finish.stopped_by
+    return _STOP_REASONS[finish.reason], None
+
+
+def write_usage(finish: Finish, info: ReplyInfo, messages: Sequence[ReplyMessage]) -> Json:
+    """Write the usage; the three counts of input tokens are a sum. Without a server's usage it is an estimate."""
+    usage = finish.usage
+    if usage is None:
+        output = sum(estimate_tokens(message.text) for message in messages)
+        return _write_counts(info.options.input_tokens, 0, 0, output)
+    details = usage.get("prompt_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    cached = _count(details.get("cached_tokens")) or _count(usage.get("cached_tokens"))
+    written = _count(details.get("cache_write_tokens")) or _count(usage.get("cache_creation_input_tokens"))
+    prompt = _count(usage.get("prompt_tokens"))
+    out = _write_counts(max(prompt - cached - written, 0), written, cached, _count(usage.get("completion_tokens")))
+    details = usage.get("completion_tokens_details")
+    thinking = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
+    if thinking:
+        out["output_tokens_details"] = {"thinking_tokens": thinking}
+    if usage.get("cost") is not None:
+        out["cost"] = usage["cost"]
+    return out
+
+
+def _write_counts(prompt: int, written: int, cached: int, completion: int) -> Json:
+    return {
+        "input_tokens": prompt,
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": cached,
+        "output_tokens": completion,
+    }
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+_BESIDE = ("annotations", "citations", "search_results")
+"""Keys of `extra` that Anthropic's blocks have no place for."""
+
+
+def _list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
+    warnings = info.warnings_with(finish)
+    if finish.usage is None:
+        warnings.append("usage_estimated: the model server sent no usage, so its numbers are an estimate")
+    return warnings
+
+
+def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator) -> Json:
+    """Write `parley`: warnings, and the parts of the reply that Anthropic's message has no place for."""
+    beside: Json = {"warnings": list(warnings)} if warnings else {}
+    media: list[Json] = []
+    for message in accumulator.messages:
+        if message.media is not None:
+            media.append({"type": message.media.media, "url": message.media.url, **message.media.fields})
+        fields = message.extra if message.kind != "function_call" else {}
+        if message.kind == "content" and fields.get("extra_content") is not None:
+            beside["extra_content"] = fields["extra_content"]
+        for key in _BESIDE:
+            if value := fields.get(key):
+                known = beside.get(key)
+                both = isinstance(known, list) and isinstance(value, list)
+                beside[key] = [*known, *value] if both else value  # type: ignore[misc]  # `both` says that it is a list
+    beside |= {key: accumulator.loose_extra[key] for key in _BESIDE if accumulator.loose_extra.get(key)}
+    if media:
+        beside["media"] = media
+    return {"parley": beside} if beside else {}

@@ -1,0 +1,206 @@
+"""Writes a conversation as Anthropic's messages.
+
+The first system message is the field `system` of a request; here it is a message like the others. A thought has a seal
+as its signature, with what its provider wants back.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from app.chat import datauri
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.errors import Violation
+from app.formats.anthropic.parse import ERROR_TEXT
+from app.formats.base import Options, WrittenMessages
+from app.formats.losses import find_extra_losses, find_moved_results
+from app.formats.seal import Seal, write_seal
+from app.openai_messages.grouping import MessageGroup, group_messages
+
+Json = dict[str, Any]
+_WRITTEN_KEYS = frozenset({"reasoning_details", "arguments_valid"})
+_NO_FIELD = "cannot be written in Anthropic's format"
+_MEDIA_TYPES = {"image": "image/png", "file": "application/octet-stream"}
+"""The media types of data URIs that name none."""
+
+
+def write_messages(messages: Sequence[Message], options: Options) -> WrittenMessages:
+    groups, losses = group_messages(messages)
+    losses = [*losses, *_find_losses(messages), *_find_merged_turns(groups), *find_moved_results(messages)]
+    written = [item for group in groups for item in _write_group(group)]
+    return WrittenMessages(written, list(dict.fromkeys(losses)))
+
+
+def parse_input(arguments: str) -> Json | None:
+    """Return the arguments of a call as an object; None if they are not one."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _write_group(group: MessageGroup) -> Iterator[Json]:
+    blocks = _write_assistant(group) if group.role == "assistant" else _write_texts(group)
+    if blocks:
+        plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
+        yield {"role": group.role, "content": blocks[0]["text"] if plain else blocks}
+    if group.results:
+        yield {"role": "user", "content": [_write_result(id_, result) for id_, result in group.results]}
+
+
+def _write_texts(group: MessageGroup) -> list[Json]:
+    return [block for run in group.texts for part in run for block in _write_part(part)]
+
+
+def _write_assistant(group: MessageGroup) -> list[Json]:
+    blocks: list[Json] = []
+    calls = iter(group.calls)
+    thoughts = _Thoughts(blocks)
+    for message in group.sources:
+        details = message.extra.get("reasoning_details")
+        thoughts.details = list(details) if isinstance(details, list) else []
+        if thoughts.details and not any(isinstance(part, Reasoning) and part.text for part in message.parts):
+            thoughts.add("")
+        for part in message.parts:
+            if isinstance(part, Reasoning):
+                if part.text:
+                    thoughts.add(part.text)
+            elif isinstance(part, ToolCall):
+                grouped = next(calls)
+                if part.extra.get("extra_content") is not None:
+                    thoughts.add_call(grouped.id, part.extra["extra_content"])
+                arguments = parse_input(part.arguments)
+                found = {"_raw": part.arguments} if arguments is None else arguments
+                blocks.append({"type": "tool_use", "id": grouped.id, "name": part.name, "input": found})
+            elif isinstance(part, Text | Media):
+                blocks += _write_part(part)
+    return blocks
+
+
+class _Thoughts:
+    """The thoughts of one assistant message. The seal of one takes the fields of the calls after it."""
+
+    def __init__(self, blocks: list[Json]) -> None:
+        self._blocks = blocks
+        self._last: Json | None = None
+        self._contents = Seal()
+        self.details: list[Any] = []
+        """What the next thought takes."""
+
+    def add(self, text: str) -> None:
+        """Add a thought; one without words can only be told by its seal."""
+        self._last = {"type": "thinking", "thinking": text} if text else {"type": "redacted_thinking"}
+        self._blocks.append(self._last)
+        self._seal(Seal(details=self.details))
+        self.details = []
+
+    def add_call(self, id_: str, fields: Any) -> None:
+        if self._last is None:
+            self.add("")
+        self._seal(Seal(details=self._contents.details, calls={**self._contents.calls, id_: fields}))
+
+    def _seal(self, contents: Seal) -> None:
+        assert self._last is not None
+        self._contents = contents
+        self._last["signature" if self._last["type"] == "thinking" else "data"] = write_seal(contents)
+
+
+def _write_part(part: Text | Media) -> list[Json]:
+    """Write text or media; there are no blocks for sound and video."""
+    if isinstance(part, Text):
+        block: Json = {"type": "text", "text": part.text}
+        written = [block] if part.text else []
+    elif part.media == "file":
+        title = {"title": part.name} if part.name else {}
+        written = [{"type": "document", **title, "source": _write_source(part, part.urls[0])}]
+    elif part.media == "image":
+        written = [{"type": "image", "source": _write_source(part, part.urls[0])}]
+    elif part.frames:
+        written = [{"type": "image", "source": _write_source(part, url)} for url in part.urls]
+    else:
+        written = [{"type": "text", "text": f"[{part.media}]"}]
+    if part.mark and written:
+        written[-1]["cache_control"] = dict(part.mark.value)
+    return written
+
+
+def _write_source(part: Media, url: str) -> Json:
+    try:
+        head = datauri.parse(url)
+    except ValueError:
+        return {"type": "url", "url": url}
+    media_type = head.media_type or _MEDIA_TYPES.get(part.media, "image/png")
+    data = url[head.start :] if head.base64 else base64.b64encode(datauri.decode(url)).decode()
+    return {"type": "base64", "media_type": media_type, "data": data}
+
+
+def _write_result(id_: str, result: ToolResult) -> Json:
+    blocks = [block for part in result.content for block in _write_part(part)]
+    plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
+    content: Any = blocks[0]["text"] if plain else blocks
+    if not blocks:
+        content = ERROR_TEXT if result.is_error else ""
+    error = {"is_error": True} if result.is_error else {}
+    return {"type": "tool_result", "tool_use_id": id_, "content": content, **error}
+
+
+def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
+    for message in messages:
+        yield from find_extra_losses(message, _WRITTEN_KEYS, _NO_FIELD)
+        if message.name and message.role != "tool":
+            yield Violation(message.path, f"the name {message.name!r} {_NO_FIELD}")
+        if not any(_says_something(part) for part in message.parts) and not message.extra.get("reasoning_details"):
+            yield Violation(message.path, "has no content, and is left out")
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                yield from _find_call_losses(part, part.path or message.path)
+            elif isinstance(part, ToolResult):
+                if part.is_error and not part.content:
+                    yield Violation(message.path, f"the result is written with the text {ERROR_TEXT!r}")
+                yield from (loss for item in part.content for loss in _find_media_losses(item, message.path))
+            elif isinstance(part, Media):
+                yield from _find_media_losses(part, message.path)
+
+
+def _says_something(part: Any) -> bool:
+    return bool(part.text) if isinstance(part, Text | Reasoning) else True
+
+
+def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
+    arguments = parse_input(call.arguments)
+    if arguments is None:
+        yield Violation(path, "the arguments are not a JSON object, and are written as {'_raw': …}")
+    elif json.dumps(arguments, ensure_ascii=False) != call.arguments:
+        yield Violation(path, "the arguments are written as an object: their white space and spelling may change")
+    lost = sorted(call.extra.keys() - {"extra_content"})
+    if lost:
+        yield Violation(path, f"{', '.join(lost)} {_NO_FIELD}")
+
+
+def _find_media_losses(part: Text | Media, path: str) -> Iterator[Violation]:
+    if isinstance(part, Text):
+        return
+    place = part.path or path
+    if part.frames:
+        yield Violation(place, "the frames of a video are written as images")
+    elif part.media in ("audio", "video"):
+        yield Violation(place, f"is written as the text '[{part.media}]': this format has no {part.media}")
+    if part.detail:
+        yield Violation(place, f"detail {_NO_FIELD}")
+    if part.name and part.media != "file":
+        yield Violation(place, f"the name of the file {_NO_FIELD}")
+
+
+def _find_merged_turns(groups: Sequence[MessageGroup]) -> Iterator[Violation]:
+    """Find neighbouring assistant messages that are not one turn, but are read as one."""
+    before: MessageGroup | None = None
+    for group in groups:
+        if group.role == "assistant" and before is not None and before.role == "assistant" and not before.results:
+            yield Violation(group.sources[0].path, "becomes one turn with the assistant message before it")
+        before = group

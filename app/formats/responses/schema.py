@@ -1,0 +1,273 @@
+"""Schema of the items of OpenAI's Responses API: lenient where clients differ, strict where content could be lost.
+
+An item without `type` is a message. Clients send back output items with only some of their fields, so nothing that is
+not needed here is required.
+"""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from app.chat.datauri import may_be_base64
+
+LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
+STORED_FILE = "is not supported: the gateway cannot read files stored at a provider; send the content itself"
+_REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
+_Name = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+def is_url(value: str) -> bool:
+    """Whether this is an http(s) URL or a data URI."""
+    return _REMOTE.match(value) is not None
+
+
+def _check_url(value: str) -> str:
+    if not is_url(value):
+        raise ValueError(LOCAL)
+    return value
+
+
+def _check_data(value: str) -> str:
+    if not is_url(value) and not may_be_base64(value):
+        raise ValueError("must be base64, an http(s) URL or a data URI")
+    return value
+
+
+def _refuse_file_id(value: str | None) -> str | None:
+    if value is not None:
+        raise ValueError(STORED_FILE)
+    return value
+
+
+_Url = Annotated[str, AfterValidator(_check_url)]
+_Data = Annotated[str, AfterValidator(_check_data), Field(min_length=1)]
+_FileId = Annotated[str | None, AfterValidator(_refuse_file_id)]
+
+
+class _Item(BaseModel):
+    """Unknown keys are ignored with a warning."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class InputText(_Item):
+    type: Literal["input_text", "output_text", "text", "summary_text", "reasoning_text"]
+    text: str
+    annotations: Any = None
+    logprobs: Any = None
+
+
+class Refusal(_Item):
+    type: Literal["refusal"]
+    refusal: str
+
+
+class InputImage(_Item):
+    type: Literal["input_image"]
+    image_url: _Url | None = None
+    file_id: _FileId = None
+    detail: str | None = None
+
+    @model_validator(mode="after")
+    def _check_url_is_given(self) -> "InputImage":
+        if self.image_url is None:
+            raise ValueError("must have its content in image_url")
+        return self
+
+
+class InputFile(_Item):
+    type: Literal["input_file"]
+    file_data: _Data | None = None
+    file_url: _Url | None = None
+    filename: str | None = None
+    file_id: _FileId = None
+    detail: str | None = None
+
+    @model_validator(mode="after")
+    def _check_content_is_given(self) -> "InputFile":
+        if self.file_data is None and self.file_url is None:
+            raise ValueError("must have its content in file_data or file_url")
+        return self
+
+
+class AudioBody(_Item):
+    data: _Data
+    format: str | None = None
+
+
+class InputAudio(_Item):
+    type: Literal["input_audio"]
+    input_audio: AudioBody
+
+
+class InputVideo(_Item):
+    """Not OpenAI's: servers with models for video take it in their own Responses APIs."""
+
+    type: Literal["input_video"]
+    video_url: _Url
+
+
+_PARTS = {
+    **dict.fromkeys(("input_text", "output_text", "text", "summary_text", "reasoning_text"), "<text>"),
+    "refusal": "<refusal>",
+    "input_image": "<image>",
+    "input_file": "<file>",
+    "input_audio": "<audio>",
+    "input_video": "<video>",
+}
+
+
+def _get_part_type(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return _PARTS.get(kind) if isinstance(kind, str) else None
+
+
+Part = Annotated[
+    Annotated[InputText, Tag("<text>")]
+    | Annotated[Refusal, Tag("<refusal>")]
+    | Annotated[InputImage, Tag("<image>")]
+    | Annotated[InputFile, Tag("<file>")]
+    | Annotated[InputAudio, Tag("<audio>")]
+    | Annotated[InputVideo, Tag("<video>")],
+    Discriminator(
+        _get_part_type,
+        custom_error_type="part_type",
+        custom_error_message=f"must be a part with one of the types {', '.join(_PARTS)}",
+    ),
+]
+
+
+def _get_content_kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<string>"
+    return "<parts>" if isinstance(value, list) else None
+
+
+Content = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[list[Part], Tag("<parts>")],
+    Discriminator(
+        _get_content_kind, custom_error_type="content_type", custom_error_message="must be a string or a list of parts"
+    ),
+]
+
+
+class MessageItem(_Item):
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: Content
+    id: str | None = None
+    status: str | None = None
+    phase: str | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class ReasoningItem(_Item):
+    type: Literal["reasoning"]
+    id: str | None = None
+    content: list[Part] | None = None
+    summary: list[Part] | None = None
+    encrypted_content: str | None = None
+    status: str | None = None
+
+
+class FunctionCallItem(_Item):
+    type: Literal["function_call"]
+    call_id: _Name
+    name: _Name
+    arguments: str
+    namespace: str | None = None
+    id: str | None = None
+    status: str | None = None
+
+
+class CustomCallItem(_Item):
+    type: Literal["custom_tool_call"]
+    call_id: _Name
+    name: _Name
+    input: str
+    namespace: str | None = None
+    id: str | None = None
+    status: str | None = None
+
+
+class CallOutputItem(_Item):
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    call_id: _Name
+    output: Content
+    id: str | None = None
+    status: str | None = None
+    name: str | None = None
+
+
+def describe_unknown_item(id_: str) -> str:
+    return f"there is no stored item {id_!r}: it expired, was deleted, or was not stored; send the item itself"
+
+
+def _refuse_reference(id_: str) -> str:
+    raise ValueError(describe_unknown_item(id_))
+
+
+class ItemReference(_Item):
+    """It is replaced by the stored item before the items are parsed; one that is left has no stored item."""
+
+    type: Literal["item_reference"] = "item_reference"
+    id: Annotated[str, AfterValidator(_refuse_reference)]
+
+
+class HostedItem(_Item):
+    """An item of a tool that runs at a provider, or one that only a provider can read. It is left out."""
+
+    type: str
+
+
+HOSTED_ITEMS = frozenset(
+    {
+        *("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call"),
+        *("computer_call_output", "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output"),
+        *("apply_patch_call", "apply_patch_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request"),
+        *("mcp_approval_response", "tool_search_call", "tool_search_output", "compaction", "compaction_summary"),
+        *("context_compaction", "additional_tools", "program", "program_output"),
+    }
+)
+_ITEMS = {
+    "message": "<message>",
+    "reasoning": "<reasoning>",
+    "function_call": "<function_call>",
+    "custom_tool_call": "<custom_call>",
+    "function_call_output": "<output>",
+    "custom_tool_call_output": "<output>",
+    "item_reference": "<reference>",
+    **dict.fromkeys(HOSTED_ITEMS, "<hosted>"),
+}
+
+
+def _get_item_type(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return "<message>"
+    kind = value.get("type")
+    if kind is None:
+        return "<message>" if "role" in value or value.keys() != {"id"} else "<reference>"
+    return _ITEMS.get(kind, "<unknown>") if isinstance(kind, str) else "<unknown>"
+
+
+def _refuse_type(value: str) -> str:
+    raise ValueError(f"is not a type of item that is known here ({', '.join(_ITEMS)})")
+
+
+class UnknownItem(_Item):
+    type: Annotated[str, AfterValidator(_refuse_type)]
+
+
+Item = Annotated[
+    Annotated[MessageItem, Tag("<message>")]
+    | Annotated[ReasoningItem, Tag("<reasoning>")]
+    | Annotated[FunctionCallItem, Tag("<function_call>")]
+    | Annotated[CustomCallItem, Tag("<custom_call>")]
+    | Annotated[CallOutputItem, Tag("<output>")]
+    | Annotated[ItemReference, Tag("<reference>")]
+    | Annotated[HostedItem, Tag("<hosted>")]
+    | Annotated[UnknownItem, Tag("<unknown>")],
+    Discriminator(_get_item_type),
+]
+ResponsesItems = Annotated[list[Item], Field(min_length=1)]

@@ -1,0 +1,445 @@
+"""Encodes a reply as the events of OpenAI's Responses API, or as one Response.
+
+Items come one after the other. An item ends when the next one starts, or with the reply, because only then is it known
+whether it is complete.
+
+Every event has a `sequence_number` from 0, and no event is Parley's own: the official TypeScript SDK throws on types
+that it does not know. The warnings are in `parley` of the last Response.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from typing_extensions import override
+
+from app.chat.accumulator import ReplyMessage
+from app.chat.datauri import is_data
+from app.chat.events import Event, Finish
+from app.formats.base import DeltaEncoder, ReplyInfo
+from app.formats.responses.paths import rename_paths
+from app.formats.seal import Seal, write_seal
+from app.formats.sequential_calls import SequentialCallsStage
+from app.formats.sse import encode_json as _json
+from app.formats.sse import escape_line_separators
+
+_UNFINISHED = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""`incomplete_details.reason` by finish reason."""
+_TYPES = {"rate_limit": "rate_limit_error", "insufficient_quota": "insufficient_quota"}
+_CODES = {"unknown_model": "model_not_found", "rate_limit": "rate_limit_exceeded"}
+"""OpenAI's types and codes of HTTP errors, by the gateway's codes."""
+_FAILURES = {
+    "rate_limit": "rate_limit_exceeded",
+    "context_length_exceeded": "context_length_exceeded",
+    "insufficient_quota": "insufficient_quota",
+    **dict.fromkeys(("invalid_request", "unsupported", "content_filter"), "invalid_prompt"),
+}
+"""The code of `response.failed` by that of the error; for any other it is `server_error`, which clients try again."""
+_PREFIXES = {"reasoning_content": "rs", "content": "msg", "function_call": "fc"}
+
+
+def error_body(error: dict[str, Any]) -> dict[str, Any]:
+    """Make the body of an HTTP error: OpenAI's object, with the gateway's other fields added to it."""
+    code = error["code"]
+    kind = _TYPES.get(code) or ("invalid_request_error" if error["status"] < 500 else "server_error")
+    if code == "not_found" and "upstream" in error:
+        code = "unknown_model"
+    return {"error": {**error, "code": _CODES.get(code, code), "type": kind}}
+
+
+def make_item_id(response_id: str, index: int, prefix: str) -> str:
+    """Return the id of an output item, which contains the id of its Response: so a reference to it can be found."""
+    return f"{prefix}_{response_id.rpartition('_')[2]}_{index}"
+
+
+def find_response_id(item_id: str) -> str | None:
+    """Return the id of the Response that an item belongs to; None if the item has no id of this gateway."""
+    match = _ITEM_ID.fullmatch(item_id)
+    return match and f"resp_{match[1]}"
+
+
+_ITEM_ID = re.compile(r"[a-z]{2,4}_([0-9a-f]{32})_i?\d+")
+
+
+def write_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Rename the numbers; those that the server did not send are 0."""
+    if usage is None:
+        return None
+    given, used = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    inputs, outputs = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {
+            "cached_tokens": _get_number(inputs, "cached_tokens"),
+            "cache_write_tokens": _get_number(inputs, "cache_write_tokens"),
+        },
+        "output_tokens": used,
+        "output_tokens_details": {"reasoning_tokens": _get_number(outputs, "reasoning_tokens")},
+        "total_tokens": usage.get("total_tokens") or given + used,
+    }
+
+
+def _get_number(details: Any, name: str) -> int:
+    value = details.get(name) if isinstance(details, dict) else None
+    return value if isinstance(value, int) else 0
+
+
+def make_response(info: ReplyInfo, status: str, output: Sequence[Any] = (), **fields: Any) -> dict[str, Any]:
+    """Make a Response object. `fields` replace the values of a Response that is in progress."""
+    return {
+        "id": info.response_id,
+        "object": "response",
+        "created_at": info.created,
+        "status": status,
+        "model": info.model,
+        "output": output,
+        "error": None,
+        "incomplete_details": None,
+        "usage": None,
+        "completed_at": None,
+        **_DEFAULT_FIELDS,
+        **info.options.responses.fields,
+        **fields,
+    }
+
+
+_DEFAULT_FIELDS: dict[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "service_tier": "default",
+    "store": False,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+
+
+class ResponseEventEncoder(DeltaEncoder):
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._options = info.options.responses
+        self._number = 2
+        """The next sequence number; those before it are of the events of `open`."""
+        self._open: ReplyMessage | None = None
+        self._item_id = ""
+        self._delta = b""
+        """The frame of a new text of the open item: its values are the sequence number and JSON. Empty: texts of this
+        item are not written as they come."""
+        self._stage = SequentialCallsStage()
+        self._output: list[dict[str, Any]] = []
+        self._signed: set[int] = set()
+        """The messages whose opaque fields are in an item before them."""
+        self._ahead: bytes | None = None
+        self.response: dict[str, Any] | None = None
+        """The Response, once the reply has ended."""
+        self.completed_at: int | None = None
+        """Unix seconds; set by the owner of a clock."""
+
+    def open(self) -> bytes:
+        response = make_response(self._info, "in_progress")
+        kinds = ("response.created", "response.in_progress")
+        bodies = ({"type": kind, "sequence_number": number, "response": response} for number, kind in enumerate(kinds))
+        return b"".join(map(_write_event, bodies))
+
+    def write_ahead(self, finish: Finish) -> dict[str, Any]:
+        """Return the Response that this end of the reply completes. Feed the same event after it."""
+        self._ahead = self.feed([finish])
+        assert self.response is not None
+        return self.response
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each message of the reply so far."""
+        return [message.text for message in self._accumulator.messages]
+
+    @override
+    def feed(self, events: list[Event]) -> bytes:
+        if self._ahead is not None:
+            return self._ahead
+        return super().feed(self._stage.feed(events))
+
+    def _frame(self, kind: str, **fields: Any) -> bytes:
+        number = self._number
+        self._number = number + 1
+        return _write_event({"type": kind, "sequence_number": number, **fields})
+
+    def _item_frame(self, kind: str, **fields: Any) -> bytes:
+        """Write an event of the open item."""
+        return self._frame(kind, item_id=self._item_id, output_index=len(self._output), **fields)
+
+    def _make_delta(self, kind: str, **fields: Any) -> bytes:
+        """Return the template of the deltas of the open item."""
+        body = _json({"type": kind, "item_id": self._item_id, "output_index": len(self._output), **fields})
+        head = b"event: %b\ndata: %b" % (kind.encode(), body[:-1])
+        return head.replace(b"%", b"%%") + b',"sequence_number":%d,"delta":%b}\n\n'
+
+    # Steps.
+
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        if message is not self._open:
+            return b""  # a call that was whole, and has ended
+        if not self._delta:
+            return b""
+        data = _json(text)
+        if not data.isascii():
+            data = escape_line_separators(data)
+        number = self._number
+        self._number = number + 1
+        return self._delta % (number, data)
+
+    @override
+    def _write_started(self, message: ReplyMessage) -> bytes:
+        return self._close_item("completed") + self._open_item(message)
+
+    @override
+    def _write_completed(self, message: ReplyMessage) -> bytes:
+        return b""
+
+    @override
+    def _write_finish(self, finish: Finish) -> bytes:
+        unfinished = _UNFINISHED.get(finish.reason)
+        out = self._close_item("incomplete" if unfinished else "completed")
+        out += self._write_sealed(self._accumulator.loose_extra.get("reasoning_details"))
+        fields: dict[str, Any] = {"usage": write_usage(finish.usage), "completed_at": self.completed_at}
+        warnings = [rename_paths(text, self._options) for text in self._info.warnings_with(finish)]
+        if warnings:
+            fields["parley"] = {"warnings": warnings}
+        if unfinished:
+            fields["incomplete_details"] = {"reason": unfinished}
+        status = "incomplete" if unfinished else "completed"
+        self.response = make_response(self._info, status, self._output, **fields)
+        return out + self._frame(f"response.{status}", response=self.response)
+
+    @override
+    def fail(self, error: dict[str, Any]) -> bytes:
+        code = _FAILURES.get(error["code"], "server_error")
+        fields = {key: value for key, value in error.items() if key not in ("code", "message", "status")}
+        failure = {"code": code, "message": error["message"], "parley_code": error["code"], **fields}
+        status = "cancelled" if error["code"] == "cancelled" else "failed"
+        self.response = make_response(self._info, status, self._output, error=failure)
+        return self._frame("response.failed", response=self.response)
+
+    # Items.
+
+    def _open_item(self, message: ReplyMessage) -> bytes:
+        out = self._write_opaque_fields(message)
+        self._open, self._delta = message, b""
+        self._item_id = self._make_id(self._choose_prefix(message))
+        item = self._make_item(message, "in_progress", text="")
+        if message.kind in ("reasoning_content", "content"):
+            item.pop("encrypted_content", None)
+            item["summary" if self._is_summary(message) else "content"] = []
+        out += self._frame("response.output_item.added", output_index=len(self._output), item=item)
+        match message.kind:
+            case "reasoning_content" if self._options.summary:
+                part = {"type": "summary_text", "text": ""}
+                out += self._item_frame("response.reasoning_summary_part.added", summary_index=0, part=part)
+                self._delta = self._make_delta("response.reasoning_summary_text.delta", summary_index=0)
+            case "reasoning_content":
+                part = {"type": "reasoning_text", "text": ""}
+                out += self._item_frame("response.content_part.added", content_index=0, part=part)
+                self._delta = self._make_delta("response.reasoning_text.delta", content_index=0)
+            case "content":
+                out += self._item_frame("response.content_part.added", content_index=0, part=_make_part(message, ""))
+                more: dict[str, Any] = {} if message.refusal else {"logprobs": []}
+                kind = "refusal" if message.refusal else "output_text"
+                self._delta = self._make_delta(f"response.{kind}.delta", content_index=0, **more)
+            case "function_call" if not self._is_custom(message):
+                self._delta = self._make_delta("response.function_call_arguments.delta")
+            case _:
+                pass
+        return out
+
+    def _close_item(self, status: str) -> bytes:
+        message = self._open
+        if message is None:
+            return b""
+        text = message.text
+        item = self._make_item(message, status, text)
+        out = self._write_done(message, text, item)
+        out += self._frame("response.output_item.done", output_index=len(self._output), item=item)
+        self._output.append(item)
+        self._open = None
+        return out + (b"" if message.kind == "reasoning_content" else self._write_opaque_fields(message))
+
+    def _write_done(self, message: ReplyMessage, text: str, item: dict[str, Any]) -> bytes:
+        match message.kind:
+            case "reasoning_content" if self._options.summary:
+                done = self._item_frame("response.reasoning_summary_text.done", summary_index=0, text=text)
+                part = item["summary"][0]
+                return done + self._item_frame("response.reasoning_summary_part.done", summary_index=0, part=part)
+            case "reasoning_content":
+                done = self._item_frame("response.reasoning_text.done", content_index=0, text=text)
+                return done + self._item_frame("response.content_part.done", content_index=0, part=item["content"][0])
+            case "content" if message.refusal:
+                done = self._item_frame("response.refusal.done", content_index=0, refusal=text)
+                return done + self._item_frame("response.content_part.done", content_index=0, part=item["content"][0])
+            case "content":
+                done = self._item_frame("response.output_text.done", content_index=0, text=text, logprobs=[])
+                return done + self._item_frame("response.content_part.done", content_index=0, part=item["content"][0])
+            case "function_call" if self._is_custom(message):
+                written = item["input"]
+                delta = self._item_frame("response.custom_tool_call_input.delta", delta=written) if written else b""
+                return delta + self._item_frame("response.custom_tool_call_input.done", input=written)
+            case "function_call":
+                name = item["name"]
+                return self._item_frame("response.function_call_arguments.done", arguments=text, name=name)
+            case _:
+                return b""
+
+    def _make_item(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
+        head: dict[str, Any] = {"id": self._item_id}
+        match message.kind:
+            case "reasoning_content":
+                return head | {"type": "reasoning", **self._write_reasoning(message, status, text)}
+            case "content":
+                item = {
+                    "type": "message",
+                    "role": "assistant",
+                    "status": status,
+                    "content": [_make_part(message, text)],
+                }
+                extra = message.extra.get("extra_content")
+                return head | item | ({"extra_content": extra} if extra else {})
+            case "function_call":
+                return head | self._write_call(message, status, text)
+            case "media":
+                return head | _write_media(message, status)
+
+    def _write_reasoning(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
+        if self._options.summary:
+            fields: dict[str, Any] = {"summary": [{"type": "summary_text", "text": text}], "status": status}
+        else:
+            content = [{"type": "reasoning_text", "text": text}]
+            fields = {"summary": [], "status": status, "content": content}
+        details = message.extra.get("reasoning_details") or []
+        if self._options.sealed or details:
+            fields["encrypted_content"] = write_seal(Seal(text, details))
+        return fields
+
+    def _write_call(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
+        namespace, name = self._options.namespaces.get(message.name, ("", message.name))
+        custom = self._is_custom(message)
+        item = {"type": "custom_tool_call" if custom else "function_call", "status": status, "call_id": message.id}
+        item["name"] = name
+        if namespace:
+            item["namespace"] = namespace
+        return item | ({"input": _unwrap_input(text)} if custom else {"arguments": text})
+
+    def _write_opaque_fields(self, message: ReplyMessage) -> bytes:
+        """Write what the model's server wants back with a message, for which it has no field, as an item of its own."""
+        if message.index in self._signed or not message.extra or message.kind == "reasoning_content":
+            return b""
+        extra = message.extra.get("extra_content") if message.kind == "function_call" else None
+        details = message.extra.get("reasoning_details")
+        if not extra and not details:
+            return b""
+        self._signed.add(message.index)
+        return self._write_sealed(details, {message.id: extra} if extra else {})
+
+    def _write_sealed(self, details: Any, calls: dict[str, Any] | None = None) -> bytes:
+        if not details and not calls:
+            return b""
+        sealed = write_seal(Seal("", details or [], calls or {}))
+        index = len(self._output)
+        item = {"id": self._make_id("rs"), "type": "reasoning", "summary": [], "status": "in_progress"}
+        added = self._frame("response.output_item.added", output_index=index, item=item | {"encrypted_content": sealed})
+        item |= {"status": "completed", "encrypted_content": sealed}
+        self._output.append(item)
+        return added + self._frame("response.output_item.done", output_index=index, item=item)
+
+    def _make_id(self, prefix: str) -> str:
+        return make_item_id(self._info.response_id, len(self._output), prefix)
+
+    def _choose_prefix(self, message: ReplyMessage) -> str:
+        if message.media is not None:
+            return "ig" if message.media.media == "image" else "msg"
+        return "ctc" if self._is_custom(message) else _PREFIXES[message.kind]
+
+    def _is_custom(self, message: ReplyMessage) -> bool:
+        return message.kind == "function_call" and message.name in self._options.custom
+
+    def _is_summary(self, message: ReplyMessage) -> bool:
+        return message.kind == "reasoning_content" and self._options.summary
+
+
+class ResponseEncoder(ResponseEventEncoder):
+    """`stream: false`: one Response, with the same items as the stream's."""
+
+    @override
+    def open(self) -> bytes:
+        return b""
+
+    @override
+    def feed(self, events: list[Event]) -> bytes:
+        super().feed(events)
+        return b"" if self.response is None else _json(self.response)
+
+    @override
+    def _frame(self, kind: str, **fields: Any) -> bytes:
+        return b""
+
+    @override
+    def _make_delta(self, kind: str, **fields: Any) -> bytes:
+        return b""
+
+    @override
+    def fail(self, error: dict[str, Any]) -> bytes:
+        options = self._options
+        renamed = {key: rename_paths(error[key], options) for key in ("message", "param") if error[key]}
+        return _json(error_body(error | renamed))
+
+
+def _write_event(body: dict[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (body["type"].encode(), escape_line_separators(_json(body)))
+
+
+def _make_part(message: ReplyMessage, text: str) -> dict[str, Any]:
+    if message.refusal:
+        return {"type": "refusal", "refusal": text}
+    annotations = [_write_annotation(one) for one in message.extra.get("annotations") or ()] if text else []
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def _write_annotation(annotation: Any) -> Any:
+    """Write a citation of chat completions, which has its fields in an object of its own, without that object."""
+    inner = annotation.get("url_citation") if isinstance(annotation, dict) else None
+    return {"type": "url_citation", **inner} if isinstance(inner, dict) else annotation
+
+
+def _write_media(message: ReplyMessage, status: str) -> dict[str, Any]:
+    """Write an image as the tool for images does, in base64 or as the server's URL. Sound, for which the API has no
+    item, is a message without text, with the field `audio` of chat completions."""
+    media = message.media
+    assert media is not None
+    data = media.url.partition(";base64,")[2] or media.url if is_data(media.url) else media.url
+    if media.media == "image":
+        return {"type": "image_generation_call", "status": status, "result": data}
+    audio = {**media.fields, "data": data}
+    return {"type": "message", "role": "assistant", "status": status, "content": [], "audio": audio}
+
+
+def _unwrap_input(arguments: str) -> str:
+    """Return the one string of a custom tool's arguments; the arguments as they are if they have another form."""
+    try:
+        found = msgspec.json.decode(arguments, type=_CustomInput)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return arguments
+    return found.input
+
+
+class _CustomInput(msgspec.Struct, frozen=True):
+    input: str
