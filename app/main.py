@@ -334,6 +334,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
     store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
+    state = open_state_store(settings.cache.url, store_limits)
     context = AppContext(
         _make_live_configuration(settings, resources, None),
         resources.ticker,
@@ -341,7 +342,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         cache,
         MemoryBudget(server.max_request_memory_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
-        open_state_store(settings.cache.url, store_limits),
+        state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
     )

@@ -185,6 +185,7 @@ class ChatEndpoint:
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
+        context = self._context
         body = parsed.body
         info = ReplyInfo(
             response_id=self._new_reply_id(),
@@ -210,9 +211,9 @@ class ChatEndpoint:
         if wanted:
             response.answers = describe_context(parsed.request.messages)
         if dropped:
-            caller = self._context.caller_id(scope)
+            caller = context.caller_id(scope)
             return response, self._restore(
-                gateway, dropped, caller, route, parsed.request, media_requests, options, response
+                dropped, caller, gateway, route, parsed.request, media_requests, options, response
             )
         if prepared is None:
             return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
@@ -258,9 +259,9 @@ class ChatEndpoint:
 
     async def _restore(
         self,
-        gateway: Gateway,
         dropped: Sequence[DroppedReasoning],
         caller: str,
+        gateway: Gateway,
         route: ModelRoute,
         request: ChatRequest,
         media_requests: list[MediaRequest],
