@@ -24,10 +24,10 @@ class Client:
     packages: tuple[str, ...]
     note: str = ""
     """What must be known to install it."""
-    api: str = "chat_completions"
-    """The API that it uses; requests of others are not recorded."""
     faults: dict[str, str] = field(default_factory=dict)
     """Checks that fail because of the client, each with the reason."""
+    api: str = "chat_completions"
+    """The API that it uses; requests of others are not recorded."""
 
     @property
     def room(self) -> Path:
