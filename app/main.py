@@ -347,7 +347,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
     )
     if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
-        context.reasoning = KeptReasoning(state, settings.reasoning.store_seconds)
+        context.reasoning = KeptReasoning(context.state, settings.reasoning.store_seconds)
     context.observers.append(logs.log_request)
     _set_limits(context, settings)
     _set_upstreams(resources, context.live)

@@ -379,6 +379,8 @@ class _Supervisor(Multiprocess):
         self._on_listening = on_listening
         self._folder = folder
         self._terminal = find_terminal()
+        self._to_reload: list[multiprocess.Process] = []
+        """The workers that have not been told yet to reload the configuration."""
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):
@@ -404,10 +406,23 @@ class _Supervisor(Multiprocess):
         if is_terminal_gone(self._terminal):
             self.handle_term()
             return
-        for process in self.processes:
-            # One that still starts reads the configuration anyway, and would be ended by the signal.
-            if process.pid is not None and process.exitcode is None and process.is_ready():
+        self._to_reload = list(self.processes)
+        self._signal_workers()
+
+    def keep_subprocess_alive(self) -> None:
+        self._signal_workers()
+        super().keep_subprocess_alive()
+
+    def _signal_workers(self) -> None:
+        """Signal the workers that are to reload. One that still starts is signalled later, because it would be ended by
+        the signal, and may have read the configuration already."""
+        waiting = [process for process in self._to_reload if process.exitcode is None]
+        self._to_reload = []
+        for process in waiting:
+            if process.pid is not None and process.is_ready():
                 os.kill(process.pid, signal.SIGHUP)
+            else:
+                self._to_reload.append(process)
 
     def terminate_all(self) -> None:
         """Close the supervisor's copy of the listener first: it would accept connections that no worker answers."""

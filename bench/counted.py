@@ -334,6 +334,7 @@ REPLIES = {
     "autogen model": {"reply_format": "autogen", "autogen_stream": "model"},
     "agentscope": {"reply_format": "agentscope"},
     "agentscope2": {"reply_format": "agentscope2"},
+    "anthropic": {"reply_format": "anthropic"},
 }
 """How each format's stream is asked for."""
 FEW, MANY = 10, 210

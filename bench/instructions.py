@@ -41,6 +41,7 @@ FIGURES = (
     Figure("chunk, one in a read: autogen model", "210 chunks autogen model", "10 chunks autogen model", CHUNKS),
     Figure("chunk, one in a read: agentscope", "210 chunks agentscope", "10 chunks agentscope", CHUNKS),
     Figure("chunk, one in a read: agentscope2", "210 chunks agentscope2", "10 chunks agentscope2", CHUNKS),
+    Figure("chunk, one in a read: anthropic", "210 chunks anthropic", "10 chunks anthropic", CHUNKS),
 )
 
 

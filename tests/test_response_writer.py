@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import uvicorn
 from app.api.response_writer import OfferedWriter, find_offered_writer
+from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
+from app.formats.base import ReplyInfo
+from app.formats.qwen import QWEN
 from typing_extensions import override
 from uvicorn.server import ServerState
 
@@ -149,6 +152,18 @@ async def test_a_sender_learns_that_its_client_has_disconnected(end: Callable[[A
     assert sender.notes == ["disconnected"] and client.transport.writes == []
     writer.attach(late)
     assert late.notes == ["disconnected"], "nothing is missed between two senders"
+
+
+@pytest.mark.parametrize("kind", [EventStreamResponse, JsonResponse])
+async def test_a_response_to_a_client_that_has_left_before_is_done(
+    kind: type[EventStreamResponse | JsonResponse],
+) -> None:
+    client = Client()
+    writer = await client.ask()
+    client.connection.connection_lost(None)
+    limits = ResponseLimits(heartbeat_seconds=1, commit_seconds=1, stall_seconds=1)
+    response = kind(writer, ReplyInfo("chat-1", "req-1", "m", 1), QWEN, "delta", limits)
+    assert response.done.done() and response.disconnected
 
 
 async def test_a_sender_that_has_ended_is_not_called() -> None:

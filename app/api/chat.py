@@ -199,7 +199,7 @@ class ChatEndpoint:
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
         media_requests = gateway.find_media_requests(route, parsed.request)
-        kept = context.reasoning
+        kept = self._context.reasoning
         wanted = kept is not None and kept.is_wanted(route)
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
         prepared = None if media_requests or large or dropped else gateway.prepare(route, parsed.request)

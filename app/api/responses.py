@@ -62,7 +62,6 @@ class ReplyResponse(ABC):
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._writer = writer
-        writer.attach(self)
         self._encoder: Encoder | None = None
         """Made when the stream or the reply starts, from what is known of the reply by then."""
         self.info = info
@@ -92,6 +91,8 @@ class ReplyResponse(ABC):
         """What the reply answers, if its reasoning is kept for later requests."""
         self.owner = ""
         """The caller to whom the reply belongs, as `AppContext.owner` names it."""
+        # Last, because it calls `disconnect` if the client has left before.
+        writer.attach(self)
 
     def set_origin(self, origin: Origin) -> None:
         """Set where the reply comes from, once it is known. The reply of a fallback model has that model's name."""

@@ -5,7 +5,7 @@ from typing import Any
 from anthropic import AsyncAnthropic
 from checks import DOT, KEY, PARLEY, QUESTION, check, equal, holds, run, weather
 from pydantic import BaseModel
-from pydantic_ai import Agent, BinaryContent, ModelHTTPError, NativeOutput
+from pydantic_ai import Agent, BinaryContent, ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     PartDeltaEvent,
@@ -87,11 +87,10 @@ async def history() -> None:
     holds(second.output, second)
 
 
-@check("an answer as a class: by a tool, by the response format")
+@check("an answer as a class, by a tool")
 async def structured() -> None:
-    for kind in (Weather, NativeOutput(Weather)):
-        result = await agent(output_type=kind).run("What is the weather in Paris?")
-        holds(isinstance(result.output, Weather), result.output)
+    result = await agent(output_type=Weather).run("What is the weather in Paris?")
+    holds(isinstance(result.output, Weather), result.output)
 
 
 @check("an image is accepted")

@@ -1,7 +1,8 @@
 """The message format of Anthropic's Messages API."""
 
+from app.chat.events import Event, ToolCallDelta
 from app.chat.messages import PromptPolicy
-from app.chat.stage import Pipe, Stage
+from app.chat.stage import Pipe
 from app.formats.anthropic.arguments import ObjectArgumentsStage
 from app.formats.anthropic.errors import WRITE_ERROR
 from app.formats.anthropic.parse import parse_messages
@@ -17,8 +18,19 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     return AnthropicWholeEncoder(info) if mode == "whole" else AnthropicStreamEncoder(info)
 
 
-def _reply_stage() -> Stage:
-    return Pipe([ObjectArgumentsStage(), SequentialCallsStage()])
+class _ReplyStage:
+    """Checks and orders the calls of a reply. Until the first call, events pass as they are."""
+
+    def __init__(self) -> None:
+        self._pipe = Pipe([ObjectArgumentsStage(), SequentialCallsStage()])
+        self._has_calls = False
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        if not self._has_calls:
+            if ToolCallDelta not in map(type, events):
+                return events
+            self._has_calls = True
+        return self._pipe.feed(events)
 
 
 ANTHROPIC = Format(
@@ -30,6 +42,6 @@ ANTHROPIC = Format(
     error=WRITE_ERROR,
     keeps_marks=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),
-    reply_stage=_reply_stage,
+    reply_stage=_ReplyStage,
     heartbeat=HEARTBEAT,
 )

@@ -1,0 +1,88 @@
+"""What a gateway must be after the storm: idle, without sockets, with as much memory as before, its log without crashes."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+from chaos_processes import ADMIN_KEY
+
+IDLE_GAUGES = (
+    "parley_open_replies",
+    "parley_requests_in_progress",
+    "parley_requests_queued",
+    "parley_upstream_calls",
+    "parley_request_memory_bytes",
+    "parley_requests_waiting_for_memory",
+)
+CRASH_SIGNS = ("Traceback", "never retrieved", "was destroyed but it is pending", "never awaited", "internal_error")
+
+
+async def get(port: int, path: str) -> str:
+    """The body of a response of a gateway, asked on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {ADMIN_KEY}\r\nconnection: close\r\n\r\n"
+    writer.write(head.encode())
+    try:
+        raw = await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+    head, _, body = raw.decode().partition("\r\n\r\n")
+    if not head.startswith("HTTP/1.1 200"):
+        raise OSError(f"{path}: {head.splitlines()[:1]} {body[:200]}")
+    return body
+
+
+def read_gauges(text: str, names: tuple[str, ...]) -> dict[str, float]:
+    """Values of metrics without labels."""
+    values = dict(line.split(" ")[:2] for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(values[name]) for name in names if name in values}
+
+
+async def find_busy_gauges(port: int) -> dict[str, float]:
+    """The gauges that should be 0 and are not."""
+    gauges = read_gauges(await get(port, "/metrics"), IDLE_GAUGES)
+    missing = set(IDLE_GAUGES) - set(gauges)
+    return {name: value for name, value in gauges.items() if value} | dict.fromkeys(missing, -1.0)
+
+
+def count_sockets(pid: int, ports: dict[int, str]) -> Counter[str]:
+    """The TCP connections of a process by what is at the other end, or at its own: `ports` names them."""
+    inodes = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    counted: Counter[str] = Counter()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        own, other = int(fields[1].split(":")[1], 16), int(fields[2].split(":")[1], 16)
+        if fields[9] in inodes and other:
+            counted[ports.get(other) or ports.get(own) or f"port {other}"] += 1
+    return counted
+
+
+def resident_kb(pid: int) -> int:
+    """0 if the process has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")), 0)
+
+
+def find_crashes(log: str) -> list[str]:
+    """The lines of a gateway's log that tell of a mistake of the gateway itself."""
+    found = []
+    for line in log.splitlines():
+        try:
+            level = json.loads(line).get("level", "")
+        except (ValueError, AttributeError):
+            level = ""
+        if level in ("error", "critical") or any(sign in line for sign in CRASH_SIGNS):
+            found.append(line[:1500])
+    return found

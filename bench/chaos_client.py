@@ -1,0 +1,307 @@
+"""The clients of the chaos run: each asks one question after the other and checks every byte that comes back."""
+
+import asyncio
+import itertools
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos_readers import ChatReader, CompletionReader, ReplyReader, WrongReplyError, read_whole
+from chaos_replies import Kind, Question, Received, find_mistake
+from chaos_results import Results
+
+DEADLINE_SECONDS = 40.0
+"""Longer than anything that the gateway may take: queue, deadline of the attempts, the reply itself, drain."""
+TYPED_STATUSES = (429, 502, 503, 504)
+LOOK_UP = {
+    "name": "look_up",
+    "description": "Looks a text up.",
+    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+}
+MODELS = ("plain", "plain", "hedged", "prefix")
+SHARED_QUESTIONS = 12
+"""Questions that many clients ask at the same time; they change every few seconds."""
+SHARED_SECONDS = 4.0
+
+
+class BrokenConnectionError(Exception):
+    """The connection ended before the response did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    status: int
+    headers: dict[str, str]
+
+
+class Connection:
+    """HTTP/1.1 to nginx, kept open for the next request where both sides allow it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def send(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Head:
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**22)
+        lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        raw = (await self._need().readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        pairs = (line.partition(": ") for line in raw[1:-2])
+        return Head(int(raw[0].split(" ")[1]), {name.lower(): value for name, _, value in pairs})
+
+    async def read_part(self, head: Head) -> bytes:
+        """The next part of a chunked body; empty at its end."""
+        size = int(await self._need().readuntil(b"\r\n"), 16)
+        return (await self._need().readexactly(size + 2))[:-2]
+
+    async def read_all(self, head: Head) -> bytes:
+        if head.status == 204:
+            return b""
+        if "content-length" in head.headers:
+            return await self._need().readexactly(int(head.headers["content-length"]))
+        parts = []
+        while part := await self.read_part(head):
+            parts.append(part)
+        return b"".join(parts)
+
+    def finish(self, head: Head) -> None:
+        """The response has been read to its end."""
+        if head.headers.get("connection") == "close":
+            self.close()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._reader = self._writer = None
+
+    def _need(self) -> asyncio.StreamReader:
+        assert self._reader is not None
+        return self._reader
+
+
+@dataclass(slots=True)
+class Request:
+    """One question, and how it is asked."""
+
+    id: str
+    question: Question
+    endpoint: str
+    key: str
+    stream: bool
+    body: dict[str, Any]
+    leave_after: int = 0
+    """Frames after which the client closes its connection; 0 for never."""
+    then: str = ""
+    """What follows: resume, read, cancel, or nothing."""
+    slow: bool = False
+    """Whether it reads with pauses."""
+    started: float = field(default_factory=time.monotonic)
+
+
+def make_request(pick: random.Random, number: str, keys: list[str], moment: float) -> Request:
+    """Draw a request. Those of the shared questions are equal for all clients that draw the same one."""
+    shared = pick.random() < 0.35
+    if shared:
+        place = pick.randrange(SHARED_QUESTIONS)
+        question = _question(
+            random.Random(f"{place} {moment // SHARED_SECONDS}"), f"s{place}-{moment // SHARED_SECONDS:.0f}"
+        )
+    else:
+        question = _question(pick, number)
+    completions = pick.random() < 0.5
+    stream = pick.random() < 0.7
+    body: dict[str, Any] = {
+        "model": pick.choice(MODELS),
+        "messages": [{"role": "user", "content": question.prompt}],
+        "stream": stream,
+    }
+    if shared or pick.random() < 0.2:
+        body["cache"] = {"mode": pick.choices(("on", "refresh", "off"), (8, 1, 1))[0]}
+    if completions:
+        body["stream_options"] = {"include_usage": True}
+        if not stream:
+            del body["stream_options"]
+        if question.kind == "call":
+            body["tools"] = [{"type": "function", "function": LOOK_UP}]
+    else:
+        if question.kind == "call":
+            body["functions"] = [LOOK_UP]
+        if stream and pick.random() < 0.2:
+            body["stream_mode"] = "snapshot"
+    endpoint = "/v1/chat/completions" if completions else "/v1/chat"
+    request = Request(number, question, endpoint, pick.choice(keys), stream, body, slow=pick.random() < 0.05)
+    if stream and pick.random() < 0.25:
+        request.leave_after = pick.randrange(1, 25)
+        request.then = pick.choice(("", "resume", "resume", "read", "cancel"))
+        if request.then and not completions:
+            body["cancel_on_disconnect"] = False
+    return request
+
+
+def _question(pick: random.Random, name: str) -> Question:
+    kinds: tuple[Kind, ...] = ("steady", "varying", "call")
+    words = pick.choice((1, 5, 30, 60, 120, 200))
+    return Question(name, pick.choices(kinds, (5, 3, 2))[0], words, pick.choice((0, 5, 30, 60)))
+
+
+class Client:
+    def __init__(self, number: int, seed: str, port: int, keys: list[str], results: Results) -> None:
+        self._number, self._keys, self._results = number, keys, results
+        self._pick = random.Random(f"{seed} client {number}")
+        self._connection = Connection(port)
+        self._port = port
+
+    async def run(self, until: float) -> None:
+        """Ask until this moment (of `time.monotonic`), and to the end of the last reply."""
+        try:
+            for count in itertools.count(1):
+                if time.monotonic() >= until:
+                    return
+                number = f"c{self._number}-{count}"
+                await self._ask(make_request(self._pick, number, self._keys, time.monotonic()))
+                await asyncio.sleep(self._pick.expovariate(1 / 0.3))
+        finally:
+            self._connection.close()
+
+    async def _ask(self, request: Request) -> None:
+        request.started = time.monotonic()
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                outcome = await self._converse(request)
+        except TimeoutError:
+            self._connection.close()
+            self._results.violation(request.id, f"hangs: {DEADLINE_SECONDS:.0f} s and no end of {request.endpoint}")
+        except (WrongReplyError, ValueError, KeyError, IndexError) as error:
+            self._connection.close()
+            self._results.violation(request.id, f"{error!r} {request.endpoint} {json.dumps(request.body)}")
+        except (OSError, EOFError, asyncio.LimitOverrunError) as error:
+            self._connection.close()
+            self._results.broken(request.id, request.started, f"{type(error).__name__}: {error}")
+        else:
+            self._results.add(outcome, request.started)
+
+    async def _converse(self, request: Request) -> str:
+        headers = {
+            "content-type": "application/json",
+            "authorization": f"Bearer {request.key}",
+            "x-request-id": request.id,
+        }
+        head = await self._connection.send("POST", request.endpoint, headers, json.dumps(request.body).encode())
+        if head.status != 200:
+            return await self._refusal(request, head)
+        if head.headers.get("x-request-id") != request.id:
+            raise WrongReplyError(f"the response has the request id {head.headers.get('x-request-id')}")
+        cache = head.headers.get("x-parley-cache", "").split(";")[0]
+        if not request.stream:
+            received = read_whole(json.loads(await self._connection.read_all(head)))
+            self._connection.finish(head)
+            return self._judge(request, received, f"whole reply, {cache}")
+        reader: ReplyReader = ChatReader() if request.endpoint == "/v1/chat" else CompletionReader()
+        left = await self._read_stream(request, head, reader)
+        self._check(request, reader.received)
+        if not left:
+            return self._judge(request, reader.received, f"stream, {cache}")
+        if not request.then or not reader.response_id:
+            return "left"
+        await asyncio.sleep(self._pick.random())
+        return await self._come_back(request, reader, headers)
+
+    async def _read_stream(self, request: Request, head: Head, reader: ReplyReader) -> bool:
+        """Whether the client left before the end."""
+        rest = b""
+        before = reader.frames
+        while part := await self._connection.read_part(head):
+            *frames, rest = (rest + part).split(b"\n\n")
+            for frame in frames:
+                reader.feed(frame)
+            if request.leave_after and reader.frames - before >= request.leave_after:
+                self._connection.close()
+                return True
+            if request.slow:
+                await asyncio.sleep(0.05)
+        self._connection.finish(head)
+        if rest:
+            raise WrongReplyError(f"the stream ends within a frame: {rest[:100]!r}")
+        if not reader.received.ended:
+            raise WrongReplyError("the stream ends without a last frame")
+        return False
+
+    async def _come_back(self, request: Request, reader: ReplyReader, headers: dict[str, str]) -> str:
+        path = f"/v1/chat/{reader.response_id}"
+        headers = headers | {"x-request-id": f"{request.id}-{request.then}"}
+        if request.then == "cancel":
+            return await self._cancel(request, path, headers)
+        if request.then == "read":
+            return await self._read_again(request, path, headers)
+        if reader.received.ended:
+            return "left"
+        head = await self._connection.send("GET", f"{path}/events?after={reader.frames}", headers)
+        if head.status == 204:
+            raise WrongReplyError(f"204 after frame {reader.frames}, which was not the last one")
+        if head.status != 200:
+            return await self._lost(request, head)
+        request.leave_after = 0
+        await self._read_stream(request, head, reader)
+        if reader.received.error == "cancelled" and "cancel_on_disconnect" in request.body:
+            raise WrongReplyError("the reply was cancelled because its client left, which it had forbidden")
+        return self._judge(request, reader.received, "resumed")
+
+    async def _cancel(self, request: Request, path: str, headers: dict[str, str]) -> str:
+        head = await self._connection.send("DELETE", path, headers)
+        if head.status != 200:
+            return await self._lost(request, head)
+        await self._connection.read_all(head)
+        self._connection.finish(head)
+        return "cancelled"
+
+    async def _read_again(self, request: Request, path: str, headers: dict[str, str]) -> str:
+        while True:
+            head = await self._connection.send("GET", path, headers)
+            if head.status not in (200, 202):
+                return await self._lost(request, head)
+            body = json.loads(await self._connection.read_all(head))
+            self._connection.finish(head)
+            if head.status == 200:
+                return self._judge(request, read_whole(body), "read again")
+            await asyncio.sleep(0.5)
+
+    async def _refusal(self, request: Request, head: Head) -> str:
+        """A status instead of a reply: an error of the gateway's, or of nginx while a gateway is down."""
+        body = await self._connection.read_all(head)
+        self._connection.finish(head)
+        if "x-request-id" not in head.headers:
+            self._results.nginx_error(request.id, request.started, head.status)
+            return f"nginx: {head.status}"
+        error = json.loads(body)["error"]
+        if head.status not in TYPED_STATUSES:
+            raise WrongReplyError(f"{head.status} {error['code']}: {error['message'][:300]}")
+        return f"{head.status} {error['code']}"
+
+    async def _lost(self, request: Request, head: Head) -> str:
+        """A reply that cannot be had again: it failed, or a killed gateway or Redis had it."""
+        body = await self._connection.read_all(head)
+        self._connection.finish(head)
+        if head.status == 404:
+            self._results.not_found(request.id, request.started)
+            return f"{request.then}: not found"
+        if "x-request-id" not in head.headers:
+            self._results.nginx_error(request.id, request.started, head.status)
+            return f"nginx: {head.status}"
+        error = json.loads(body)["error"]
+        ends_with_client = head.status == 409 and "cancel_on_disconnect" not in request.body
+        if head.status not in TYPED_STATUSES and not ends_with_client:
+            raise WrongReplyError(f"{request.then}: {head.status} {error['code']}: {error['message'][:300]}")
+        return f"{request.then}: {head.status} {error['code']}"
+
+    def _judge(self, request: Request, received: Received, outcome: str) -> str:
+        self._check(request, received)
+        return f"{outcome}: {received.error if received.ended == 'failed' else received.ended}"
+
+    def _check(self, request: Request, received: Received) -> None:
+        if mistake := find_mistake(request.question.prompt, received):
+            raise WrongReplyError(mistake)

@@ -1,0 +1,178 @@
+"""Reads replies of the chaos run strictly, in each form in which the gateway sends them."""
+
+import json
+from typing import Any, Protocol
+
+from chaos_replies import Received
+
+
+class WrongReplyError(Exception):
+    """The gateway broke what it promises of the form of a reply."""
+
+
+class ReplyReader(Protocol):
+    """Takes the frames of one stream, also those of a response that resumes it."""
+
+    received: Received
+    response_id: str
+    frames: int
+    """Frames so far, comments left out: what a client resumes after."""
+
+    def feed(self, frame: bytes) -> None:
+        """Raises: WrongReplyError."""
+
+
+class ChatReader:
+    """`POST /v1/chat`, frames of type `response.*` and `message.*`, or `messages` (snapshots)."""
+
+    def __init__(self) -> None:
+        self.received = Received()
+        self.response_id = ""
+        self.frames = 0
+        self._kinds: dict[int, str] = {}
+        self._completed: set[int] = set()
+
+    def feed(self, frame: bytes) -> None:
+        if frame.startswith(b":"):
+            return
+        lines = frame.split(b"\n")
+        if [line.partition(b": ")[0] for line in lines] != [b"id", b"event", b"data"]:
+            raise WrongReplyError(f"not a frame: {frame[:200]!r}")
+        data = json.loads(lines[2][6:])
+        if self.received.ended:
+            raise WrongReplyError(f"{data['type']} after the end of the stream")
+        self.frames += 1
+        if int(lines[0][4:]) != self.frames or data["seq"] != self.frames:
+            raise WrongReplyError(f"frame {data['seq']} came in place {self.frames}")
+        if data["type"] != lines[1][7:].decode():
+            raise WrongReplyError(f"event {lines[1]!r} has data of type {data['type']}")
+        if (data["type"] == "response.started") != (self.frames == 1):
+            raise WrongReplyError(f"{data['type']} in place {self.frames}")
+        self._take(data)
+
+    def _take(self, data: dict[str, Any]) -> None:
+        match data["type"]:
+            case "response.started":
+                self.response_id = data["response_id"]
+            case "message.started":
+                self._kinds[data["index"]] = data["kind"]
+            case "message.delta":
+                self._add(data["index"], data["delta"])
+            case "message.completed":
+                self._complete(data["index"], data["message"])
+            case "messages":
+                self._replace(data["messages"])
+            case "response.completed":
+                if self._completed != set(self._kinds):
+                    raise WrongReplyError("the reply was completed before its messages")
+                self.received.ended = "completed"
+                self.received.finish_reason, self.received.usage = data["finish_reason"], data["usage"]
+            case "response.failed":
+                self.received.ended, self.received.error = "failed", data["error"]["code"]
+            case other:
+                raise WrongReplyError(f"an unknown frame: {other}")
+
+    def _add(self, index: int, delta: dict[str, Any]) -> None:
+        kind = self._kinds.get(index)
+        if kind is None or index in self._completed or list(delta) != [kind]:
+            raise WrongReplyError(f"a delta {list(delta)} of message {index}, which is {kind}")
+        if kind == "reasoning_content":
+            self.received.reasoning += delta[kind]
+        elif kind == "content":
+            self.received.content += delta[kind]
+        else:
+            self.received.arguments += delta[kind]["arguments"]
+
+    def _complete(self, index: int, message: dict[str, Any]) -> None:
+        whole = Received()
+        add_chat_messages(whole, [message])
+        mine = {
+            "reasoning_content": (self.received.reasoning, whole.reasoning),
+            "content": (self.received.content, whole.content),
+            "function_call": (self.received.arguments, whole.arguments),
+        }[self._kinds[index]]
+        if index in self._completed or mine[0] != mine[1]:
+            raise WrongReplyError(f"message {index} was completed with another text than its deltas, or twice")
+        self._completed.add(index)
+
+    def _replace(self, messages: list[dict[str, Any]]) -> None:
+        whole = Received()
+        add_chat_messages(whole, messages)
+        mine = self.received
+        if not (
+            whole.reasoning.startswith(mine.reasoning)
+            and whole.content.startswith(mine.content)
+            and whole.arguments.startswith(mine.arguments)
+        ):
+            raise WrongReplyError("a snapshot took back what an earlier one had")
+        mine.reasoning, mine.content, mine.arguments = whole.reasoning, whole.content, whole.arguments
+
+
+class CompletionReader:
+    """`POST /v1/chat/completions`: chunks, then `[DONE]`; or an error and no `[DONE]`."""
+
+    def __init__(self) -> None:
+        self.received = Received()
+        self.response_id = ""
+        self.frames = 0
+        self._finish_reason = ""
+
+    def feed(self, frame: bytes) -> None:
+        if frame.startswith(b":"):
+            return
+        if not frame.startswith(b"data: ") or b"\n" in frame:
+            raise WrongReplyError(f"not a frame: {frame[:200]!r}")
+        if self.received.ended:
+            raise WrongReplyError(f"{frame[:60]!r} after the end of the stream")
+        self.frames += 1
+        text = frame[6:]
+        if text == b"[DONE]":
+            self.received.ended, self.received.finish_reason = "completed", self._finish_reason
+            return
+        chunk = json.loads(text)
+        if "error" in chunk:
+            self.received.ended, self.received.error = "failed", chunk["error"]["code"]
+            return
+        if self.response_id not in ("", chunk["id"]):
+            raise WrongReplyError(f"a chunk of {chunk['id']} in the stream {self.response_id}")
+        self.response_id = chunk["id"]
+        if chunk.get("usage"):
+            self.received.usage = chunk["usage"]
+        for choice in chunk["choices"]:
+            self._take(choice)
+
+    def _take(self, choice: dict[str, Any]) -> None:
+        delta = choice["delta"]
+        if self._finish_reason:
+            raise WrongReplyError("a choice after the finish reason")
+        self.received.reasoning += delta.get("reasoning_content") or ""
+        self.received.content += delta.get("content") or ""
+        for call in delta.get("tool_calls") or ():
+            self.received.arguments += call["function"].get("arguments") or ""
+        self._finish_reason = choice.get("finish_reason") or ""
+
+
+def read_whole(body: dict[str, Any]) -> Received:
+    """A reply that is one JSON body, of either endpoint. Raises: WrongReplyError."""
+    received = Received(ended="completed", usage=body["usage"])
+    if "choices" in body:
+        (choice,) = body["choices"]
+        message = choice["message"]
+        received.finish_reason = choice["finish_reason"]
+        received.reasoning = message.get("reasoning_content") or ""
+        received.content = message.get("content") or ""
+        received.arguments = "".join(call["function"]["arguments"] for call in message.get("tool_calls", ()))
+    else:
+        received.finish_reason = body["finish_reason"]
+        add_chat_messages(received, body["messages"])
+    return received
+
+
+def add_chat_messages(received: Received, messages: list[dict[str, Any]]) -> None:
+    for message in messages:
+        if message["role"] != "assistant":
+            raise WrongReplyError(f"a message of role {message['role']}")
+        received.reasoning += message.get("reasoning_content") or ""
+        received.content += message.get("content") or ""
+        if call := message.get("function_call"):
+            received.arguments += call["arguments"]

@@ -1,0 +1,60 @@
+"""What a reload changes in a running application, and what it leaves."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+from app.main import create_app
+from app.settings import Settings
+
+from tests.in_process_gateway import ModelServer, Running
+
+TREE: dict[str, Any] = {
+    "cache": {"url": "null:"},
+    "upstreams": {"box": {"base_url": "http://box.test/v1"}, "spare": {"base_url": "http://spare.test/v1"}},
+    "models": {"m": {"upstreams": ["box"]}},
+}
+QUESTION = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": False}
+
+
+def reloaded(gateway: Running, tree: dict[str, Any]) -> bool:
+    """Whether the gateway took these settings."""
+    gateway.app = create_app(
+        Settings.model_validate(TREE), ModelServer(), load_settings=lambda: Settings.model_validate(tree)
+    )
+    reloader = gateway.app.context.reloader
+    assert reloader is not None
+    return gateway.loop.run_until_complete(reloader.reload())
+
+
+def test_models_keys_limits_and_upstreams_change_and_states_stay() -> None:
+    key = {"sha256": hashlib.sha256(b"pk-one").hexdigest()}
+    upstreams = {"box": TREE["upstreams"]["box"], "spare": {"base_url": "http://elsewhere.test/v1"}}
+    models = {"n": {"upstreams": ["box"], "price": {"input": 1, "output": 1}, "limits": {"requests_per_minute": 1}}}
+    new = TREE | {"upstreams": upstreams, "models": models, "keys": {"one": key}}
+    with Running(TREE) as gateway:
+        assert reloaded(gateway, new)
+        context = gateway.app.context
+        assert (gateway.post("/v1/chat", QUESTION).status, context.registry.models()) == (401, ["n"])
+        headers = {"authorization": "Bearer pk-one"}
+        assert gateway.post("/v1/chat", QUESTION, headers).status == 404
+        assert gateway.post("/v1/chat", QUESTION | {"model": "n"}, headers).status == 200
+        assert gateway.post("/v1/chat", QUESTION | {"model": "n"}, headers).status == 429
+        assert {state.name: state.address for state in context.upstreams} == {
+            "box": "http://box.test/v1",
+            "spare": "http://elsewhere.test/v1",
+        }
+
+
+def test_the_state_of_an_upstream_that_stays_is_the_same() -> None:
+    with Running(TREE) as gateway:
+        app = create_app(
+            Settings.model_validate(TREE),
+            ModelServer(),
+            load_settings=lambda: Settings.model_validate(TREE | {"models": {"n": {"upstreams": ["box"]}}}),
+        )
+        before = {state.name: state for state in app.context.upstreams}
+        reloader = app.context.reloader
+        assert reloader is not None
+        assert gateway.loop.run_until_complete(asyncio.ensure_future(reloader.reload(), loop=gateway.loop))
+        assert {state.name: state for state in app.context.upstreams} == before

@@ -1,0 +1,170 @@
+"""What each block of Anthropic's messages means, and what is refused or left out with a warning."""
+
+from typing import Any
+
+import pytest
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.formats.anthropic import ANTHROPIC
+from app.formats.anthropic.parse import parse_system
+from app.formats.base import Options, ParsedMessages
+from app.formats.seal import Seal, write_seal
+
+Json = dict[str, Any]
+DETAILS = [{"type": "reasoning.encrypted", "data": "AbC"}]
+SIGNED = {"google": {"thought_signature": "c2ln"}}
+PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+
+
+def parse(*messages: Json) -> ParsedMessages:
+    return ANTHROPIC.parse(list(messages), Options())
+
+
+def assistant(*blocks: Json) -> Json:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def user(*blocks: Json) -> Json:
+    return {"role": "user", "content": list(blocks)}
+
+
+def text(said: str) -> Json:
+    return {"type": "text", "text": said}
+
+
+def call(id_: str = "c", **arguments: Any) -> Json:
+    return {"type": "tool_use", "id": id_, "name": "f", "input": arguments}
+
+
+USER_PARTS: list[tuple[Json, list[Any]]] = [
+    (text(""), []),
+    (
+        {"type": "image", "source": {"type": "url", "url": "https://e.com/a.png"}},
+        [Media("image", ("https://e.com/a.png",))],
+    ),
+    (
+        {"type": "document", "title": "a.pdf", "context": "From Ann.", "source": PDF},
+        [Text("From Ann."), Media("file", ("data:application/pdf;base64,JVBERi0=",), name="a.pdf")],
+    ),
+    ({"type": "document", "source": {"type": "content", "content": "Page"}}, [Text("Page")]),
+    ({"type": "document", "title": "T", "source": {"type": "text", "data": "x"}}, [Text("T\nx")]),
+    ({"type": "search_result", "title": "T", "source": "s", "content": [text("a"), text("b")]}, [Text("T\ns\na\nb")]),
+]
+
+
+@pytest.mark.parametrize(("block", "parts"), USER_PARTS)
+def test_a_block_of_a_user(block: Json, parts: list[Any]) -> None:
+    [message] = parse(user(block, text("Hi"))).messages
+    found = [
+        Media(part.media, part.urls, name=part.name) if isinstance(part, Media) else part for part in message.parts
+    ]
+    assert found == [*parts, Text("Hi")]
+
+
+SEALED = write_seal(Seal("Hm.", DETAILS, {"c": SIGNED}))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "thinking", "thinking": "", "signature": SEALED},
+        {"type": "thinking", "thinking": "Hm.", "signature": SEALED},
+        {"type": "redacted_thinking", "data": SEALED},
+    ],
+)
+def test_a_seal_gives_back_the_thought_its_details_and_the_fields_of_calls(block: Json) -> None:
+    parsed = parse(user(text("Hi")), assistant(block, call(a=1)))
+    message = parsed.messages[1]
+    assert message.parts == (Reasoning("Hm."), ToolCall("f", '{"a": 1}', "c", {"extra_content": SIGNED}))
+    assert message.extra == {"reasoning_details": DETAILS}
+    assert not parsed.warnings
+
+
+def test_a_history_is_written_with_its_seals_and_read_again() -> None:
+    signed = ToolCall("f", '{"a": 1}', "c", {"extra_content": SIGNED})
+    plain = ToolCall("g", "{}", "d")
+    results = [Message("tool", (ToolResult((Text("x"),), None, id_),)) for id_ in ("c", "d")]
+    for parts, extra in (
+        ((Reasoning("Hm."), Text("So"), signed, plain), {"reasoning_details": DETAILS}),
+        ((signed, plain), {}),
+        ((Text("So"), signed, plain), {"reasoning_details": DETAILS}),
+    ):
+        given = [Message("user", (Text("Hi"),)), Message("assistant", parts, extra=extra), *results]
+        written = ANTHROPIC.write(given, Options())
+        assert not written.losses
+        [_, again, *_] = parse(*written.messages).messages
+        assert (again.parts, again.extra) == (parts, extra)
+
+
+def test_a_foreign_thought_that_nobody_else_can_read_is_left_out_with_a_warning() -> None:
+    parsed = parse(user(text("Hi")), assistant({"type": "redacted_thinking", "data": "EmwK"}, text("So")))
+    assert parsed.messages[1].parts == (Text("So"),)
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1].content[0]"]
+
+
+def test_a_tool_of_the_provider_is_an_ordinary_call() -> None:
+    used = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": "x"}}
+    found = [{"type": "web_search_result", "url": "u", "encrypted_content": "zz"}]
+    result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": found}
+    mcp = {"type": "mcp_tool_result", "tool_use_id": "s", "content": [text("a"), text("b")], "is_error": False}
+    for block, content in (
+        (result, [Text('[{"type": "web_search_result", "url": "u"}]')]),
+        (mcp, [Text("a"), Text("b")]),
+    ):
+        messages = parse(user(text("Hi")), assistant(used, block, text("So"))).messages
+        assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
+        assert list(messages[2].parts[0].content) == content  # type: ignore[union-attr]  # a result
+
+
+def test_results_come_before_what_else_the_user_says_each_at_its_block() -> None:
+    results = [{"type": "tool_result", "tool_use_id": id_, "content": id_} for id_ in ("b", "a")]
+    messages = parse(user(text("Hi")), assistant(call("a"), call("b")), user(text("Here"), *results)).messages
+    assert [(message.role, message.path) for message in messages[2:]] == [
+        ("tool", "messages[2].content[1]"),
+        ("tool", "messages[2].content[2]"),
+        ("user", "messages[2]"),
+    ]
+
+
+REFUSED: list[tuple[Json, str]] = [
+    (user(), "messages[0].content"),
+    (user({"type": "container_upload", "file_id": "f"}), "messages[0].content[0]"),
+    (user({"type": "image", "source": {"type": "file", "file_id": "f"}}), "messages[0].content[0].source"),
+    (
+        user({"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}}),
+        "messages[0].content[0].source.url",
+    ),
+    (
+        user({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "!"}}),
+        "messages[0].content[0].source.data",
+    ),
+    (user({"type": "thinking", "thinking": "x"}), "messages[0].content[0]"),
+    (user(call()), "messages[0].content[0]"),
+    (assistant({"type": "image", "source": {"type": "url", "url": "https://e.com"}}), "messages[0].content[0]"),
+    (assistant({"type": "tool_use", "id": "c", "name": "f", "input": "{}"}), "messages[0].content[0].input"),
+    (assistant({"type": "tool_use", "id": "c", "input": {}}), "messages[0].content[0].name"),
+    ({"role": "system", "content": [{"type": "tool_result", "tool_use_id": "c"}]}, "messages[0].content[0]"),
+    ({"role": "tool", "content": "x"}, "messages[0].role"),
+    ({"role": "user", "content": 5}, "messages[0].content"),
+    ({"role": "user"}, "messages[0].content"),
+    (user(text("")), "messages"),
+]
+
+
+@pytest.mark.parametrize(("message", "path"), REFUSED)
+def test_what_cannot_be_read_is_refused_at_its_place(message: Json, path: str) -> None:
+    assert [violation.path for violation in parse(message).violations] == [path]
+
+
+def test_unknown_keys_are_named() -> None:
+    parsed = parse({**user({**text("Hi"), "citations": [{"type": "x"}], "mood": None}), "later": 1})
+    assert [warning.partition(" ")[0] for warning in parsed.warnings] == [
+        "messages[0].later",
+        "messages[0].content[0].citations",
+    ]
+
+
+def test_the_system_field_is_one_message_without_the_billing_header() -> None:
+    blocks = [text("x-anthropic-billing-header: cch=1;"), text("Be kind."), text("")]
+    assert parse_system(blocks).messages[0].parts == (Text("Be kind."),)
+    assert parse_system(blocks[:1]).messages == parse_system("").messages == parse_system(None).messages == ()
+    assert [violation.path for violation in parse_system([call()]).violations] != []
