@@ -26,8 +26,6 @@ class Client:
     """What must be known to install it."""
     faults: dict[str, str] = field(default_factory=dict)
     """Checks that fail because of the client, each with the reason."""
-    api: str = "chat_completions"
-    """The API that it uses; requests of others are not recorded."""
 
     @property
     def room(self) -> Path:
