@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test coverage check format openapi lock bench bench-quick compatibility interop storms
+.PHONY: help serve test coverage check format openapi lock bench bench-quick chaos compatibility interop storms
 .NOTPARALLEL:
 
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
@@ -57,6 +57,10 @@ bench: ## measure speed beside others and write docs/evidence/performance.md (AR
 bench-quick: ## count instructions and compare them with their bounds (ARGS="--update" sets these)
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python bench/quick $(ARGS)
+
+chaos: ## let servers and gateways fail at random and check every reply (ARGS="--seconds 900 --seed 7")
+	@scripts/bootstrap runtime
+	@exec .venv/bin/python bench/chaos $(ARGS)
 
 compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the recorded replies)
 	@scripts/bootstrap dev

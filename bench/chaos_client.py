@@ -276,6 +276,7 @@ class Client:
         self._connection.finish(head)
         if "x-request-id" not in head.headers:
             self._results.nginx_error(request.id, request.started, head.status)
+            await asyncio.sleep(1)
             return f"nginx: {head.status}"
         error = json.loads(body)["error"]
         if head.status not in TYPED_STATUSES:

@@ -4,16 +4,18 @@ import asyncio
 import hashlib
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import ROOT, RigError, free_port
+from processes import ROOT, RigError
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 DRAIN_SECONDS = 8.0
 ADMIN_KEY = "the-admin-of-the-chaos-run"
 SCOPES = {"one": "pair", "two": "pair", "three": "three", "limited": "limited"}
@@ -118,25 +120,38 @@ def make_rig(folder: Path, seed: str) -> Rig:
         raise RigError("nginx and redis-server are both needed (Debian: apt-get install nginx-light redis-server)")
     models = []
     for name in ("a", "b", "c"):
-        port = free_port()
+        port = _free_port()
         command = [sys.executable, str(ROOT / "bench" / "chaos_model_server.py"), "--port", str(port)]
         command += ["--name", name, "--seed", f"{seed}/{{starts}}"]
         models.append(Program(f"model-{name}", command, folder, port))
-    redis_port = free_port()
+    redis_port = _free_port()
     redis_command = [redis_path, "--port", str(redis_port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     redis = Program("redis", redis_command, folder, redis_port)
     gateways = []
     for name in ("gateway-1", "gateway-2"):
-        port = free_port()
+        port = _free_port()
         command = [sys.executable, "-m", "app.cli", "serve", "--config", str(folder / "parley.toml")]
         gateways.append(Program(name, command, folder, port, {"PARLEY_SERVER__PORT": str(port)}))
-    nginx_port = free_port()
+    nginx_port = _free_port()
     conf = folder / "nginx.conf"
     conf.write_text(_nginx_conf(folder, nginx_port, [gateway.port for gateway in gateways]))
     options = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
     nginx = Program("nginx", [nginx_path, "-c", str(conf), "-p", str(folder), "-g", options], folder, nginx_port)
     keys = {name: f"the-key-of-{name}-in-the-chaos-run" for name in SCOPES}
     return Rig(folder, models, redis, gateways, nginx, keys)
+
+
+def _free_port() -> int:
+    """One that the system gives to no connection: it must still be free when its server has been killed."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(10_000, max(lowest, 11_000))
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def _nginx_conf(folder: Path, port: int, gateways: list[int]) -> str:
