@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -99,6 +100,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    """Run the gateway. SIGHUP would end a process that still starts, so it waits until the server takes it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        return _run_server(arguments)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_server(arguments: argparse.Namespace) -> int:
     from app.server import CannotListen, serve
 
     for name, value in (("PARLEY_SERVER__HOST", arguments.host), ("PARLEY_SERVER__PORT", arguments.port)):

@@ -112,6 +112,7 @@ class ParleyServer(uvicorn.Server):
         except OSError as error:  # another process began to listen at the address after `bind`
             await self.lifespan.shutdown()
             raise CannotListen(_explain_bind_error(error, self.config.host, self.config.port)) from error
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         for server in self.servers:
             for listener in server.sockets:
                 _enable_keepalive(listener.fileno())
@@ -376,6 +377,7 @@ class _Supervisor(Multiprocess):
         super().__init__(config, sockets)
         if ignored:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         self._on_listening = on_listening
         self._folder = folder
         self._terminal = find_terminal()

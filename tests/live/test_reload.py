@@ -1,7 +1,9 @@
 """The real process reads its configuration again, while it serves."""
 
 import asyncio
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import Process, process
 from tests.live.raw_client import calling, checked
+from tests.redis_server import free_port
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +93,35 @@ async def test_a_file_that_is_replaced_is_noticed_without_a_signal(tmp_path: Pat
             assert await models(client) == {"two"}
             gateway.signal(signal.SIGTERM)
             assert (await gateway.ended())[0] == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_gateway_that_still_starts_does_not_end_at_sighup(workers: int, tmp_path: Path) -> None:
+    file, new = tmp_path / "parley.toml", tmp_path / "new.toml"
+    os.mkfifo(file)  # so that it waits for its configuration
+    async with ScriptedServer() as upstream:
+        values = {"port": free_port(), "workers": workers, "watch_config": False}
+        text = configuration(upstream, "one", **values).replace("False", "false")
+        new.write_text(text.replace("models.one", "models.two"))
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app.cli", "serve", "--config", str(file)),
+            env={name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        gateway = Process(running, int(values["port"]))
+        try:
+            with await asyncio.to_thread(file.open, "w") as pipe:
+                running.send_signal(signal.SIGHUP)
+                new.replace(file)
+                pipe.write(text)
+            await gateway.until_ready()
+            async with client_of(gateway) as client:
+                await until_models(client, "two", times=6 * workers)
+            gateway.signal(signal.SIGTERM)
+            assert (await gateway.ended())[0] == 0
+        finally:
+            if running.returncode is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                await running.communicate()
