@@ -322,17 +322,17 @@ class SkipFrames:
     """
 
     def __init__(self, encoder: Encoder, after: int) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self._after = after
 
     def open(self) -> bytes:
-        return self._skip_read(self._encoder.open())
+        return self._skip_read(self.encoder.open())
 
     def feed(self, events: list[Event]) -> bytes:
-        return self._skip_read(self._encoder.feed(events))
+        return self._skip_read(self.encoder.feed(events))
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._skip_read(self._encoder.fail(error))
+        return self._skip_read(self.encoder.fail(error))
 
     def _skip_read(self, data: bytes) -> bytes:
         start = 0
