@@ -35,6 +35,7 @@ from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_b
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import get_model, list_models
+from app.api.openai_responses.background import BackgroundRuns
 from app.api.openai_responses.endpoint import ResponsesEndpoint
 from app.api.openai_responses.input_tokens import InputTokensEndpoint
 from app.api.openai_responses.stored import StoredResponses
@@ -244,14 +245,15 @@ def create_app(
     )
     count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
     stored = _make_stored_responses(settings, context.state)
-    responses = ResponsesEndpoint(context, stored, completions_apply)
+    background = BackgroundRuns(stored, settings.responses.max_background)
+    responses = ResponsesEndpoint(context, stored, background, completions_apply)
     endpoints = (chat, completions, messages, count_tokens, responses)
     direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
-    app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters))
+    app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters, background))
     app.router.routes += [
         Route(ResumeEndpoint.path, ResumeEndpoint(context)),
         Route(ReplyEndpoint.path, ReplyEndpoint(context)),
-        *_list_response_routes(context, stored),
+        *_list_response_routes(context, stored, background),
     ]
     app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
@@ -275,8 +277,8 @@ def _make_stored_responses(settings: Settings, store: Store) -> StoredResponses:
     )
 
 
-def _list_response_routes(context: AppContext, stored: StoredResponses) -> list[Route]:
-    handlers = StoredResponseHandlers(context, stored)
+def _list_response_routes(context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> list[Route]:
+    handlers = StoredResponseHandlers(context, stored, background)
     paths = {
         "": {"GET": handlers.get, "DELETE": handlers.delete},
         "/cancel": {"POST": handlers.cancel},
@@ -475,7 +477,9 @@ def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[Hea
 
 
 @asynccontextmanager
-async def _run(context: AppContext, resources: _Resources, reporters: _Reporters) -> AsyncIterator[None]:
+async def _run(
+    context: AppContext, resources: _Resources, reporters: _Reporters, background: BackgroundRuns
+) -> AsyncIterator[None]:
     """The lifespan of the application."""
     if resources.demo is not None:
         await resources.demo.start()
@@ -491,6 +495,7 @@ async def _run(context: AppContext, resources: _Resources, reporters: _Reporters
         context.draining = True
         if context.reloader is not None:
             await context.reloader.aclose()
+        await background.drain(context.server.drain_seconds)
         for response in list(context.active):
             response.disconnect()
         await asyncio.sleep(0)

@@ -330,6 +330,7 @@ class ResponsesSettings(_Section):
 
     store: bool = True
     store_seconds: Seconds = 24 * 3600.0
+    max_background: int = Field(default=64, ge=1)
 
 
 class ReasoningSettings(_Section):

@@ -95,7 +95,8 @@ class ChatEndpoint:
             record.record_error(Internal("the gateway failed"))
             raise
         finally:
-            self._context.finish_request(record)
+            if not record.in_background:
+                self._context.finish_request(record)
 
     async def _serve(
         self, scope: Scope, receive: Receive, send: Send, request_id: str, record: RequestRecord
@@ -142,18 +143,32 @@ class ChatEndpoint:
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
                 del parsed
-                try:
-                    await self._context.run_response(response, _open_with_lease(opening, lease), receive)
-                finally:
-                    attempts.on_late_failure = partial(log_late_failure, request_id, self._name, response.info.model)
-                    attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
-                if response.answers is not None:
-                    await self._keep_reasoning(response, scope)
-                record.sent_at = attempts.sent_at
-                record.record_response(response, response.info.origin.label)
-                record.record_usage(attempts.usage)
-                self._record_attempts(record, attempts.attempts, response.error)
+                await self._deliver(response, opening, lease, scope, receive, send, record, attempts)
                 return None
+
+    async def _deliver(
+        self,
+        response: ReplyResponse,
+        opening: PendingReply,
+        lease: Lease,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        record: RequestRecord,
+        attempts: AttemptLog,
+    ) -> None:
+        """Send the reply to its end, and record it."""
+        try:
+            await self._context.run_response(response, _open_with_lease(opening, lease), receive)
+        finally:
+            attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
+            attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+        if response.answers is not None:
+            await self._keep_reasoning(response, scope)
+        record.sent_at = attempts.sent_at
+        record.record_response(response, response.info.origin.label)
+        record.record_usage(attempts.usage)
+        self._record_attempts(record, attempts.attempts, response.error)
 
     async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
         """Look up what a request refers to. Only endpoints that store something get such requests."""

@@ -322,18 +322,18 @@ class SkipFrames:
     """
 
     def __init__(self, encoder: Encoder, after: int) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self._after = after
 
     def open(self) -> bytes:
-        return self._skip_read(self._encoder.open())
+        return self._skip_read(self.encoder.open())
 
     def feed(self, events: list[Event]) -> bytes:
-        return self._skip_read(self._encoder.feed(events))
+        return self._skip_read(self.encoder.feed(events))
 
     def fail(self, error: dict[str, Any]) -> bytes:
         """The last frame of a failure is always sent: the client has not read it, or the reply would not be resumed."""
-        data = self._encoder.fail(error)
+        data = self.encoder.fail(error)
         self._after = min(self._after, data.count(b"\n\n") - 1)
         return self._skip_read(data)
 

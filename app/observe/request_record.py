@@ -85,6 +85,8 @@ class RequestRecord(Struct, eq=False):
     """The client left before the end."""
     reservation: object | None = None
     """What the request has taken from its limits; only they read it."""
+    in_background: bool = False
+    """The reply goes on without the client, and is reported at its own end."""
 
     @property
     def overhead(self) -> float | None:

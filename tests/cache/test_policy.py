@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from app.cache.policy import OFF, ON, CachePolicy, Mode, make_cache_policy
+from app.cache.policy import MAX_KEPT_CHARS, OFF, ON, CachePolicy, Mode, make_cache_policy
 from msgspec.structs import replace
 
 from tests.each_case import each_case
@@ -96,6 +96,13 @@ def test_a_model_without_a_cache_has_none_for_all_options(
 def test_the_ttl_of_the_request_is_that_of_the_entry(said: dict[str, Any]) -> None:
     assert make_cache_policy(**said, ttl_seconds=5).ttl_seconds == 5
     assert make_cache_policy(**said).ttl_seconds is None
+
+
+def test_options_that_came_before_give_the_same_policy_and_long_ones_are_not_kept() -> None:
+    for header in ("no-cache", "max-age=7", "no-cache" + ", x" * 100):
+        first, again = (make_cache_policy("on", 5, [header]) for _ in range(2))
+        assert first == again
+        assert (first is again) is (len(header) <= MAX_KEPT_CHARS)
 
 
 def test_a_long_header_is_read_in_linear_time() -> None:

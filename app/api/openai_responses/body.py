@@ -78,6 +78,8 @@ class ResponsesRequest(ParsedRequest, frozen=True):
     """How many of them are from earlier responses."""
     store: bool
     background: bool
+    streamed: bool
+    """The client of the request reads the events as they come."""
 
 
 def parse_responses_body(
@@ -166,7 +168,7 @@ class _BodyReader:
             "format": "responses",
             "tools": self._tools.functions or None,
             "generate_cfg": params,
-            "stream": body.get("stream") or False,
+            "stream": body.get("stream") or body.get("background") or False,
             "metadata": body.get("metadata"),
             "cache": body.get("cache"),
             "cancel_on_disconnect": body.get("background") is not True,
@@ -189,6 +191,7 @@ class _BodyReader:
             context_length=len(self._context),
             store=store,
             background=body.get("background") is True,
+            streamed=body.get("stream") is True,
         )
 
     def _refuse(self, path: str, message: str) -> None:
@@ -375,8 +378,8 @@ class _BodyReader:
             self._refuse("include", "must be a list of strings")
         elif "message.output_text.logprobs" in (include or ()):
             self._refuse("include", f"message.output_text.logprobs {_LOGPROBS}")
-        if body.get("background") is True:
-            self._refuse("background", "is not supported: send the request with stream, or wait for its reply")
+        if body.get("background") is True and body.get("store") is False:
+            self._refuse("background", "needs store: the response is read later")
         for key, message in _REFUSED.items():
             if body.get(key) is not None:
                 self._refuse(key, message)

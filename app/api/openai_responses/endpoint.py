@@ -10,28 +10,26 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.asgi import Scope
+from app.api.asgi import Receive, Scope, send_json
 from app.api.chat import ChatEndpoint
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest, limit_warnings
 from app.api.context import AppContext, PendingReply
+from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
 from app.api.openai_responses.kept_reply import KeptReply
-from app.api.openai_responses.stored import ResponseRecord, StoredResponses, add_item_ids
-from app.api.response_writer import ResponseWriter
-from app.api.responses import ReplyResponse
+from app.api.openai_responses.kept_request import KeptRequest
+from app.api.openai_responses.stored import StoredResponses
+from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
+from app.api.responses import EventStreamResponse, ReplyResponse
 from app.cache import Apply
-from app.chat.events import Finish
-from app.chat.messages import ChatRequest, Tool
 from app.chat.stream import AttemptLog, Reply
-from app.formats.base import Options
+from app.errors import InvalidInput, Violation
+from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
-from app.formats.responses.stream import ResponseEventEncoder
-from app.gateway import Gateway
+from app.gateway import Gateway, ReplyOptions
 from app.memory_budget import Lease
 from app.observe.request_record import RequestRecord
 from app.routing import ModelRoute
-
-ESTIMATED = "the model server sent no usage: the numbers of tokens are an estimate (usage_estimated)"
 
 
 def new_response_id() -> str:
@@ -39,7 +37,7 @@ def new_response_id() -> str:
 
 
 class ResponsesEndpoint(ChatEndpoint):
-    def __init__(self, context: AppContext, stored: StoredResponses, apply: Apply) -> None:
+    def __init__(self, context: AppContext, stored: StoredResponses, background: BackgroundRuns, apply: Apply) -> None:
         super().__init__(
             context,
             parse_responses_body,
@@ -50,6 +48,7 @@ class ResponsesEndpoint(ChatEndpoint):
             keeps_alias=True,
         )
         self._stored = stored
+        self._background = background
 
     @override
     async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
@@ -72,11 +71,94 @@ class ResponsesEndpoint(ChatEndpoint):
     ) -> tuple[ReplyResponse, PendingReply]:
         assert isinstance(parsed, ResponsesRequest)
         parsed = self._decide_storing(parsed)
-        response, opening = super()._prepare(
-            gateway, parsed, route, large, lease, scope, writer, request_id, record, attempts
-        )
-        kept = _KeptRequest(parsed, route, self._context.caller_id(scope) if parsed.store else None)
-        return response, self._keep(opening, response, kept)
+        caller = self._context.caller_id(scope) if parsed.store else None
+        kept = KeptRequest(parsed, gateway, route, caller)
+        if not parsed.background:
+            response, opening = super()._prepare(
+                gateway, parsed, route, large, lease, scope, writer, request_id, record, attempts
+            )
+            return response, self._keep(opening, response, kept)
+        self._background.check_capacity()
+        lease = lease.move()
+        try:
+            response, opening = super()._prepare(
+                gateway, parsed, route, large, lease, scope, NoClient(), request_id, record, attempts
+            )
+        except BaseException:
+            lease.release()
+            raise
+        run = BackgroundRun(response, kept, lease, streamed=parsed.streamed)
+        self._background.add(run)
+        return response, self._begin(opening, run)
+
+    @override
+    def _make_options(
+        self,
+        parsed: ParsedRequest,
+        lease: Lease,
+        scope: Scope,
+        info: ReplyInfo,
+        route: ModelRoute,
+        attempts: AttemptLog,
+    ) -> ReplyOptions:
+        """A background reply is held, whatever the request says of caches: it has to be read later."""
+        options = super()._make_options(parsed, lease, scope, info, route, attempts)
+        assert isinstance(parsed, ResponsesRequest)
+        if not parsed.background:
+            return options
+        return replace(options, cache_policy=replace(options.cache_policy, keep=True))
+
+    @override
+    async def _deliver(
+        self,
+        response: ReplyResponse,
+        opening: PendingReply,
+        lease: Lease,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        record: RequestRecord,
+        attempts: AttemptLog,
+    ) -> None:
+        context = self._context
+        run = self._background.find(response.info.response_id, context.caller_id(scope))
+        if run is None:
+            await super()._deliver(response, opening, lease, scope, receive, send, record, attempts)
+            return
+        record.in_background = True
+        self._background.start(run, self._produce(run, opening, scope, receive, send, record, attempts))
+        await run.accepted.wait()
+        if not run.streamed:
+            await send_json(send, 200, run.describe(), {"x-parley-response-id": run.id})
+            return
+        writer = find_offered_writer(scope) or SendQueue(send)
+        follower = context.create_event_stream(writer, response.info, response.format, response.mode)
+        follower.start_stream()
+        await context.run_response(follower, run.follow(follower), receive)
+
+    async def _produce(
+        self,
+        run: BackgroundRun,
+        opening: PendingReply,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        record: RequestRecord,
+        attempts: AttemptLog,
+    ) -> None:
+        """Produce a background response to its end, and report its request."""
+        assert isinstance(run.response, EventStreamResponse)
+        run.response.start_stream()  # a failure is then a Response, not an HTTP status
+        try:
+            with run.lease:
+                await super()._deliver(run.response, opening, run.lease, scope, receive, send, record, attempts)
+        finally:
+            self._context.finish_request(record)
+
+    async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
+        reply = await self._keep(opening, run.response, run.kept)
+        await self._background.begin(run)
+        return reply
 
     @override
     def _get_owner(self, scope: Scope) -> str:
@@ -92,6 +174,8 @@ class ResponsesEndpoint(ChatEndpoint):
             warning = f"store: {size} bytes of input are too many to store (cache.max_entry_bytes), so store is false"
         else:
             return parsed
+        if parsed.background:
+            raise InvalidInput([Violation("background", f"needs a stored response; {warning}")])
         options = parsed.options.responses
         unstored = replace(options, fields=options.fields | {"store": False}, sealed=True)
         return replace(
@@ -101,45 +185,14 @@ class ResponsesEndpoint(ChatEndpoint):
             warnings=limit_warnings([*parsed.warnings, warning]),
         )
 
-    async def _keep(self, opening: PendingReply, response: ReplyResponse, kept: "_KeptRequest") -> Reply:
+    async def _keep(self, opening: PendingReply, response: ReplyResponse, kept: KeptRequest) -> Reply:
         reply = await opening
         return KeptReply(
-            reply,
-            response,
-            lambda made: self._save(made, kept),
-            lambda finish, encoder: self._complete_finish(finish, encoder, kept),
-            lambda: int(time.time()),
+            reply, response, lambda made: self._save(made, kept), kept.complete_finish, lambda: int(time.time())
         )
 
-    def _save(self, response: dict[str, Any], kept: "_KeptRequest") -> Coroutine[Any, Any, None] | None:
+    def _save(self, response: dict[str, Any], kept: KeptRequest) -> Coroutine[Any, Any, None] | None:
         if kept.caller is None:
             return None
         record = kept.make_record(response)
         return None if self._stored.put_nowait(kept.caller, record) else self._stored.put(kept.caller, record)
-
-    def _complete_finish(self, finish: Finish, encoder: ResponseEventEncoder, kept: "_KeptRequest") -> Finish:
-        """Add an estimate of the usage if the server sent none."""
-        if finish.usage is not None:
-            return finish
-        messages = RESPONSES.parse(kept.all_items, Options()).messages if kept.all_items else ()
-        request = ChatRequest(kept.route.model, messages, kept.tools)
-        gateway = self._context.gateway
-        given, used = gateway.count_tokens(kept.route, request), gateway.count_text_tokens(kept.route, encoder.texts)
-        usage = {"prompt_tokens": given, "completion_tokens": used, "total_tokens": given + used}
-        return replace(finish, usage=usage, warnings=(*finish.warnings, ESTIMATED))
-
-
-class _KeptRequest:
-    """What is needed of a request at the end of its reply."""
-
-    def __init__(self, parsed: ResponsesRequest, route: ModelRoute, caller: str | None) -> None:
-        """`caller` is None if the response is not stored."""
-        self.route = route
-        self.caller = caller
-        self.tools: tuple[Tool, ...] = parsed.request.tools
-        self.all_items: list[Any] = parsed.input_items
-        self._context_length = parsed.context_length
-
-    def make_record(self, response: dict[str, Any]) -> ResponseRecord:
-        items = add_item_ids(self.all_items, response["id"], self._context_length)
-        return ResponseRecord(response, [*items, *response["output"]], len(items))

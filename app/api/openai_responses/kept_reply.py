@@ -4,13 +4,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from app.api.responses import JoinedReplyEncoder, ReplyResponse
+from app.api.responses import JoinedReplyEncoder, ReplyResponse, SkipFrames
 from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stream import Receiver, Reply
 from app.formats.responses.stream import ResponseEventEncoder
 
 Save = Callable[[dict[str, Any]], Coroutine[Any, Any, None] | None]
 """Stores a Response. Returns None if that is done, else a coroutine that does it."""
+
+
+def find_response_encoder(response: ReplyResponse) -> ResponseEventEncoder | None:
+    """Return the encoder that makes the Response; None if the response is in another format."""
+    encoder = response.encoder
+    while isinstance(encoder, JoinedReplyEncoder | SkipFrames):
+        encoder = encoder.encoder
+    return encoder if isinstance(encoder, ResponseEventEncoder) else None
 
 
 class KeptReply:
@@ -73,9 +81,8 @@ class KeptReply:
 
     def _end(self, events: list[Event], receiver: Receiver) -> None:
         last = events[-1]
-        encoder = self._response.encoder
-        encoder = encoder.encoder if isinstance(encoder, JoinedReplyEncoder) else encoder
-        if type(last) is Failed or self._response.finished or not isinstance(encoder, ResponseEventEncoder):
+        encoder = find_response_encoder(self._response)
+        if type(last) is Failed or self._response.finished or encoder is None:
             receiver.on_events(events)
             return
         assert type(last) is Finish

@@ -17,6 +17,7 @@ SCHEMAS: Json = {
             "instructions": {"type": ["string", "null"]},
             "previous_response_id": {"type": ["string", "null"]},
             "store": {"type": ["boolean", "null"], "default": True},
+            "background": {"type": ["boolean", "null"], "default": False},
             "stream": {"type": ["boolean", "null"], "default": False},
         },
         "required": ["model"],

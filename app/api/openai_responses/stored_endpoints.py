@@ -7,9 +7,10 @@ from urllib.parse import parse_qs
 
 from app.api.asgi import Receive, Scope, send_error, send_json
 from app.api.context import AppContext
+from app.api.openai_responses.background import BackgroundRun, BackgroundRuns
 from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
 from app.api.response_writer import Send, make_send_queue
-from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
+from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import make_response
 
@@ -40,9 +41,10 @@ class StoredResponseEndpoint:
 
 
 class StoredResponseHandlers:
-    def __init__(self, context: AppContext, stored: StoredResponses) -> None:
+    def __init__(self, context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> None:
         self._context = context
         self._stored = stored
+        self._background = background
 
     async def get(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, or with `?stream=true` its events, from the one after `starting_after` on."""
@@ -55,7 +57,9 @@ class StoredResponseHandlers:
         await send_json(send, 200, response)
 
     async def delete(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._read(scope)
+        record = await self._read(scope)
+        if record.status in RUNNING:
+            raise BadRequest(f"the response {_id(scope)!r} is {record.status}: cancel it first, then delete it")
         await self._stored.delete(self._context.caller_id(scope), _id(scope))
         await send_json(send, 200, {"id": _id(scope), "object": "response", "deleted": True})
 
@@ -67,7 +71,13 @@ class StoredResponseHandlers:
             await send_json(send, 200, record.response)
             return
         response = self._find_running(scope) if record is None else record.response
+        run = self._background.find(id_, caller)
         context.cancel(id_)
+        if run is not None:
+            await context.cache.publish_cancel(id_)
+            await run.ended.wait()
+            await send_json(send, 200, run.describe())
+            return
         if not await context.cache.publish_cancel(id_) and not context.running_responses(id_):
             raise StoreDown("the gateway that serves this response cannot be reached through Redis; try again later")
         cancelled = response | {"status": "cancelled"}
@@ -105,18 +115,29 @@ class StoredResponseHandlers:
     async def _stream(self, starting_after: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         if starting_after is not None and not re.fullmatch(r"[0-9]{1,15}", starting_after):
             raise InvalidInput([Violation("starting_after", "must be the sequence_number of an event")])
+        skip = 0 if starting_after is None else int(starting_after) + 1
+        run = self._background.find(_id(scope), self._context.caller_id(scope))
+        if run is not None:
+            await self._follow(run, skip, scope, receive, send)
+            return
         reply = await self._context.find_resumable(_id(scope), self._context.caller_id(scope))
         if reply is None or not reply.source.complete:
             if await self._stored.get(self._context.caller_id(scope), _id(scope)) is None:
                 raise _not_found(scope)
             text = "its events are no longer kept (cache.resume_seconds): read the response without `stream`"
             raise NotFound(f"the response {_id(scope)!r} cannot be streamed again: {text}")
-        skip = 0 if starting_after is None else int(starting_after) + 1
         response = self._context.create_event_stream(
             make_send_queue(scope, send), reply.info, reply.format, reply.mode, skip_frames=skip
         )
         response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
         await self._context.run_response(response, reply.source.open(), receive)
+
+    async def _follow(self, run: BackgroundRun, skip: int, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events of a background response of this gateway that has not ended."""
+        made, writer = run.response, make_send_queue(scope, send)
+        follower = self._context.create_event_stream(writer, made.info, made.format, made.mode, skip_frames=skip)
+        follower.start_stream()
+        await self._context.run_response(follower, run.follow(follower), receive)
 
 
 def _make_page(items: list[Any], limit: int, after: str | None) -> dict[str, Any]:

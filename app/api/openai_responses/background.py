@@ -1,0 +1,199 @@
+"""Background responses: they are produced without their client, which reads them later.
+
+Each is stored when it is accepted, when the model server begins to answer, and at its end. Until the end its record
+says until when the gateway certainly runs it, and is renewed before: if the gateway stops, the response is reported as
+failed (`StoredResponses`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from app.api.openai_responses.kept_reply import KeptReply, find_response_encoder
+from app.api.openai_responses.kept_request import KeptRequest
+from app.api.openai_responses.stored import ResponseRecord, StoredResponses
+from app.api.response_writer import Headers, Sender
+from app.api.responses import ReplyResponse
+from app.chat.stream import Reply
+from app.errors import Draining, Internal, RateLimited
+from app.formats.responses.stream import make_response
+from app.memory_budget import Lease
+
+log = logging.getLogger("parley.responses")
+
+ALIVE_SECONDS = 90.0
+"""How long a background response is certainly running after its record was stored."""
+RETRY_SECONDS = 10.0
+"""When a client that was refused may send its request again."""
+_STOPPED = {"code": "server_error", "message": "the gateway stopped before the response was complete"}
+
+
+class NoClient:
+    """A `ResponseWriter` for a response that no client reads: it drops what is written."""
+
+    blocked = False
+    blocked_since = 0.0
+    notices_disconnect = True
+
+    def attach(self, sender: Sender) -> None:
+        pass
+
+    def detach(self) -> None:
+        pass
+
+    def start(self, status: int, headers: Headers) -> None:
+        pass
+
+    def write(self, data: bytes, *, last: bool) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+class BackgroundRun:
+    """One background response from its request to its end."""
+
+    def __init__(self, response: ReplyResponse, kept: KeptRequest, lease: Lease, *, streamed: bool) -> None:
+        """`response` is written to `NoClient`. `streamed`: the client of the request reads the events as they come."""
+        assert kept.caller is not None
+        self.response = response
+        self.kept = kept
+        self.caller = kept.caller
+        self.lease = lease
+        self.streamed = streamed
+        self.status = "queued"
+        self.accepted = asyncio.Event()
+        """Set when the response is stored for the first time."""
+        self.begun = asyncio.Event()
+        """Set when the model server begins to answer, or when the response has ended without an answer."""
+        self.ended = asyncio.Event()
+        """Set when the end is stored."""
+
+    @property
+    def id(self) -> str:
+        return self.response.info.response_id
+
+    def describe(self) -> dict[str, Any]:
+        """Return the Response as it is now."""
+        encoder = find_response_encoder(self.response)
+        if encoder is None or encoder.response is None:
+            return make_response(self.response.info, self.status)
+        made = encoder.response
+        return made | {"error": None} if made["status"] == "cancelled" else made
+
+    async def follow(self, follower: ReplyResponse) -> Reply:
+        """Open the reply for a client that reads its events. The client gets the end once it is stored."""
+        await self.begun.wait()
+        source = self.response.source
+        if source is None:
+            raise self.response.error or Internal("the response ended before it began")
+        return KeptReply(
+            await source.open(),
+            follower,
+            lambda _: self._wait_for_end(),
+            self.kept.complete_finish,
+            lambda: int(time.time()),
+        )
+
+    async def _wait_for_end(self) -> None:
+        await self.ended.wait()
+
+
+class BackgroundRuns:
+    """The background responses of this process."""
+
+    def __init__(
+        self,
+        stored: StoredResponses,
+        max_running: int,
+        *,
+        alive_seconds: float = ALIVE_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """At most `max_running` at the same time. `clock` returns Unix seconds."""
+        self._stored = stored
+        self._max_running = max_running
+        self._alive_seconds = alive_seconds
+        self._clock = clock
+        self._runs: dict[str, BackgroundRun] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def check_capacity(self) -> None:
+        """Raises RateLimited if no further response may run."""
+        if len(self._runs) >= self._max_running:
+            text = f"this gateway already runs {self._max_running} background responses (responses.max_background)"
+            raise RateLimited(f"{text}: wait until one has ended", RETRY_SECONDS, {})
+
+    def add(self, run: BackgroundRun) -> None:
+        self._runs[run.id] = run
+
+    def find(self, response_id: str, caller: str) -> BackgroundRun | None:
+        """Return a response of this caller that has not ended."""
+        run = self._runs.get(response_id)
+        return run if run is not None and run.caller == caller else None
+
+    def start(self, run: BackgroundRun, produce: Coroutine[Any, Any, None]) -> None:
+        """Run `produce`, which ends when the response has ended, in a task."""
+        task = asyncio.get_running_loop().create_task(self._run(run, produce))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def begin(self, run: BackgroundRun) -> None:
+        """Store that the model server answers."""
+        run.status = "in_progress"
+        await self._store(run)
+        run.begun.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until all have ended. Those that run after `seconds` fail."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for run in list(self._runs.values()):
+            run.response.fail(Draining("this gateway is shutting down; send the request again"))
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _run(self, run: BackgroundRun, produce: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self._store(run)
+        except Exception:
+            log.exception("defect while storing a background response")
+        renewing = asyncio.get_running_loop().create_task(self._renew(run))
+        run.accepted.set()
+        try:
+            await produce
+        finally:
+            run.begun.set()
+            renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await renewing
+            await self._store_end(run)
+            del self._runs[run.id]
+            run.ended.set()
+
+    async def _renew(self, run: BackgroundRun) -> None:
+        while True:
+            await asyncio.sleep(self._alive_seconds / 3)
+            await self._store(run)
+
+    async def _store(self, run: BackgroundRun) -> None:
+        await self._put(run.caller, run.kept.make_record(run.describe(), self._clock() + self._alive_seconds))
+
+    async def _store_end(self, run: BackgroundRun) -> None:
+        """Store a response that was not completed; one that was completed is stored by its `KeptReply`."""
+        response = run.describe()
+        if response["status"] in ("queued", "in_progress"):
+            response |= {"status": "failed", "error": _STOPPED}
+        if run.response.outcome is None:
+            await self._put(run.caller, run.kept.make_record(response))
+
+    async def _put(self, caller: str, record: ResponseRecord) -> None:
+        if not self._stored.put_nowait(caller, record):
+            await self._stored.put(caller, record)

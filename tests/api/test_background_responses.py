@@ -1,0 +1,254 @@
+"""`background: true` of `/v1/responses`: polled, streamed, cancelled, bounded, and failed with its gateway."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from app.api.openai_responses.stored import ResponseRecord, StoredResponses
+from app.cache.stores.base import StoreLimits
+from app.cache.stores.memory import MemoryStore
+
+from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
+
+Json = dict[str, Any]
+ALICE, BOB = {"authorization": "Bearer alice"}, {"authorization": "Bearer bob"}
+
+
+class HeldBody(httpx.AsyncByteStream):
+    """A reply whose second half comes when `release` is set."""
+
+    def __init__(self, release: asyncio.Event) -> None:
+        self._release = release
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield SAID
+        await self._release.wait()
+        yield SAID
+        yield STOP
+
+
+class Gateway:
+    def __init__(self, cache: str = "memory:", responses: Json | None = None, **server: Any) -> None:
+        self.release = asyncio.Event()
+        self.held = True
+        self.server = ModelServer(lambda _: self._answer())
+        tree = {**SERVER, "cache": {"url": cache}, "responses": responses or {}, "server": server}
+        self.running = Running(tree, self.server)
+
+    def _answer(self) -> httpx.Response:
+        if not self.held:
+            return streamed(SAID, STOP)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=HeldBody(self.release))
+
+    def create(self, headers: Json | None = None, **body: Any) -> Answer:
+        return self.running.post("/v1/responses", {"model": "m", "input": "Hi", "background": True, **body}, headers)
+
+    def read(self, id_: str, suffix: str = "", headers: Json | None = None) -> Answer:
+        return self.running.get(f"/v1/responses/{id_}{suffix}", headers)
+
+    def cancel(self, id_: str, headers: Json | None = None) -> Answer:
+        return self.running.ask("POST", f"/v1/responses/{id_}/cancel", headers=headers)
+
+    def wait(self, id_: str) -> Json:
+        """Let the model server end its reply, and return the response."""
+        self.release.set()
+        self.read(id_, "?stream=true")
+        response: Json = self.read(id_).json
+        return response
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    gateway = Gateway(drain_seconds=0.1)
+    with gateway.running:
+        yield gateway
+
+
+def text_of(response: Json) -> str:
+    return "".join(part["text"] for item in response["output"] for part in item["content"])
+
+
+def test_a_background_response_is_accepted_at_once_and_polled_until_it_is_complete(gateway: Gateway) -> None:
+    accepted = gateway.create(ALICE)
+    assert (accepted.status, accepted.json["background"], accepted.json["output"]) == (200, True, [])
+    assert accepted.json["status"] in ("queued", "in_progress")
+    id_ = accepted.json["id"]
+    assert accepted.headers["x-parley-response-id"] == id_
+    polled = gateway.read(id_, headers=ALICE).json
+    assert polled["status"] in ("queued", "in_progress")
+    assert [one["type"] for one in gateway.read(id_, "/input_items", ALICE).json["data"]] == ["message"]
+    assert gateway.read(id_, headers=BOB).status == 404
+    assert gateway.cancel(id_, BOB).status == 404
+    assert gateway.create(ALICE, background=False, previous_response_id=id_).status == 400
+    gateway.release.set()
+    gateway.read(id_, "?stream=true", ALICE)
+    whole = gateway.read(id_, headers=ALICE).json
+    assert (whole["status"], text_of(whole)) == ("completed", "HelloHello")
+    assert whole["completed_at"] and whole["usage"]["output_tokens"] > 0
+    assert gateway.create(ALICE, background=False, previous_response_id=id_).status == 200
+    assert [one["content"] for one in json.loads(gateway.server.requests[-1].content)["messages"]] == [
+        "Hi",
+        "HelloHello",
+        "Hi",
+    ]
+
+
+def test_a_background_response_is_reported_at_its_own_end(gateway: Gateway) -> None:
+    reported: list[tuple[int, str | None]] = []
+    gateway.running.app.context.observers.append(lambda record: reported.append((record.status, record.finish_reason)))
+    id_ = gateway.create().json["id"]
+    gateway.read(id_)
+    assert reported == []
+    gateway.wait(id_)
+    assert reported == [(200, "stop")]
+    assert gateway.running.app.context.in_progress == 0
+
+
+def test_a_background_response_that_is_cancelled_stops_its_call(gateway: Gateway) -> None:
+    for wait in (False, True):
+        id_ = gateway.create().json["id"]
+        if wait:
+            gateway.running.loop.run_until_complete(asyncio.sleep(0.05))
+        assert gateway.running.ask("DELETE", f"/v1/responses/{id_}").status == 400
+        cancelled = gateway.cancel(id_)
+        assert (cancelled.status, cancelled.json["status"], cancelled.json["error"]) == (200, "cancelled", None)
+        assert gateway.read(id_).json == cancelled.json == gateway.cancel(id_).json
+        assert gateway.create(previous_response_id=id_).status == 400
+        assert gateway.running.ask("DELETE", f"/v1/responses/{id_}").status == 200
+        assert gateway.running.app.context.cache.calls == 0
+
+
+def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: Gateway) -> None:
+    async def run() -> tuple[Answer, list[Answer]]:
+        body = json.dumps({"model": "m", "input": "Hi", "background": True, "stream": True}).encode()
+        streaming = asyncio.create_task(gateway.running.asked("POST", "/v1/responses", [body]))
+        while not gateway.running.app.context.active:
+            await asyncio.sleep(0)
+        id_ = next(iter(gateway.running.app.context.active)).info.response_id
+        resuming = [
+            asyncio.create_task(gateway.running.asked("GET", f"/v1/responses/{id_}?stream=true&starting_after={after}"))
+            for after in (0, 4)
+        ]
+        await asyncio.sleep(0.05)
+        assert not streaming.done() and not any(one.done() for one in resuming)
+        gateway.release.set()
+        return await streaming, [await one for one in resuming]
+
+    first, resumed = gateway.running.loop.run_until_complete(run())
+    assert first.frames[0]["type"] == "response.created" and first.frames[-1]["type"] == "response.completed"
+    assert [one["sequence_number"] for one in first.frames] == list(range(len(first.frames)))
+    assert resumed[0].frames[:-1] == first.frames[1:-1] and resumed[1].frames[:-1] == first.frames[5:-1]
+    for last in (first.frames[-1], *(one.frames[-1] for one in resumed)):
+        assert last["response"] == gateway.read(last["response"]["id"]).json
+    later = gateway.read(first.frames[0]["response"]["id"], "?stream=true&starting_after=4").frames
+    assert later[:-1] == first.frames[5:-1]
+
+
+def test_the_call_goes_on_when_the_client_of_a_background_stream_leaves(gateway: Gateway) -> None:
+    async def run() -> str:
+        sent: list[Any] = []
+        body = json.dumps({"model": "m", "input": "Hi", "background": True, "stream": True}).encode()
+        messages = [{"type": "http.request", "body": body}]
+
+        async def receive() -> Json:
+            while not messages and len(sent) < 2:
+                await asyncio.sleep(0)
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/responses", "raw_path": b"", "query_string": b""}
+        await gateway.running.app(
+            {**scope, "headers": [], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000), "state": {}},
+            receive,
+            send,
+        )
+        headers: dict[bytes, bytes] = dict(sent[0]["headers"])
+        return headers[b"x-parley-response-id"].decode()
+
+    id_ = gateway.running.loop.run_until_complete(run())
+    assert gateway.wait(id_)["status"] == "completed"
+
+
+def test_at_most_so_many_background_responses_run() -> None:
+    gateway = Gateway(responses={"max_background": 2}, drain_seconds=0.1)
+    with gateway.running:
+        ids = [gateway.create(input=f"Question {number}").json["id"] for number in range(2)]
+        refused = gateway.create()
+        assert (refused.status, refused.json["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert "responses.max_background" in refused.json["error"]["message"]
+        assert int(refused.headers["retry-after"]) > 0
+        gateway.cancel(ids[0])
+        assert gateway.create().status == 200
+
+
+def test_a_background_response_has_to_be_stored() -> None:
+    for cache, settings, body in (
+        ("memory:", {}, {"store": False}),
+        ("null:", {}, {}),
+        ("memory:", {"store": False}, {}),
+        ("memory:", {}, {"background": "yes"}),
+    ):
+        gateway = Gateway(cache, settings)
+        with gateway.running:
+            refused = gateway.create(**body)
+            assert (refused.status, refused.json["error"]["param"]) == (400, "background")
+            assert gateway.server.requests == []
+
+
+def test_a_failure_of_the_model_server_is_stored() -> None:
+    failing = Running(
+        {**SERVER, "cache": {"url": "memory:"}},
+        ModelServer(lambda _: httpx.Response(400, json={"error": {"message": "no"}})),
+    )
+    with failing:
+        for stream in (False, True):
+            body = {"model": "m", "input": "Hi", "background": True, "stream": stream}
+            answer = failing.post("/v1/responses", body)
+            assert answer.status == 200
+            id_ = answer.headers["x-parley-response-id"]
+            if stream:
+                assert answer.frames[-1]["type"] == "response.failed"
+            failing.get(f"/v1/responses/{id_}?stream=true")
+            stored = failing.get(f"/v1/responses/{id_}").json
+            assert (stored["status"], stored["error"]["parley_code"]) == ("failed", "invalid_request")
+            assert failing.post("/v1/responses", {**body, "previous_response_id": id_}).status == 400
+
+
+def test_a_background_response_outlives_a_drain_that_is_long_enough_and_fails_after_it(tmp_path: Path) -> None:
+    cache = f"sqlite:///{tmp_path}/cache.db"
+    ids = []
+    for seconds, released in ((5.0, True), (0.05, False)):
+        gateway = Gateway(cache, drain_seconds=seconds)
+        with gateway.running:
+            ids.append(gateway.create().json["id"])
+            if released:
+                gateway.running.loop.call_later(0.05, gateway.release.set)
+    gateway = Gateway(cache)
+    with gateway.running:
+        assert [gateway.read(id_).json["status"] for id_ in ids] == ["completed", "failed"]
+        assert gateway.read(ids[1]).json["error"]["parley_code"] == "draining"
+
+
+@pytest.mark.anyio
+async def test_a_background_response_whose_gateway_died_is_failed_when_it_is_read() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    store = MemoryStore(StoreLimits(clock=clock))
+    stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=1000, clock=clock)
+    response = {"id": "resp_1", "model": "m", "status": "in_progress", "error": None}
+    await stored.put("a", ResponseRecord(response, [], 0, alive_until=90.0))
+    found = await stored.get("a", "resp_1")
+    assert found is not None and found.status == "in_progress"
+    now = 91.0
+    found = await stored.get("a", "resp_1")
+    assert found is not None and found.status == "failed"
+    assert "stopped" in found.response["error"]["message"]

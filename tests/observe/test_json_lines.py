@@ -1,0 +1,35 @@
+"""The line of a request as a log record, and records as lines of JSON."""
+
+import json
+import logging
+import time
+
+import pytest
+from app.observe.logs import JsonFormatter, log_request
+from app.observe.request_record import RequestRecord
+
+
+def test_the_record_of_a_request_has_every_attribute_that_other_handlers_format(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "parley.request"):
+        before = time.time()
+        log_request(RequestRecord("req-1", "chat"))
+        log_request(RequestRecord("req-2", "chat"))
+    first, second = caplog.records
+    usual = logging.LogRecord("parley.request", logging.INFO, "", 0, "request", (), None)
+    assert vars(usual).keys() <= vars(first).keys()
+    assert before - 1 <= first.created <= second.created <= time.time()
+    assert (first.levelname, first.getMessage()) == ("INFO", "request")
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(filename)s %(threadName)s %(message)s").format(first)
+    assert text.endswith("INFO parley.request logs.py MainThread request")
+    assert [json.loads(JsonFormatter().format(record))["request_id"] for record in caplog.records] == ["req-1", "req-2"]
+
+
+def test_a_line_of_json_holds_what_json_cannot_express() -> None:
+    record = logging.LogRecord("parley", logging.INFO, "", 0, "half a pair: \ud800", (), None)
+    record.fields = {"large": 2**70, "not_a_number": float("nan")}
+    line = json.loads(JsonFormatter().format(record))
+    assert line["message"] == "half a pair: \ud800"
+    assert line["large"] == "… (a large number)"
+    assert "not_a_number" in line
