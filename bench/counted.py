@@ -335,6 +335,7 @@ REPLIES = {
     "agentscope": {"reply_format": "agentscope"},
     "agentscope2": {"reply_format": "agentscope2"},
     "anthropic": {"reply_format": "anthropic"},
+    "responses": {"reply_format": "responses"},
 }
 """How each format's stream is asked for."""
 FEW, MANY = 10, 210

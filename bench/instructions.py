@@ -42,6 +42,7 @@ FIGURES = (
     Figure("chunk, one in a read: agentscope", "210 chunks agentscope", "10 chunks agentscope", CHUNKS),
     Figure("chunk, one in a read: agentscope2", "210 chunks agentscope2", "10 chunks agentscope2", CHUNKS),
     Figure("chunk, one in a read: anthropic", "210 chunks anthropic", "10 chunks anthropic", CHUNKS),
+    Figure("chunk, one in a read: responses", "210 chunks responses", "10 chunks responses", CHUNKS),
 )
 
 
