@@ -14,6 +14,8 @@ from chaos_results import Results
 
 DEADLINE_SECONDS = 40.0
 """Longer than anything that the gateway may take: queue, deadline of the attempts, the reply itself, drain."""
+CANCEL_SECONDS = 0.5
+"""After this time every gateway knows that a reply was cancelled."""
 TYPED_STATUSES = (429, 502, 503, 504)
 LOOK_UP = {
     "name": "look_up",
@@ -257,6 +259,12 @@ class Client:
             return await self._lost(request, head)
         await self._connection.read_all(head)
         self._connection.finish(head)
+        await asyncio.sleep(CANCEL_SECONDS)
+        head = await self._connection.send("GET", path, headers)
+        await self._connection.read_all(head)
+        self._connection.finish(head)
+        if head.status in (200, 202) and not self._results.disturbed(request.started, "redis"):
+            raise WrongReplyError(f"a cancelled reply can still be read: {head.status}")
         return "cancelled"
 
     async def _read_again(self, request: Request, path: str, headers: dict[str, str]) -> str:

@@ -42,6 +42,8 @@ class ChatReader:
         if self.received.ended:
             raise WrongReplyError(f"{data['type']} after the end of the stream")
         self.frames += 1
+        if data["type"] == "response.failed" and data["seq"] < self.frames:
+            self.frames = data["seq"]  # the end of a call that was cut off is lost, and its failure follows early
         if int(lines[0][4:]) != self.frames or data["seq"] != self.frames:
             raise WrongReplyError(f"frame {data['seq']} came in place {self.frames}")
         if data["type"] != lines[1][7:].decode():

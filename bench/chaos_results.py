@@ -41,20 +41,20 @@ class Results:
     def broken(self, request_id: str, started: float, text: str) -> None:
         """A connection that ended within a response: allowed only while a gateway is killed."""
         self.outcomes["broken connection"] += 1
-        if not self._disturbed(started, "kill"):
+        if not self.disturbed(started, "kill"):
             self.violation(request_id, f"broken connection: {text}")
 
     def nginx_error(self, request_id: str, started: float, status: int) -> None:
         """An error that nginx made: allowed only while a gateway is down."""
-        if not self._disturbed(started, "kill", "stop"):
+        if not self.disturbed(started, "kill", "stop"):
             self.violation(request_id, f"nginx answers {status}")
 
     def not_found(self, request_id: str, started: float) -> None:
         """A reply that cannot be resumed: allowed only if its gateway or Redis had gone."""
-        if not self._disturbed(started, "kill", "stop", "redis"):
+        if not self.disturbed(started, "kill", "stop", "redis"):
             self.violation(request_id, "the reply is not found")
 
-    def _disturbed(self, started: float, *kinds: str) -> bool:
+    def disturbed(self, started: float, *kinds: str) -> bool:
         """Whether something of these kinds went on at any time since `started`."""
         return any(one.kind in kinds and one.ended >= started for one in self.disturbances)
 

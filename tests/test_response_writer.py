@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvicorn
 from app.api.response_writer import OfferedWriter, find_offered_writer
-from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
+from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
 from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
 from app.formats.base import ReplyInfo
 from app.formats.qwen import QWEN
@@ -186,3 +186,10 @@ async def test_a_sender_is_paused_while_its_client_reads_too_slowly_and_resumed_
     assert sender.notes == ["blocked"] and writer.blocked and len(client.transport.writes) == 2
     client.connection.resume_writing()
     assert sender.notes == ["blocked", "clear"] and not writer.blocked
+
+
+def test_a_failure_is_sent_to_a_client_that_has_read_more_frames_than_there_are() -> None:
+    error = {"code": "upstream_incomplete", "message": "no", "status": 502}
+    encoder = SkipFrames(QWEN.reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), "delta"), 9)
+    assert encoder.open() == b""
+    assert encoder.fail(error).count(b"event: response.failed") == 1

@@ -332,7 +332,10 @@ class SkipFrames:
         return self._skip_read(self.encoder.feed(events))
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._skip_read(self.encoder.fail(error))
+        """The last frame of a failure is always sent: the client has not read it, or the reply would not be resumed."""
+        data = self.encoder.fail(error)
+        self._after = min(self._after, data.count(b"\n\n") - 1)
+        return self._skip_read(data)
 
     def _skip_read(self, data: bytes) -> bytes:
         start = 0

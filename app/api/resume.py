@@ -12,7 +12,7 @@ from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply
-from app.chat.events import Event, is_end
+from app.chat.events import Event, Failed, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
@@ -39,7 +39,10 @@ class ResumeEndpoint:
                     await self._stream_rest(resumable, after, scope, receive, send)
                     return
                 async with _keep_open(resumable):
-                    if after >= await _count_frames(resumable):
+                    frames, failed = await _count_frames(resumable)
+                    if failed and after > frames:  # the client has more of it than is left here
+                        raise _not_found(scope)
+                    if after >= frames:
                         await send_no_content(send)
                     else:
                         await self._stream_rest(resumable, after, scope, receive, send)
@@ -137,20 +140,20 @@ async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
             listening.close()
 
 
-async def _count_frames(resumable: ResumableReply) -> int:
-    """The number of frames in the whole stream of a reply that has ended."""
+async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
+    """The number of frames in the whole stream of a reply that has ended, and whether it failed."""
     encoder = resumable.format.reply_encoder(resumable.info, resumable.mode)
     counting = _FrameCounter(encoder)
     try:
         reply = await resumable.source.open()
     except ParleyError as error:  # it failed before its first event
-        return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n")
+        return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), True
     try:
         reply.start(add_reply_stage(resumable.format, counting))
         await counting.ended
     finally:
         reply.close()
-    return counting.frames
+    return counting.frames, counting.failed
 
 
 class _FrameCounter:
@@ -159,12 +162,14 @@ class _FrameCounter:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self.frames = encoder.open().count(b"\n\n")
+        self.failed = False
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def on_events(self, events: list[Event]) -> None:
         if not events:
             return
         self.frames += self._encoder.feed(events).count(b"\n\n")
+        self.failed = isinstance(events[-1], Failed)
         if is_end(events) and not self.ended.done():
             self.ended.set_result(None)
 

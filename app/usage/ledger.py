@@ -23,6 +23,7 @@ OTHER_MODELS = "(other models)"
 MAX_NAME = 200
 """Longer names of models are cut, in characters."""
 _MAX_RESULT_ROWS = 10_000
+_DAY_SECONDS = 86_400.0
 
 
 class LedgerRules(Struct, frozen=True):
@@ -62,6 +63,8 @@ class UsageLedger:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures = 0
+        self._day = (-_DAY_SECONDS, "")
+        """The beginning of a day in Unix time, and the day: to format it costs more than to add the numbers."""
 
     def add(self, caller: str, model: str, totals: Totals) -> None:
         """Add the numbers of one request to the row of today, its caller and its model."""
@@ -82,7 +85,11 @@ class UsageLedger:
         self._waiting[key] = totals if found is None else found.add(totals)
 
     def _today(self) -> str:
-        return utc_day(self._rules.clock())
+        now = self._rules.clock()
+        begin, day = self._day
+        if not begin <= now < begin + _DAY_SECONDS:
+            begin, day = self._day = (now // _DAY_SECONDS * _DAY_SECONDS, utc_day(now))
+        return day
 
     def read(self, query: UsageQuery, most: int = _MAX_RESULT_ROWS) -> list[UsageRow]:
         """Return totals, with what this process has counted until now. Raises UsageStoreError and TooManyRows."""

@@ -77,6 +77,16 @@ async def test_a_stream_that_was_read_to_its_end_is_204_when_it_is_resumed(url: 
         assert await resumed(gateway, id_, len(frames) - 1) == frames[-1:]
 
 
+async def test_a_failed_reply_of_which_the_client_has_more_is_not_found(url: str) -> None:
+    """Not 204, which says that nothing is missing: another gateway may have lost the end of a call that was cut off."""
+    async with ScriptedServer(Reply([*FIRST, *SECOND], chunked=True)) as upstream, caching(upstream, url) as gateway:
+        id_, frames = await whole(gateway)
+        await known(gateway, id_)
+        for after, expected in ((len(frames), 204), (len(frames) + 1, 404), (10**14, 404)):
+            async with calling(gateway.address) as caller:
+                assert await come_back(caller, id_, after) == expected
+
+
 async def test_a_path_of_a_reply_says_which_methods_it_takes() -> None:
     async with ScriptedServer(FULL) as upstream, caching(upstream, "null:") as gateway:
         status, raw = await asked(gateway, "PUT", "/v1/chat/x")

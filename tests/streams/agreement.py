@@ -55,8 +55,8 @@ def _end(expected: Expected, told: Told) -> Iterator[str]:
 
 
 def _same_usage(want: Json | None, got: Json | None) -> bool:
-    """Nothing of what was sent is missing or changed. The gateway adds numbers, also to details, and moves a cost that is
-    an object to `cost_details`."""
+    """Nothing of what was sent is missing or changed. The gateway adds numbers, also to details, and moves a cost that
+    is an object to `cost_details`."""
     if want is None or got is None:
         return want is got
     if isinstance(want.get("cost"), dict):

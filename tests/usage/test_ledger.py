@@ -61,6 +61,17 @@ def test_a_reader_and_the_end_see_what_was_added_just_now() -> None:
     assert [len(row.key.model) for row in store.read(ALL, 10)] == [200, 1]
 
 
+def test_each_request_counts_for_the_day_of_its_end_in_utc() -> None:
+    midnight = 1_795_305_600.0
+    times = iter((midnight - 86_400.0, midnight - 0.1, midnight, midnight + 1.0, midnight - 0.1))
+    store = FragileStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60, clock=lambda: next(times)))
+    for _ in range(5):
+        ledger.add("team", "m", ONE)
+    ledger.close()
+    assert {row.key.day: row.totals.requests for row in store.read(ALL, 10)} == {"2026-11-21": 3, "2026-11-22": 2}
+
+
 def test_an_unreachable_store_loses_nothing_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "parley.usage")
     store = FragileStore()
