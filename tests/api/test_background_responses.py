@@ -13,6 +13,7 @@ from app.cache.stores.base import StoreLimits
 from app.cache.stores.memory import MemoryStore
 
 from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
+from tests.redis_server import RedisServer
 
 Json = dict[str, Any]
 ALICE, BOB = {"authorization": "Bearer alice"}, {"authorization": "Bearer bob"}
@@ -233,6 +234,38 @@ def test_a_background_response_outlives_a_drain_that_is_long_enough_and_fails_af
     with gateway.running:
         assert [gateway.read(id_).json["status"] for id_ in ids] == ["completed", "failed"]
         assert gateway.read(ids[1]).json["error"]["parley_code"] == "draining"
+
+
+def test_a_background_response_is_read_streamed_and_cancelled_at_another_gateway(shared_redis: RedisServer) -> None:
+    release = asyncio.Event()
+    held = ModelServer(
+        lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=HeldBody(release))
+    )
+    tree = {**SERVER, "cache": {"url": shared_redis.url}}
+    loop = asyncio.new_event_loop()
+
+    async def start(server: ModelServer) -> Running:
+        return Running(tree, server, loop=asyncio.get_running_loop())
+
+    def create() -> str:
+        body = {"model": "m", "input": "Hi", "background": True}
+        id_: str = running.post("/v1/responses", body).json["id"]
+        while running.get(f"/v1/responses/{id_}").json["status"] == "queued":
+            pass
+        return id_
+
+    running, other = (loop.run_until_complete(start(server)) for server in (held, ModelServer()))
+    with running, other:
+        id_ = create()
+        assert other.get(f"/v1/responses/{id_}").json["status"] == "in_progress"
+        assert other.ask("POST", f"/v1/responses/{id_}/cancel").json["status"] == "cancelled"
+        running.get(f"/v1/responses/{id_}?stream=true")
+        assert running.get(f"/v1/responses/{id_}").json["status"] == "cancelled"
+        id_ = create()
+        loop.call_later(0.1, release.set)
+        assert other.get(f"/v1/responses/{id_}?stream=true").frames[-1]["type"] == "response.completed"
+        assert other.get(f"/v1/responses/{id_}").json["status"] == "completed"
+    loop.close()
 
 
 @pytest.mark.anyio

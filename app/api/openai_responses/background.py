@@ -18,7 +18,7 @@ from app.api.openai_responses.stored import ResponseRecord, StoredResponses
 from app.api.response_writer import Headers, Sender
 from app.api.responses import ReplyResponse
 from app.chat.stream import Reply
-from app.errors import Draining, Internal, RateLimited
+from app.errors import Cancelled, Draining, Internal, RateLimited
 from app.formats.responses.stream import make_response
 from app.memory_budget import Lease
 
@@ -88,9 +88,11 @@ class BackgroundRun:
     async def follow(self, follower: ReplyResponse) -> Reply:
         """Open the reply for a client that reads its events. The client gets the end once it is stored."""
         await self.begun.wait()
-        source = self.response.source
+        source, error = self.response.source, self.response.error
         if source is None:
-            raise self.response.error or Internal("the response ended before it began")
+            raise error or Internal("the response ended before it began")
+        if error is not None and not source.ended:  # cancelled: a new reader would keep its call running
+            raise error
         return KeptReply(
             await source.open(),
             follower,
@@ -181,6 +183,10 @@ class BackgroundRuns:
     async def _renew(self, run: BackgroundRun) -> None:
         while True:
             await asyncio.sleep(self._alive_seconds / 3)
+            record = await self._stored.get(run.caller, run.id)
+            if record is not None and record.status == "cancelled":  # at another gateway, whose notice was lost
+                run.response.fail(Cancelled("the response was cancelled"))
+                return
             await self._store(run)
 
     async def _store(self, run: BackgroundRun) -> None:
