@@ -8,10 +8,21 @@ from typing import Any
 
 import httpx
 import pytest
+from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
+from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
+from app.api.openai_responses.kept_request import KeptRequest
 from app.api.openai_responses.stored import ResponseRecord, StoredResponses
+from app.api.request_limits import RequestLimits
+from app.api.responses import EventStreamResponse, ResponseLimits
 from app.cache.stores.base import StoreLimits
 from app.cache.stores.memory import MemoryStore
+from app.errors import Cancelled
+from app.formats.base import ReplyInfo
+from app.formats.responses import RESPONSES
+from app.memory_budget import MemoryBudget
+from app.routing import ModelRoute
 
+from tests.bare_gateway import make_gateway
 from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
 from tests.redis_server import RedisServer
 
@@ -285,3 +296,38 @@ async def test_a_background_response_whose_gateway_died_is_failed_when_it_is_rea
     found = await stored.get("a", "resp_1")
     assert found is not None and found.status == "failed"
     assert "stopped" in found.response["error"]["message"]
+
+
+@pytest.mark.anyio
+async def test_the_record_of_a_running_response_is_renewed_and_a_cancellation_elsewhere_is_found() -> None:
+    stored = StoredResponses(
+        MemoryStore(StoreLimits()), enabled=True, ttl_seconds=1000, max_bytes=10_000, clock=lambda: now
+    )
+    now = 0.0
+    runs = BackgroundRuns(stored, 1, alive_seconds=0.03, clock=lambda: now)
+    limits = RequestLimits(max_messages=10, max_content_items=10, max_functions=10, max_nesting=10)
+    parsed = parse_responses_body(b'{"model": "m", "input": "Hi", "background": true}', limits)
+    assert isinstance(parsed, ResponsesRequest)
+    route = ModelRoute("m", (), {})
+    kept = KeptRequest(parsed, make_gateway(route), route, "a")
+    info = ReplyInfo(response_id="resp_1", request_id="req-1", model="m", created=1)
+    response = EventStreamResponse(NoClient(), info, RESPONSES, "delta", ResponseLimits(9.0, 9.0, 9.0))
+    run = BackgroundRun(response, kept, MemoryBudget(1).lease(), streamed=False)
+    runs.add(run)
+
+    async def produce() -> None:
+        response.start_stream()
+        await response.done
+
+    runs.start(run, produce())
+    await run.accepted.wait()
+    now = 50.0  # the record has expired, until it is renewed
+    while True:
+        record = await stored.get("a", "resp_1")
+        assert record is not None
+        if record.status == "queued":
+            break
+        await asyncio.sleep(0.005)
+    await stored.put("a", ResponseRecord({**record.response, "status": "cancelled"}, [], 0))
+    await run.ended.wait()
+    assert isinstance(response.error, Cancelled) and len(runs) == 0
