@@ -46,7 +46,8 @@ def told(answer: Answer) -> list[Any]:
 
     Time does not pass in these tests.
     """
-    body = answer.body.decode().replace(answer.headers["x-parley-response-id"], "chat-id")
+    id_ = answer.headers["x-parley-response-id"]
+    body = answer.body.decode().replace(id_, "chat-id").replace(id_.removeprefix("chat-"), "id")
     if not answer.streamed:
         return [_unmarked(json.loads(body))]
     return [_event(block) for block in body.split("\n\n")]
