@@ -57,19 +57,23 @@ FROM, TO = "FROM:", "TO:"
 
 
 def coding(body: dict[str, Any]) -> Reply:
-    """Copies a file for a coding agent: reads it, writes the other, and says that it is done."""
+    """Copies a file for a coding agent: reads it, writes the other, and says that it is done. Claude Code has tools for
+    files, Codex has a shell."""
     texts = "\n".join(_texts(message["content"]) for message in body["messages"])
     source, target = (_find_path(texts, mark) for mark in (FROM, TO))
     names = {tool["function"]["name"] for tool in body.get("tools", ())}
     results = [message for message in body["messages"] if message["role"] == "tool"]
-    if not {"Read", "Write"} <= names or not source:
+    if not source or not ({"Read", "Write"} <= names or "exec_command" in names):
         return Reply([chunk({"content": "Copy a file"}), chunk({}, "stop")])
+    by_shell = "exec_command" in names
     if len(results) == 0:
-        call = _call("call_read", "Read", {"file_path": source})
+        read = {"cmd": f"cat '{source}'"} if by_shell else {"file_path": source}
+        call = _call("call_read", "exec_command" if by_shell else "Read", read)
         return Reply([chunk({"reasoning_content": "I read it first."}), *call, chunk({}, "tool_calls")])
     if len(results) == 1:
         found = "the secret is 4711" if "4711" in _texts(results[0]["content"]) else "nothing"
-        call = _call("call_write", "Write", {"file_path": target, "content": found})
+        write = {"cmd": f"printf '{found}' > '{target}'"} if by_shell else {"file_path": target, "content": found}
+        call = _call("call_write", "exec_command" if by_shell else "Write", write)
         return Reply(
             [
                 chunk({"reasoning_content": "Now I write."}),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from app.chat.events import Event
 from app.profiles import Profile
 
 from tests.conformance.cases import Json, body_chunks, compare, load_cases
@@ -24,10 +25,17 @@ def cuttings(case: Json) -> Iterator[tuple[str, list[bytes]]]:
         yield f"random {seed}", random_cuts(body, seed, 1 + 5 * seed)
 
 
-async def _tell(case: Json, parts: list[bytes]) -> dict[str, Told]:
+async def replay_case(case: Json, parts: list[bytes] | None = None) -> list[list[Event]]:
+    """The events of every read, for these parts of the body instead of the recorded ones."""
     broken = case["upstream_end"] == "abrupt"
-    recorded = Recorded(parts, case["upstream_status"], case["upstream_headers"], broken)
-    batches = await replay(recorded, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
+    recorded = Recorded(
+        body_chunks(case) if parts is None else parts, case["upstream_status"], case["upstream_headers"], broken
+    )
+    return await replay(recorded, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
+
+
+async def _tell(case: Json, parts: list[bytes]) -> dict[str, Told]:
+    batches = await replay_case(case, parts)
     return {mode: told(batches, mode) for mode in ("delta", "snapshot", "whole")}
 
 

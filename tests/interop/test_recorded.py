@@ -180,6 +180,11 @@ OTHER_PATHS = {
     "ai-anthropic",
     "claude-code",
     "openai-responses",
+    "openai-responses-node",
+    "langchain-responses",
+    "pydantic-ai-responses",
+    "ai-openai",
+    "codex",
 }
 """Clients of other endpoints, whose requests are in the goldens of those."""
 
