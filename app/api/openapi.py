@@ -284,6 +284,8 @@ def _anthropic_responses(responses: dict[str, Any]) -> dict[str, Any]:
     """Return the responses of `POST /v1/chat` with Anthropic's statuses and errors."""
     statuses = {"422": "400", "503": "529"}
     found = {statuses.get(status, status): {**answer} for status, answer in responses.items() if status != "422"}
+    found["401"] = {"description": "No API key, an unknown or an expired one"}
+    found["529"]["description"] = "The gateway or the model server is overloaded"
     found["400"]["description"] = "Violations, each with its JSON path, or the model server refused the request"
     found["402"] = {"description": "The quota of the API key, or of the model server, is used up"}
     for answer in found.values():
@@ -385,9 +387,12 @@ def _define(schemas: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
 
 def _describe_chat() -> dict[str, Any]:
     example = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
-    problem = {"application/json": {"schema": {"anyOf": [{"$ref": REF.format(model="Error")}, AUTOGEN_ERROR]}}}
+    errors = [{"$ref": REF.format(model="Error")}, {"$ref": REF.format(model="AnthropicError")}, AUTOGEN_ERROR]
+    problem = {"application/json": {"schema": {"anyOf": errors}}}
     statuses = {
-        "400": "The body is not valid JSON, or the model server refused the request",
+        "400": "The body is not valid JSON, or the model server refused the request; with `reply_format` anthropic or "
+        "responses, also violations",
+        "402": "With `reply_format` anthropic: the quota is used up",
         "403": "A model that the API key may not use, or a web page of an origin that is not allowed",
         "404": "Unknown model",
         "405": "Another method than POST",
@@ -400,6 +405,7 @@ def _describe_chat() -> dict[str, Any]:
         "502": "The model server failed",
         "503": "The gateway or the model server is overloaded",
         "504": "The model server timed out",
+        "529": "With `reply_format` anthropic: the gateway or the model server is overloaded",
     }
     return {
         "tags": ["chat"],

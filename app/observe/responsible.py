@@ -9,6 +9,7 @@ RESPONSIBLE: dict[str, Responsible] = {
     "context_length_exceeded": "caller",
     "unknown_model": "caller",
     "not_found": "caller",
+    "previous_response_not_found": "caller",
     "method_not_allowed": "caller",
     "request_timeout": "caller",
     "too_large": "caller",

@@ -1,5 +1,6 @@
 """Every way in which a reply can be told, and a reply without what is another one's by right."""
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ _TOTALS = {"prompt_tokens", "completion_tokens", "total_tokens"}
 _SAID_FOR_THE_MARK = ("usage", "metadata")
 """Where AutoGen's and AgentScope's messages have all of a usage that has more than the totals: a mark is more."""
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}")
+_SEAL = re.compile(r"parley1\.([A-Za-z0-9_-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def told(answer: Answer) -> list[Any]:
 
     Time does not pass in these tests.
     """
-    body = answer.body.decode().replace(answer.headers["x-parley-response-id"], "chat-id")
+    id_ = answer.headers["x-parley-response-id"]
+    body = answer.body.decode().replace(id_, "chat-id").replace(id_.removeprefix("chat-"), "id")
     if not answer.streamed:
         return [_unmarked(json.loads(body))]
     return [_event(block) for block in body.split("\n\n")]
@@ -55,8 +58,14 @@ def told(answer: Answer) -> list[Any]:
 def alike(events: list[Any]) -> list[Any]:
     """With ids of calls that are the gateway's own counted from 1: another reply has others."""
     seen: dict[str, str] = {}
-    text = json.dumps(events)
+    text = _SEAL.sub(_open_seal, json.dumps(events))
     return list(json.loads(_CALL_ID.sub(lambda found: seen.setdefault(found[0], f"own-{len(seen)}"), text)))
+
+
+def _open_seal(found: re.Match[str]) -> str:
+    """Return what is in the seal, for a string of JSON: ids of calls too."""
+    encoded = found[1] + "=" * (-len(found[1]) % 4)
+    return json.dumps(base64.urlsafe_b64decode(encoded).decode())[1:-1]
 
 
 def _event(block: str) -> list[Any]:

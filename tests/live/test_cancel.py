@@ -43,6 +43,7 @@ async def test_a_cancelled_stream_ends_with_that_failure_and_nothing_is_kept(url
                 last = b"".join(told(await caller.rest()))
                 await closed(upstream, -1)
             assert b"cancelled" in last
+            last = last.replace(b'"completed_at":null', b"")
             assert not any(word in last for word in (b"stop", b"completed", b"[DONE]")), name
             status, error = await cancel(gateway, id_)
             assert (status, error["error"]["code"]) == (404, "not_found")
