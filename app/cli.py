@@ -328,7 +328,7 @@ def _keys(arguments: argparse.Namespace) -> int:
     lines += ["admin = true"] if arguments.admin else []
     header = arguments.name if re.fullmatch(r"[A-Za-z0-9_-]+", arguments.name) else json.dumps(arguments.name)
     print(f"The API key of {arguments.name}. It is shown only now:\n\n  {key}\n")
-    print(f"Add these lines to parley.toml and restart the gateway:\n\n[keys.{header}]")
+    print(f"Add these lines to parley.toml, which a running gateway then reads again:\n\n[keys.{header}]")
     print("\n".join(lines))
     if len(lines) == 1:
         print(f"\nor, without a file, set PARLEY_API_KEYS={arguments.name}:sha256:{sha256}")
