@@ -63,6 +63,7 @@ async def test_new_settings_are_applied_once(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_mistakes_are_named_in_one_line_and_nothing_is_applied(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "parley.reload")
     applied = Applied()
     one = reloader(failing("server.port: must be a number", "models.m: wrong"), applied)
     assert not await one.reload()
@@ -74,6 +75,7 @@ async def test_mistakes_are_named_in_one_line_and_nothing_is_applied(caplog: pyt
 
 
 async def test_a_configuration_that_cannot_be_applied_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "parley.reload")
     failures = [RuntimeError("no tokenizer")]
     applied = Applied()
 
@@ -90,6 +92,7 @@ async def test_a_configuration_that_cannot_be_applied_is_tried_again(caplog: pyt
 
 
 async def test_what_needs_a_restart_keeps_its_value_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "parley.reload")
     old = configured(models={"a": {"upstreams": ["box"]}}, server={"port": 8001})
     new = configured(
         models={"b": {"upstreams": ["box"]}},
