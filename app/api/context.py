@@ -23,7 +23,7 @@ from app.api.resumable import (
     reply_from_record,
     write_record,
 )
-from app.cache import Cache
+from app.cache import ALL, UNKNOWN, Cache, EqualUntil
 from app.cache.stores import Store
 from app.chat.stream import Reply
 from app.chat.token_usage import CallUsage
@@ -51,6 +51,8 @@ PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
 RECORD_SECONDS = 3600.0
 """How long other gateways can find a reply by its record, in addition to the time it is kept after its end."""
+RECORD_DELAYS = (0.02, 0.05, 0.1, 0.2)
+"""The pauses before a record is read again that another gateway changes as soon as it notices that the client left."""
 
 
 @dataclass(slots=True)
@@ -186,11 +188,12 @@ class AppContext:
         leaves."""
         self.ticker.add(response)
         self.active.add(response)
+        published = ALL
         watcher = None if response.notices_disconnect else _watch_client(receive, response)
         try:
             await _start_when_open(response, opening)
             if self.cache.is_shared:
-                await self._publish_record(response.info.response_id)
+                published = await self._publish_record(response.info.response_id)
             await response.done
         finally:
             self.ticker.discard(response)
@@ -198,23 +201,34 @@ class AppContext:
             response.close()
             if watcher is not None:
                 watcher.cancel()
+        if published == UNKNOWN:  # now it may be known
+            await self._publish_record(response.info.response_id)
 
-    async def _publish_record(self, response_id: str) -> None:
-        """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile."""
+    async def _publish_record(self, response_id: str) -> EqualUntil:
+        """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile. Returns
+        what the record says about the frames of the reply."""
         reply = self.resumable.find(response_id)
-        if reply is None:
-            return
-        location = reply.source.location
-        if location is not None:
-            await self.cache.put_record(
-                response_id, write_record(reply, location), RECORD_SECONDS + self.resumable.keep_seconds
-            )
+        location = None if reply is None else reply.source.location
+        if reply is None or location is None:
+            return ALL
+        equal_until = reply.source.equal_until
+        data = write_record(reply, location, equal_until)
+        await self.cache.put_record(response_id, data, RECORD_SECONDS + self.resumable.keep_seconds)
+        return equal_until
 
-    async def find_resumable(self, response_id: str, owner: str) -> ResumableReply | None:
+    async def find_resumable(self, response_id: str, owner: str, *, after: int = 0) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
-        gateway is followed only while it has a reader here."""
+        gateway is followed only while it has a reader here. None if the client has read frames, and the other gateway
+        does not say in time how far its frames are equal to those that can be read here."""
         reply = self.resumable.find(response_id)
         record = None if reply is not None else await self.find_remote(response_id)
+        for delay in RECORD_DELAYS if after else ():
+            if record is None or record.equal_until != UNKNOWN:
+                break
+            await asyncio.sleep(delay)
+            record = await self.find_remote(response_id)
+        if after and record is not None and record.equal_until == UNKNOWN:
+            return None
         if reply is not None:
             return reply if reply.owner == owner else None
         if record is None or record.scope != owner:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from app.cache import PackedReply, ReplaySource, ReplyLocation
+from app.cache import ALL, UNKNOWN, EqualUntil, PackedReply, ReplaySource, ReplyLocation
 from app.chat.stream import Label, Origin
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
@@ -33,6 +33,8 @@ class ResumableReply:
     source: ReplaySource
     keep_running: bool = False
     """The upstream call goes on when its client disconnects."""
+    equal_until: EqualUntil = ALL
+    """How far `source` is equal to what the client has read."""
 
     def release(self) -> None:
         """End the call if only this reply keeps it running: the reply can no longer be resumed."""
@@ -127,6 +129,7 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     options: Options
     label: Label
     age_seconds: int | None
+    equal_until: EqualUntil = UNKNOWN
 
 
 class _PackedReply(msgspec.Struct, frozen=True, gc=False):
@@ -150,12 +153,13 @@ def _pack(reply: ResumableReply) -> _PackedReply | None:
     if source is None:
         return None
     try:
-        return _PackedReply(write_record(reply, source.location or _NOWHERE), source)
+        return _PackedReply(write_record(reply, source.location or _NOWHERE, ALL), source)
     except UnicodeEncodeError:
         return None
 
 
-def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
+def write_record(reply: ResumableReply, location: ReplyLocation, equal_until: EqualUntil) -> bytes:
+    """`equal_until` says how far the log at `location` is equal to what the client reads."""
     info = reply.info
     record = ResumeRecord(
         location=location,
@@ -171,6 +175,7 @@ def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
         options=info.options,
         label=info.origin.label,
         age_seconds=info.origin.age_seconds,
+        equal_until=equal_until,
     )
     return msgspec.json.encode(record)
 
@@ -196,4 +201,6 @@ def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySour
         include_usage=record.include_usage,
         options=record.options,
     )
-    return ResumableReply(info, FORMATS[record.format], record.mode, record.scope, source)
+    return ResumableReply(
+        info, FORMATS[record.format], record.mode, record.scope, source, equal_until=record.equal_until
+    )

@@ -12,9 +12,13 @@ from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply
+from app.cache import ALL
 from app.chat.events import Event, Failed, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
+
+COUNT_SECONDS = 5.0
+"""How long the frames that a client has read at another gateway may take to arrive here."""
 
 
 class ResumeEndpoint:
@@ -32,13 +36,18 @@ class ResumeEndpoint:
             after = _parse_last_event_id(scope)
             context = self._context
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                resumable = await self._context.find_resumable(_id(scope), self._context.owner(scope))
+                resumable = await self._context.find_resumable(_id(scope), self._context.owner(scope), after=after)
                 if resumable is None or not resumable.source.complete:
                     raise _not_found(scope)
-                if not after or not await _has_ended(self._context, resumable):
+                if not after or (resumable.equal_until == ALL and not await _has_ended(self._context, resumable)):
                     await self._stream_rest(resumable, after, scope, receive, send)
                     return
-                async with _keep_open(resumable):
+                async with keep_open(resumable):
+                    if not await has_read_frames(resumable, after):
+                        raise _not_found(scope)
+                    if not await _has_ended(self._context, resumable):
+                        await self._stream_rest(resumable, after, scope, receive, send)
+                        return
                     frames, failed = await _count_frames(resumable)
                     if failed and after > frames:  # the client has more of it than is left here
                         raise _not_found(scope)
@@ -129,7 +138,7 @@ async def _has_ended(context: AppContext, resumable: ResumableReply) -> bool:
 
 
 @asynccontextmanager
-async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
+async def keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
     """Keep a reader on the reply while its frames are counted and sent: a call of another gateway is followed only
     while it has a reader here."""
     listening = None if resumable.source.ended else await resumable.source.open()
@@ -138,6 +147,27 @@ async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
     finally:
         if listening is not None:
             listening.close()
+
+
+async def has_read_frames(resumable: ResumableReply, after: int) -> bool:
+    """Whether the first `after` frames that can be read here are those that the client has read at another gateway.
+
+    That gateway may have sent more than it wrote to Redis. If another one then made the rest of the reply, its frames
+    are different, although their text continues the same."""
+    if resumable.equal_until == ALL:
+        return True
+    counting = _FrameCounter(resumable.format.reply_encoder(resumable.info, resumable.mode), enough=after)
+    reply = await resumable.source.open()
+    try:
+        reply.start(add_reply_stage(resumable.format, counting))
+        async with asyncio.timeout(COUNT_SECONDS):
+            await counting.ended
+    except TimeoutError:
+        return False
+    finally:
+        reply.close()
+    different = [at for fence, at in resumable.source.leaders if fence > resumable.equal_until]
+    return not any(at < counting.batches for at in different) and (counting.frames >= after or not counting.failed)
 
 
 async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
@@ -157,20 +187,32 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
 
 
 class _FrameCounter:
-    """Receives a whole reply and counts its frames."""
+    """Receives a whole reply, or its beginning with `enough` frames, and counts its batches and frames."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, enough: int | None = None) -> None:
         self._encoder = encoder
+        self._enough = enough
+        self.batches = 0
         self.frames = encoder.open().count(b"\n\n")
         self.failed = False
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when nothing more is counted."""
+        self._end_if_enough()
 
     def on_events(self, events: list[Event]) -> None:
+        if self.ended.done():
+            return
+        self.batches += 1
         if not events:
             return
         self.frames += self._encoder.feed(events).count(b"\n\n")
         self.failed = isinstance(events[-1], Failed)
+        self._end_if_enough()
         if is_end(events) and not self.ended.done():
+            self.ended.set_result(None)
+
+    def _end_if_enough(self) -> None:
+        if self._enough is not None and self.frames >= self._enough:
             self.ended.set_result(None)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:

@@ -11,7 +11,17 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.cache.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog
+from app.cache.log import (
+    ALL,
+    LOG_LIMITS,
+    UNKNOWN,
+    EqualUntil,
+    LogLimits,
+    LogReader,
+    LogSubscriber,
+    ReplyLocation,
+    ReplyLog,
+)
 from app.cache.stored_reply import PackedReply, pack_log
 from app.chat.events import Event, Failed, Fault, Finish, is_end
 from app.chat.stage import Stage
@@ -63,6 +73,13 @@ class InFlightCall:
         """Another process makes the call, and this one follows it."""
         self.id = ""
         """The call's id for other processes."""
+        self.leaders: list[tuple[int, int]] = []
+        """The fencing tokens of the leaders whose events the log has, as far as this process followed them, each with
+        the number of batches before its first."""
+        self._fence = 0
+        """The fencing token with which this process leads the call, or has led it."""
+        self._has_own_events = False
+        """The log has events that the shared log does not have, although this process followed that."""
         self.fallback_model: str | None = None
         """The model that answers in place of the one that was requested."""
         self.aborted = False
@@ -124,6 +141,16 @@ class InFlightCall:
         return ("flight", self.id) if self.id and self._opened.is_set() else None
 
     @property
+    def equal_until(self) -> EqualUntil:
+        """How far the log at `location` is equal to this one. While this process follows another one, nobody can say
+        it: if Redis fails, this process goes on with a call of its own, and cannot tell anyone."""
+        if self._has_own_events:
+            return UNKNOWN
+        if self._fence:
+            return self._fence
+        return ALL if self.followed and self.ended else UNKNOWN
+
+    @property
     def complete(self) -> bool:
         """Whether the log still has every event of the reply so far."""
         return self.log.complete
@@ -132,8 +159,8 @@ class InFlightCall:
         if not self.ended or self.error is not None or not self.complete:
             return None
         if self.entry is not None:
-            return PackedReply(self.entry, self.location)
-        return pack_log(self.log, self.size, self.location)
+            return PackedReply(self.entry, self.location, self.equal_until)
+        return pack_log(self.log, self.size, self.location, self.equal_until)
 
     def keep_for_resume(self) -> None:
         self.resumable = True
@@ -199,9 +226,9 @@ class InFlightCall:
 
     # Other processes.
 
-    def publish(self, publisher: CallPublisher, call_id: str) -> None:
-        """Let other processes follow the call by this id."""
-        self._publisher, self.id = publisher, call_id
+    def publish(self, publisher: CallPublisher, call_id: str, fence: int) -> None:
+        """Let other processes follow the call by this id. This process leads it with this fencing token."""
+        self._publisher, self.id, self._fence = publisher, call_id, fence
         self.log.subscribe(publisher)
 
     def unpublish(self, publisher: CallPublisher) -> None:
@@ -216,6 +243,18 @@ class InFlightCall:
         """Mark the call as one that another process makes under this id."""
         self.followed, self.id = True, call_id
 
+    def unfollow(self) -> None:
+        """Undo `follow`: the other process's reply failed before it began."""
+        self.followed, self.id = False, ""
+
+    def mark_own_events(self) -> None:
+        """From now on the log may differ from the shared one."""
+        self._has_own_events = True
+
+    def mark_leader(self, fence: int) -> None:
+        """The process with this fencing token leads the call from here on."""
+        self.leaders.append((fence, self.log.end_position))
+
     def take_over(self, source: Reply, splice: Stage, *, shared: bool) -> None:
         """Go on with a new source, a second call to the model. `splice` drops the part of its reply that is in the log.
         Without `shared`, other processes cannot follow it."""
@@ -223,6 +262,8 @@ class InFlightCall:
             source.close()
             return
         self.followed = False
+        if not shared:
+            self.mark_own_events()
         if not shared and not self._opened.is_set():
             self.id = ""
         self._source, self._splice = source, splice

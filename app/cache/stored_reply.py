@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.cache.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load
-from app.cache.log import LogReader, Pace, ReplyLocation, ReplyLog, events_size
+from app.cache.log import ALL, UNKNOWN, EqualUntil, LogReader, Pace, ReplyLocation, ReplyLog, events_size
 from app.chat.events import Finish
 
 _OBJECT_BYTES = 400
@@ -19,6 +19,11 @@ class PackedReply(Struct, frozen=True, gc=False):
 
     data: bytes
     location: ReplyLocation | None
+    equal_until: EqualUntil = UNKNOWN
+
+    @property
+    def leaders(self) -> Sequence[tuple[int, int]]:
+        return ()
 
     @property
     def size(self) -> int:
@@ -48,6 +53,8 @@ class StoredReply:
     """A reply from the store: a finished log under the key of its request."""
 
     ended = complete = True
+    equal_until: EqualUntil = ALL
+    leaders: Sequence[tuple[int, int]] = ()
 
     def __init__(self, key: str, batches: Sequence[Batch], finished_at: float) -> None:
         self.location: ReplyLocation = ("entry", f"{key}@{finished_at!r}")
@@ -68,10 +75,12 @@ class StoredReply:
     def keep_for_resume(self) -> None: ...
 
     def pack(self) -> PackedReply | None:
-        return pack_log(self._log, self.size, self.location)
+        return pack_log(self._log, self.size, self.location, self.equal_until)
 
 
-def pack_log(log: ReplyLog, size: int, location: ReplyLocation | None) -> PackedReply | None:
+def pack_log(
+    log: ReplyLog, size: int, location: ReplyLocation | None, equal_until: EqualUntil = UNKNOWN
+) -> PackedReply | None:
     """Pack a log; None if it has no last event, is large, or cannot be encoded."""
     if log.defect is not None or not log.batches or size > LARGE_ENTRY:
         return None
@@ -79,7 +88,7 @@ def pack_log(log: ReplyLog, size: int, location: ReplyLocation | None) -> Packed
         data = dump(StoredEntry(log.finished_at or 0.0, log.batches))
     except NotEncodable:
         return None
-    return PackedReply(data, location)
+    return PackedReply(data, location, equal_until)
 
 
 def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:

@@ -1,13 +1,13 @@
 """The types of the cache's interface: requests, results, and the protocols that it uses."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from app.cache.inflight import InFlightCall
-from app.cache.log import LOG_LIMITS, LogLimits, Pace, ReplyLocation
+from app.cache.log import LOG_LIMITS, EqualUntil, LogLimits, Pace, ReplyLocation
 from app.cache.policy import CachePolicy
 from app.cache.stored_reply import PackedReply
 from app.chat.stream import Origin, Reply
@@ -29,6 +29,14 @@ class ReplaySource(Protocol):
     @property
     def location(self) -> ReplyLocation | None:
         """Where other processes find the reply; None if they cannot."""
+
+    @property
+    def equal_until(self) -> EqualUntil:
+        """How far the log at `location` is equal to what the readers of this process read."""
+
+    @property
+    def leaders(self) -> Sequence[tuple[int, int]]:
+        """The fencing tokens of the processes that made the reply, each with the number of batches before its first."""
 
     @property
     def complete(self) -> bool:

@@ -473,7 +473,7 @@ class Publisher:
         self.has_followers = has_followers
         self.calls: list[str] = []
         self._scene = scene
-        scene.flight.publish(self, "k.1")
+        scene.flight.publish(self, "k.1", 1)
 
     def advance(self) -> None:
         self.position = self._scene.flight.log.end_position

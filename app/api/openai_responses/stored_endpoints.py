@@ -10,6 +10,9 @@ from app.api.context import AppContext
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns
 from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
 from app.api.response_writer import Send, make_send_queue
+from app.api.resumable import ResumableReply
+from app.api.resume import has_read_frames, keep_open
+from app.cache import ALL
 from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import make_response
@@ -120,12 +123,22 @@ class StoredResponseHandlers:
         if run is not None:
             await self._follow(run, skip, scope, receive, send)
             return
-        reply = await self._context.find_resumable(_id(scope), self._context.caller_id(scope))
+        reply = await self._context.find_resumable(_id(scope), self._context.caller_id(scope), after=skip)
         if reply is None or not reply.source.complete:
             if await self._stored.get(self._context.caller_id(scope), _id(scope)) is None:
                 raise _not_found(scope)
             text = "its events are no longer kept (cache.resume_seconds): read the response without `stream`"
             raise NotFound(f"the response {_id(scope)!r} cannot be streamed again: {text}")
+        if not skip or reply.equal_until == ALL:
+            await self._stream_rest(reply, skip, scope, receive, send)
+            return
+        async with keep_open(reply):
+            if not await has_read_frames(reply, skip):
+                text = "read the response without `stream`"
+                raise NotFound(f"the response {_id(scope)!r} cannot be continued at this gateway: {text}")
+            await self._stream_rest(reply, skip, scope, receive, send)
+
+    async def _stream_rest(self, reply: ResumableReply, skip: int, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._context.create_event_stream(
             make_send_queue(scope, send), reply.info, reply.format, reply.mode, skip_frames=skip
         )

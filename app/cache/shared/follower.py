@@ -89,8 +89,11 @@ class Follower:
         """Report an error: to the code that waits for the beginning, or, after that, as the end of the reply."""
         self._tailer.discard(self)
         if not self.started.done():
+            self.call.unfollow()
             self.started.set_exception(error)
-        elif isinstance(error, UpstreamFailed):
+            return
+        self.call.mark_own_events()
+        if isinstance(error, UpstreamFailed):
             self.call.on_events([Failed(error.fault)])
         else:
             self.call.on_crash(error)
@@ -117,8 +120,9 @@ class Follower:
 
     def _read(self, record: Record) -> None:
         match record:
-            case CallStarted(fallback_model):
+            case CallStarted(fallback_model, fence):
                 self.fallback_model = fallback_model
+                self.call.mark_leader(fence)
                 self.mark_started()
             case BatchesWritten(batches):
                 self.mark_started()

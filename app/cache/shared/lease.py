@@ -48,7 +48,7 @@ class CallLease:
         self.over = False
         self.urgent = False
         self.written_at = now
-        self._fence = fence
+        self.fence = fence
         self._last_record = last_record
         """The number of the last record that is known to be written."""
         self._written = False
@@ -72,7 +72,7 @@ class CallLease:
         self._holder = None
 
     def write_started(self, fallback_model: str | None = None) -> None:
-        self._complete_records.append(records.write(records.CallStarted(fallback_model)))
+        self._complete_records.append(records.write(records.CallStarted(fallback_model, self.fence)))
         self._wake_writer()
 
     def set_resumable(self) -> None:
@@ -146,7 +146,7 @@ class CallLease:
     def unneeded(self) -> bool:
         """Whether the call has ended and its records need not be written to Redis: equal requests find the reply in the
         store. If another gateway has joined the call before that, the records are written."""
-        ended = self._after == "end" and self._joinable_ms > 0 and self._fence == 1
+        ended = self._after == "end" and self._joinable_ms > 0 and self.fence == 1
         return ended and not (self.has_followers or self.resumable or self._written or self._sent)
 
     @property
@@ -156,7 +156,7 @@ class CallLease:
             return True
         if self._after:
             return not self.unneeded
-        return not self._written and (self.resumable or self._fence > 1)
+        return not self._written and (self.resumable or self.fence > 1)
 
     def due_at(self, lease_seconds: float) -> float:
         """Return the time of the next write: of records, or to renew the lease."""
@@ -170,7 +170,7 @@ class CallLease:
             record = self._next_record()
             more = bool(self._complete_records or self._batches)
             self._sent = WriteRequest(
-                self.keys, self._fence, self._last_record + 1, record, "" if more else self._after, self._joinable_ms
+                self.keys, self.fence, self._last_record + 1, record, "" if more else self._after, self._joinable_ms
             )
         return self._sent
 

@@ -23,7 +23,7 @@ class Publisher:
         if call.resumable:
             lease.set_resumable()
         lease.attach(self)
-        call.publish(self, lease.keys.id)
+        call.publish(self, lease.keys.id, lease.fence)
         if call.ended:
             self.advance()
 

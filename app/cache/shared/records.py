@@ -14,6 +14,8 @@ class CallStarted(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
 
     fallback_model: str | None = None
     """The model that answers in place of the one that was requested."""
+    fence: int = 1
+    """The fencing token of the leader that writes what follows."""
 
 
 class BatchesWritten(msgspec.Struct, array_like=True, frozen=True, tag="spoken"):

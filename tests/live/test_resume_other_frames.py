@@ -1,0 +1,171 @@
+"""A client resumes at another gateway whose frames are not those that it has read: it gets no wrong ones."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import pytest
+from app.cache.redis.breaker import RedisCircuitBreaker
+
+from tests.cache.shared.coordinators import PatientLink
+from tests.live.caches import CacheMaker, coordinator_of, link_of
+from tests.live.gateway import DONE, Gateway, end, eventually, say
+from tests.live.raw_client import Caller, calling
+from tests.live.resuming_client import QUESTION, caching, come_back, known, reply_id, told
+from tests.redis_server import RedisServer
+from tests.scripted_server import Reply, ScriptedServer
+
+pytestmark = pytest.mark.anyio
+
+ASK = {**QUESTION, "cancel_on_disconnect": False}
+LONG_SECONDS = 20.0
+TEXT = "One two three four five six"
+
+
+@asynccontextmanager
+async def sharing(upstream: ScriptedServer, url: str) -> AsyncIterator[Gateway]:
+    async with caching(upstream, url, make_cache=CacheMaker(link_of=RedisCircuitBreaker)) as gateway:
+        yield gateway
+
+
+def pieces(*texts: str | asyncio.Event) -> Reply:
+    chunks = [text if isinstance(text, asyncio.Event) else say(text) for text in texts]
+    return Reply([*chunks, end(), DONE], chunked=True)
+
+
+@contextmanager
+def opened_at_last(*gates: asyncio.Event) -> Iterator[None]:
+    """A reply that waits when a test fails would keep its gateway open."""
+    try:
+        yield
+    finally:
+        for gate in gates:
+            gate.set()
+
+
+async def until_text(caller: Caller, text: str) -> list[bytes]:
+    frames: list[bytes] = []
+    while text not in joined(frames):
+        data = await caller.write()
+        assert data, joined(frames)
+        frames += told(data)
+    return frames
+
+
+def joined(frames: list[bytes]) -> str:
+    data = [json.loads(frame.split(b"data: ", 1)[1]) for frame in frames]
+    return "".join(each["delta"].get("content", "") for each in data if "delta" in each)
+
+
+async def resumed(gateway: Gateway, id_: str, read: list[bytes]) -> int:
+    """Resume after these frames. The status; if it is 200, what is missing has come."""
+    async with calling(gateway.address) as again:
+        status = await come_back(again, id_, len(read))
+        if status == 200:
+            assert joined(read + told(await again.rest())) == TEXT
+        return status
+
+
+async def test_a_reply_that_went_on_without_redis_is_not_resumed_from_the_other_gateways_frames(
+    own_redis: RedisServer,
+) -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    in_long = pieces("One", first, " two three four", *" five six")
+    in_short = pieces("One", " t", "wo", " th", "ree", " fo", "ur", second, " five six")
+    async with (
+        ScriptedServer(in_long, in_short) as upstream,
+        sharing(upstream, own_redis.url) as one,
+        sharing(upstream, own_redis.url) as other,
+        calling(one.address) as leading,
+        calling(other.address) as following,
+        AsyncExitStack() as stack,
+    ):
+        stack.enter_context(opened_at_last(first, second))
+        await leading.ask(ASK)
+        assert await leading.head() == 200
+        await following.ask(ASK)
+        assert await following.head() == 200
+        read = await until_text(following, "One")
+        assert following.headers["x-parley-cache"] == "shared"
+        id_ = reply_id(following)
+        await known(one, id_)
+        own_redis.pause()
+        read += await until_text(following, "ur")
+        own_redis.go_on()
+        await eventually(lambda: not link_of(one).is_open and not link_of(other).is_open, LONG_SECONDS)
+        first.set()
+        await leading.rest()
+        await eventually(lambda: not len(coordinator_of(one).writer), LONG_SECONDS)
+        assert await resumed(one, id_, read) == 404
+        second.set()
+        assert await resumed(other, id_, read) == 200
+        assert len(upstream.requests) == 2
+
+
+async def test_what_a_gateway_sent_and_did_not_write_before_another_took_its_call_over_is_not_counted(
+    shared_redis: RedisServer,
+) -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    in_short = pieces("One", first, " t", "wo", " th", "ree", " fo", "ur", second, " five six")
+    in_long = pieces("One two three", " four five six")
+    async with (
+        ScriptedServer(in_short, in_long) as upstream,
+        caching(upstream, shared_redis.url) as one,
+        caching(upstream, shared_redis.url) as other,
+        calling(one.address) as leading,
+        calling(other.address) as following,
+        AsyncExitStack() as stack,
+    ):
+        stack.enter_context(opened_at_last(first, second))
+        await leading.ask(ASK)
+        assert await leading.head() == 200
+        written = await until_text(leading, "One")
+        id_ = reply_id(leading)
+        await known(other, id_)
+        await following.ask(ASK)
+        assert await following.head() == 200
+        read = await until_text(following, "One")
+        link = link_of(one)
+        assert isinstance(link, PatientLink)
+        link.sleep()
+        first.set()
+        sent = written + await until_text(leading, "ur")
+        read += told(await following.rest())
+        assert joined(read) == TEXT
+        assert await resumed(other, id_, sent) == 404
+        assert await resumed(other, id_, written) == 200
+        second.set()
+        assert await resumed(one, id_, sent) == 200
+        link.wake()
+        assert len(upstream.requests) == 2
+
+
+async def test_a_client_of_a_follower_that_lost_its_connection_resumes_at_another_gateway(
+    shared_redis: RedisServer,
+) -> None:
+    gate = asyncio.Event()
+    async with (
+        ScriptedServer(pieces("One", " two", gate, " three", " four five six")) as upstream,
+        caching(upstream, shared_redis.url) as one,
+        caching(upstream, shared_redis.url) as other,
+        calling(one.address) as leading,
+        AsyncExitStack() as stack,
+    ):
+        stack.enter_context(opened_at_last(gate))
+        await leading.ask(ASK)
+        assert await leading.head() == 200
+        async with calling(other.address) as following:
+            await following.ask(QUESTION)
+            assert await following.head() == 200
+            read = await until_text(following, "two")
+            assert following.headers["x-parley-cache"] == "shared"
+            id_ = reply_id(following)
+            await known(one, id_)
+            # While it reads there, nobody can know that it will not read other frames.
+            assert await resumed(one, id_, read) == 404
+        async with calling(one.address) as again:
+            assert await come_back(again, id_, len(read)) == 200
+            gate.set()
+            assert joined(read + told(await again.rest())) == TEXT
+        assert len(upstream.requests) == 1
