@@ -34,91 +34,89 @@ class Metrics:
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
         self.set_names(models, upstreams)
-        self._requests = CounterTable(
+        self.tables: list[CounterTable | HistogramTable | GaugeTable] = []
+        self._requests = self._add_counter(
             "parley_requests_total",
             "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
             "(caller, policy, upstream, gateway).",
             ("endpoint", "model", "key", "outcome", "fault"),
         )
-        self._errors = CounterTable(
+        self._errors = self._add_counter(
             "parley_request_errors_total",
             "Requests for a reply that failed, by error code.",
             ("endpoint", "model", "error", "fault"),
         )
-        self._durations = HistogramTable(
+        self._durations = self._add_histogram(
             "parley_request_duration_seconds",
             "Time from a request's start to the end of its reply.",
             ("endpoint", "model"),
             DURATION_BOUNDS,
         )
-        self._first_token = HistogramTable(
+        self._first_token = self._add_histogram(
             "parley_time_to_first_token_seconds",
             "Time from a request's start to the first part of its reply, without replies from the cache.",
             ("endpoint", "model"),
             FIRST_TOKEN_BOUNDS,
         )
-        self._output_token = HistogramTable(
+        self._output_token = self._add_histogram(
             "parley_time_per_output_token_seconds",
             "Mean time between the tokens of a reply after its first one, without replies from the cache.",
             ("endpoint", "model"),
             OUTPUT_TOKEN_BOUNDS,
         )
-        self._overhead = HistogramTable(
+        self._overhead = self._add_histogram(
             "parley_overhead_seconds",
             "The gateway's own time: from the end of the request body to the first request to a model server, and "
             "from the server's first bytes to the reply's first bytes.",
             ("endpoint",),
             OVERHEAD_BOUNDS,
         )
-        self._tokens = CounterTable(
+        self._tokens = self._add_counter(
             "parley_tokens_total",
             "Tokens of the replies of model servers, estimated where a server reports none. cached_input is a part of "
             "input, reasoning a part of output.",
             ("model", "key", "kind"),
         )
-        self._cost = CounterTable(
+        self._cost = self._add_counter(
             "parley_cost_total", "Cost of the replies, in the currency of the configured prices.", ("model", "key")
         )
-        self._cache = CounterTable(
+        self._cache = self._add_counter(
             "parley_cache_requests_total",
             "Requests for a reply, by the value of the header x-parley-cache.",
             ("model", "result"),
         )
-        self._attempts = CounterTable(
+        self._attempts = self._add_counter(
             "parley_upstream_attempts_total",
             "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more exact.",
             ("upstream", "outcome", "cause"),
         )
-        self._retries = CounterTable(
+        self._retries = self._add_counter(
             "parley_upstream_retries_total",
             "Requests to model servers after the first one for the same reply.",
             ("model",),
         )
-        self._plain = CounterTable(
+        self._plain = self._add_counter(
             "parley_plain_requests_total",
             "Requests for anything but a model's reply, and requests that were refused before their endpoint.",
             ("route", "status", "error"),
         )
-        self._lag = HistogramTable(
+        self._lag = self._add_histogram(
             "parley_event_loop_lag_seconds", "how late the event loop runs a timer, twice a second.", (), LAG_BOUNDS
         )
-        self.tables: list[CounterTable | HistogramTable | GaugeTable] = [
-            self._requests,
-            self._errors,
-            self._durations,
-            self._first_token,
-            self._output_token,
-            self._overhead,
-            self._tokens,
-            self._cost,
-            self._cache,
-            self._attempts,
-            self._retries,
-            self._plain,
-            self._lag,
-        ]
         self._process = ProcessCollector(registry=None)
         self.add_gauge("parley_build_info", "The version of Parley.", ("version",), lambda: [((__version__,), 1.0)])
+
+    def _add_counter(self, name: str, help_text: str, labels: Sequence[str]) -> CounterTable:
+        table = CounterTable(name, help_text, labels)
+        self.tables.append(table)
+        return table
+
+    def _add_histogram(
+        self, name: str, help_text: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> HistogramTable:
+        table = HistogramTable(name, help_text, labels, bounds)
+        self.tables.append(table)
+        return table
 
     def set_names(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """Set the configured names, after a reload of the configuration too."""
