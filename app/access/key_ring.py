@@ -1,10 +1,10 @@
 """`KeyRing`: finds the caller whose API key a request carries.
 
-Only the SHA-256 of a key is stored. A key has 256 random bits, so a plain hash is enough: nobody can try that many
-keys, and a slow hash, which protects passwords that people choose, would cost every request milliseconds.
+Only the SHA-256 of a key is stored. A key has 256 random bits, too many to guess, so a fast hash is enough. A slow
+hash is for passwords that people choose, and would cost every request milliseconds.
 
-The hash is looked up in a dict. How long that takes may tell how far the hash of a guessed key equals a stored hash.
-But nobody can choose keys by their hash, so it tells nothing about a key, and keys need no comparison in constant time.
+The hash is looked up in a dict. The time that this takes may depend on how many bytes of two hashes are equal. That
+does not help an attacker: from a part of a hash no key can be computed. So no comparison in constant time is needed.
 """
 
 import base64

@@ -121,14 +121,15 @@ class AppContext:
         return scope["state"]["caller"].scope or _hash_authorization(scope)
 
     def caller_id(self, scope: Scope) -> str:
-        """Return the caller for whom something is stored: the API key by its name, or whoever sends the same
-        Authorization header, whatever `cache.scope` is."""
+        """Return the identity of the caller, under which responses and reasoning are stored for later requests: the
+        name of the API key, or without one a hash of the Authorization header. `cache.scope` does not change it."""
         name: str = scope["state"]["caller"].name
         return f"key {name}" if name else _hash_authorization(scope)
 
     def owner(self, scope: Scope) -> str:
-        """Return the caller who may resume and cancel the reply to this request: the API key by its name. Without keys
-        it is everyone, or with `cache.scope = "caller"` whoever sends the same Authorization header."""
+        """Return the identity of those who may resume and cancel the reply to this request: the name of the API key.
+        Without a key it is "", which stands for everyone, or a hash of the Authorization header if `cache.scope` is
+        "caller"."""
         name: str = scope["state"]["caller"].name
         if name or not self.separate_callers:
             return name

@@ -81,7 +81,7 @@ class CountTokensRequest(BaseModel):
 
 
 class MessagesRequest(CountTokensRequest):
-    """A request in Anthropic's format. Parameters of `generate_cfg` may stand beside its fields."""
+    """The body of a request in Anthropic's format. It may also have the fields of `generate_cfg`."""
 
     max_tokens: int = Field(ge=1, lt=2**63)
     stop_sequences: list[str] | None = None

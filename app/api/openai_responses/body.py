@@ -100,7 +100,7 @@ def parse_responses_body(
 
 
 def _find_references(items: Any) -> Iterator[str]:
-    """Yield the ids of items that stand for stored ones: references, and reasoning whose text a client lost."""
+    """Yield the ids of the items that must be read from the store: references, and reasoning without its text."""
     for item in items if isinstance(items, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             continue
