@@ -79,7 +79,7 @@ def say(text: str) -> list[Json]:
     return [{"type": "message.delta", "index": 0, "delta": {"content": text}}, REPLY[-1]]
 
 
-class Told:
+class FakeTerminal:
     """What was asked, and what a run wrote."""
 
     def __init__(self) -> None:
@@ -103,50 +103,50 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def screen() -> FakeTerminal:
+    return FakeTerminal()
 
 
 USER: Json = {"role": "user", "content": "Hi"}
 ELSEWHERE = ". Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 
-def run(told: Told, reply: Answer, *, url: str = "http://parley.test", **options: Unpack[Options]) -> int:
+def run(screen: FakeTerminal, reply: Answer, *, url: str = "http://parley.test", **options: Unpack[Options]) -> int:
     wanted: Options = {**DEFAULTS, **options}
-    return chat(url, [USER], out=told.out, err=told.err, transport=told.transport(reply), **wanted)
+    return chat(url, [USER], out=screen.out, err=screen.err, transport=screen.transport(reply), **wanted)
 
 
-def test_reasoning_content_and_calls_are_shown_one_below_the_other(told: Told) -> None:
-    assert run(told, stream(*REPLY)) == 0
-    assert told.out.getvalue() == SHOWN
-    assert told.err.getvalue() == ""
+def test_reasoning_content_and_calls_are_shown_one_below_the_other(screen: FakeTerminal) -> None:
+    assert run(screen, stream(*REPLY)) == 0
+    assert screen.out.getvalue() == SHOWN
+    assert screen.err.getvalue() == ""
 
 
-def test_each_part_has_its_colour_and_nothing_is_left_coloured(told: Told) -> None:
-    run(told, stream(*REPLY), color=True)
-    text = told.out.getvalue()
+def test_each_part_has_its_colour_and_nothing_is_left_coloured(screen: FakeTerminal) -> None:
+    run(screen, stream(*REPLY), color=True)
+    text = screen.out.getvalue()
     assert f"{DIM}Hm.{END}\nHello you\n{CALL}get_weather({END}" in text
     assert text.replace(DIM, "").replace(CALL, "").replace(END, "") == SHOWN
     assert text.count(END) == text.count(DIM) + text.count(CALL)
 
 
-def test_messages_that_come_without_deltas_are_shown_whole(told: Told) -> None:
-    run(told, stream(*(frame for frame in REPLY if frame["type"] != "message.delta")))
-    assert told.out.getvalue() == SHOWN
+def test_messages_that_come_without_deltas_are_shown_whole(screen: FakeTerminal) -> None:
+    run(screen, stream(*(frame for frame in REPLY if frame["type"] != "message.delta")))
+    assert screen.out.getvalue() == SHOWN
 
 
-def test_what_is_asked_goes_to_v1_chat_with_the_key(told: Told) -> None:
-    run(told, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
-    request = told.asked[0]
+def test_what_is_asked_goes_to_v1_chat_with_the_key(screen: FakeTerminal) -> None:
+    run(screen, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
+    request = screen.asked[0]
     assert str(request.url) == "http://parley.test/v1/chat"
     assert request.headers["authorization"] == "Bearer secret"
-    assert told.bodies() == [{"messages": [USER], "stream": True, "model": "m", "functions": [{"name": "f"}]}]
+    assert screen.bodies() == [{"messages": [USER], "stream": True, "model": "m", "functions": [{"name": "f"}]}]
 
 
-def test_what_is_not_given_is_not_sent(told: Told) -> None:
-    run(told, stream(*REPLY))
-    assert told.bodies() == [{"messages": [USER], "stream": True}]
-    assert "authorization" not in told.asked[0].headers
+def test_what_is_not_given_is_not_sent(screen: FakeTerminal) -> None:
+    run(screen, stream(*REPLY))
+    assert screen.bodies() == [{"messages": [USER], "stream": True}]
+    assert "authorization" not in screen.asked[0].headers
 
 
 @pytest.mark.parametrize(
@@ -159,48 +159,48 @@ def test_what_is_not_given_is_not_sent(told: Told) -> None:
         ("مرحبا 你好 🙂 \u2028", "مرحبا 你好 🙂 \u2028"),
     ],
 )
-def test_nothing_that_a_terminal_obeys_gets_through(told: Told, text: str, shown: str) -> None:
+def test_nothing_that_a_terminal_obeys_gets_through(screen: FakeTerminal, text: str, shown: str) -> None:
     assert replace_control_characters(text) == shown
-    run(told, stream(*say(text)))
-    assert told.out.getvalue().startswith(shown)
+    run(screen, stream(*say(text)))
+    assert screen.out.getvalue().startswith(shown)
 
 
-def test_names_errors_and_finish_reasons_are_made_harmless_too(told: Told) -> None:
+def test_names_errors_and_finish_reasons_are_made_harmless_too(screen: FakeTerminal) -> None:
     call = {"type": "message.started", "index": 0, "message": {"function_call": {"name": "\x1b[2J"}}}
     finish = {**REPLY[-1], "finish_reason": "\x1b[2J"}
     error = {"type": "response.failed", "error": {"code": "\x1b[2J", "message": "\x1b[2J"}}
-    run(told, stream(call, finish))
-    run(told, stream(error))
-    assert "\x1b" not in told.out.getvalue() + told.err.getvalue()
+    run(screen, stream(call, finish))
+    run(screen, stream(error))
+    assert "\x1b" not in screen.out.getvalue() + screen.err.getvalue()
 
 
-def test_json_mode_writes_every_frame_on_a_line_of_its_own(told: Told) -> None:
+def test_json_mode_writes_every_frame_on_a_line_of_its_own(screen: FakeTerminal) -> None:
     odd = say("a\u2028b\x85c\x9b\ud83d ü")
-    assert run(told, stream(*REPLY[:-1], *odd), as_json=True, color=True) == 0
-    text = told.out.getvalue()
+    assert run(screen, stream(*REPLY[:-1], *odd), as_json=True, color=True) == 0
+    text = screen.out.getvalue()
     assert [json.loads(line) for line in text.splitlines()] == [*REPLY[:-1], *odd]
     assert "ü" in text
     text.encode()
 
 
-def test_every_frame_is_flushed_at_once(told: Told) -> None:
+def test_every_frame_is_flushed_at_once(screen: FakeTerminal) -> None:
     class Counted(io.StringIO):
         flushed = 0
 
         def flush(self) -> None:
             self.flushed += 1
 
-    out = told.out = Counted()
-    run(told, stream(*REPLY), as_json=True)
+    out = screen.out = Counted()
+    run(screen, stream(*REPLY), as_json=True)
     assert out.flushed == len(REPLY)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_reply_that_fails_is_one_line_of_error(told: Told, as_json: bool) -> None:
+def test_a_reply_that_fails_is_one_line_of_error(screen: FakeTerminal, as_json: bool) -> None:
     error = {"code": "rate_limit", "message": "Too many\nrequests.", "param": None, "retryable": True}
-    assert run(told, stream(*REPLY[:7], {"type": "response.failed", "error": error}), as_json=as_json) == 1
-    assert told.err.getvalue() == "parley: rate_limit: Too many requests.\n"
-    assert told.out.getvalue().endswith("\n")
+    assert run(screen, stream(*REPLY[:7], {"type": "response.failed", "error": error}), as_json=as_json) == 1
+    assert screen.err.getvalue() == "parley: rate_limit: Too many requests.\n"
+    assert screen.out.getvalue().endswith("\n")
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_a_reply_that_fails_is_one_line_of_error(told: Told, as_json: bool) -> N
         (302, b"", f"parley: HTTP 302 Found{ELSEWHERE}\n"),
     ],
 )
-def test_a_refused_request_is_one_line_of_error(told: Told, status: int, body: bytes, line: str) -> None:
-    assert run(told, httpx.Response(status, content=body)) == 1
-    assert told.err.getvalue() == line
+def test_a_refused_request_is_one_line_of_error(screen: FakeTerminal, status: int, body: bytes, line: str) -> None:
+    assert run(screen, httpx.Response(status, content=body)) == 1
+    assert screen.err.getvalue() == line
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "told_of"),
+    ("reply", "code", "error_line"),
     [
         (stream(*REPLY[:5]), 1, "ended before it was complete"),
         (b"data: {\n\n", 1, "does not answer like a Parley"),
@@ -242,18 +242,20 @@ def test_a_refused_request_is_one_line_of_error(told: Told, status: int, body: b
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_every_other_ending_has_its_exit_code_and_its_line(told: Told, reply: Answer, code: int, told_of: str) -> None:
-    assert run(told, reply) == code
-    assert told_of in told.err.getvalue()
-    assert told.err.getvalue().count("\n") == 1
+def test_every_other_ending_has_its_exit_code_and_its_line(
+    screen: FakeTerminal, reply: Answer, code: int, error_line: str
+) -> None:
+    assert run(screen, reply) == code
+    assert error_line in screen.err.getvalue()
+    assert screen.err.getvalue().count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://parley.test", "http://[", "http://127.0.0.1:{free}"])
-def test_an_address_that_leads_nowhere_cannot_be_connected_to(told: Told, url: str) -> None:
+def test_an_address_that_leads_nowhere_cannot_be_connected_to(screen: FakeTerminal, url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]
-    assert chat(url.replace("{free}", str(free)), [USER], out=told.out, err=told.err, **DEFAULTS) == 2
-    assert told.err.getvalue().startswith("parley: cannot connect to ")
+    assert chat(url.replace("{free}", str(free)), [USER], out=screen.out, err=screen.err, **DEFAULTS) == 2
+    assert screen.err.getvalue().startswith("parley: cannot connect to ")
 
 
 BYTES = "data: a\u2028\u0085\x0b\x0cb\r\ndata: ü\rx\n\n: c\r\n\r\nlast".encode()
@@ -284,29 +286,31 @@ def answers(*texts: str | BaseException) -> Callable[[str], str]:
     return read
 
 
-def converse(told: Told, typed: Sequence[str | BaseException], *replies: Answer) -> int:
+def converse(screen: FakeTerminal, typed: Sequence[str | BaseException], *replies: Answer) -> int:
     wanted: Options = {**DEFAULTS, "model": "m"}
-    transport = told.transport(*replies)
-    return repl("http://parley.test", out=told.out, err=told.err, read=answers(*typed), transport=transport, **wanted)
+    transport = screen.transport(*replies)
+    return repl(
+        "http://parley.test", out=screen.out, err=screen.err, read=answers(*typed), transport=transport, **wanted
+    )
 
 
-def test_a_conversation_keeps_what_was_asked_and_received(told: Told) -> None:
-    assert converse(told, ["Hi", "  ", "And now?"], stream(*REPLY), stream(*REPLY)) == 0
-    first, second = told.bodies()
+def test_a_conversation_keeps_what_was_asked_and_received(screen: FakeTerminal) -> None:
+    assert converse(screen, ["Hi", "  ", "And now?"], stream(*REPLY), stream(*REPLY)) == 0
+    first, second = screen.bodies()
     assert first["messages"] == [USER]
     assert second["messages"] == [USER, THOUGHT, ANSWER, CALLED, {"role": "user", "content": "And now?"}]
 
 
-def test_a_question_that_failed_or_was_interrupted_is_forgotten(told: Told) -> None:
+def test_a_question_that_failed_or_was_interrupted_is_forgotten(screen: FakeTerminal) -> None:
     failed = stream(*REPLY[:5], {"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
-    assert converse(told, ["one", "two", "three"], failed, KeyboardInterrupt(), stream(*REPLY)) == 0
-    assert told.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
+    assert converse(screen, ["one", "two", "three"], failed, KeyboardInterrupt(), stream(*REPLY)) == 0
+    assert screen.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
 
 
-def test_an_interrupt_at_the_prompt_ends_the_conversation(told: Told) -> None:
-    assert converse(told, [KeyboardInterrupt()]) == 130
+def test_an_interrupt_at_the_prompt_ends_the_conversation(screen: FakeTerminal) -> None:
+    assert converse(screen, [KeyboardInterrupt()]) == 130
 
 
-def test_half_a_surrogate_pair_can_be_asked(told: Told) -> None:
-    assert converse(told, ["\udcff"], stream(*REPLY)) == 0
-    assert told.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
+def test_half_a_surrogate_pair_can_be_asked(screen: FakeTerminal) -> None:
+    assert converse(screen, ["\udcff"], stream(*REPLY)) == 0
+    assert screen.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
