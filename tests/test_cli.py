@@ -79,6 +79,28 @@ def test_the_module_runs() -> None:
     assert ran.stderr.startswith("parley: server.port (PARLEY_SERVER__PORT): ")
 
 
+def test_the_version_is_printed_without_loading_what_takes_long() -> None:
+    script = """
+import sys
+from app.cli import main
+try:
+    main(["--version"])
+except SystemExit:
+    pass
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"asyncio", "fastapi", "httpx", "pydantic", "redis"}))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"parley {__version__}\n\n"
+
+
+def test_an_output_whose_reader_has_left_is_no_error() -> None:
+    command = [sys.executable, "-m", "app.cli", "openapi"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 1)
+
+
 # -- check-config ---------------------------------------------------------------------------
 
 
