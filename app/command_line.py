@@ -33,6 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, title="commands", metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="run the gateway"))
     _add_chat(commands.add_parser("chat", help="ask a running gateway and show the reply as it streams"))
+    _add_models(commands.add_parser("models", help="list the models of a running gateway, and what each can do"))
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key and model"))
@@ -49,18 +50,44 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_chat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("question", nargs="*", help="the question; without one, an interactive conversation starts")
+    parser.add_argument(
+        "question",
+        nargs="*",
+        help="the question, in which - stands for standard input; without one, a conversation starts, "
+        "in which each line of standard input is a question",
+    )
     _add_gateway_url(parser)
     parser.add_argument("--model", help="the model (default: the gateway's default model)")
-    parser.add_argument("--functions", type=Path, metavar="FILE", help="a JSON file with functions to offer")
-    parser.add_argument("--system", help="a system message before the question")
+    parser.add_argument("--system", help="a system message before the conversation")
+    parser.add_argument(
+        "--functions",
+        type=Path,
+        metavar="FILE",
+        help="a JSON file with functions to offer; in a conversation you type what a call returns",
+    )
+    parser.add_argument(
+        "--image",
+        "--file",
+        dest="attachments",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="an image, PDF or other file to send with the first question; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
+    parser.add_argument("--no-history", action="store_true", help="keep no file of the lines that were typed")
 
 
 def _add_gateway_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", default=os.environ.get("PARLEY_URL", DEFAULT_URL), help="the gateway's URL (default: %(default)s)"
     )
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    _add_gateway_url(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:

@@ -427,7 +427,8 @@ def test_a_question_is_asked_and_the_reply_shown(asked: list[Any], capsys: pytes
     assert capsys.readouterr() == ("Hello\nstop\n", "")
     ((path, headers, body),) = asked
     assert path == "/v1/chat"
-    assert body == {"messages": [{"role": "user", "content": "How are you?"}], "stream": True}
+    assert body["messages"] == [{"role": "user", "content": "How are you?"}]
+    assert body.keys() == {"messages", "stream", "cancel_on_disconnect"}
     assert "authorization" not in {name.lower() for name in headers}
 
 
@@ -482,7 +483,17 @@ def test_functions_that_cannot_be_read_are_an_error(
     assert asked == []
 
 
-def test_a_system_message_needs_a_question(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["chat", "--system", "Be brief."]) == 2
-    assert capsys.readouterr().err == "parley: --system needs a question on the command line\n"
-    assert asked == []
+def test_a_conversation_begins_with_the_system_message(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("One\n"))
+    assert main(["chat", "--system", "Be brief."]) == 0
+    assert [message["content"] for message in asked[0][2]["messages"]] == ["Be brief.", "One"]
+
+
+def test_standard_input_is_part_of_the_question_once(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\nb\n"))
+    assert main(["chat", "Explain:", "-"]) == 0
+    assert asked[0][2]["messages"][0]["content"] == "Explain:\n\na\nb\n"
+    assert main(["chat", "-", "-"]) == 2
+    assert capsys.readouterr().err == "parley: standard input (-) can be read only once\n"
