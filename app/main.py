@@ -541,7 +541,7 @@ def _add_routes(app: ParleyApp) -> None:
     )
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
-            return await list_models(context.registry.names(), context.catalog, request.state.caller)
+            return await list_models(context.registry, context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
@@ -555,7 +555,7 @@ def _add_routes(app: ParleyApp) -> None:
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
         try:
-            return await get_model(model, context.registry.names(), context.catalog, request.state.caller)
+            return await get_model(model, context.registry, context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
