@@ -101,7 +101,7 @@ class UpstreamList(Described):
                     "healthy": True,
                     "outstanding": 1,
                     "consecutive_failures": 0,
-                    "last_fault": None,
+                    "last_fault": {"code": "timeout", "cause": "first_token", "status": 200, "age_seconds": 41.5},
                     "first_token_ms": {"requests": 3, "p50": 12.5, "p95": 30.1, "p99": 30.1},
                     "models": [{"model": "qwen3", "weight": 1, "priority": 0}],
                 }
