@@ -1,5 +1,7 @@
 """`POST /v1/upstreams/check`: a server is asked for its models before it is configured, by those who may."""
 
+from typing import Any
+
 import httpx
 
 from tests.in_process_gateway import SERVER, ModelServer, Running
@@ -60,7 +62,7 @@ def test_an_address_that_is_none_is_refused() -> None:
 
 
 def test_only_an_administrator_may_name_an_address_once_the_gateway_is_configured() -> None:
-    cases = (
+    cases: tuple[dict[str, Any], ...] = (
         SERVER,
         {"demo": True, "server": {"allowed_hosts": ["chat.example"]}},
         {"demo": True, "server": {"host": "0.0.0.0", "allow_anonymous": True}},

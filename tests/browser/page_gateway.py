@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -42,6 +43,16 @@ class PageGateway:
     def set(self, event: asyncio.Event) -> None:
         """Set an event that a reply waits for."""
         self._loop.call_soon_threadsafe(event.set)
+
+    def set_in_turn(self, events: Sequence[asyncio.Event]) -> None:
+        """Set one event after the other, some 10 milliseconds apart, as a model writes."""
+
+        async def set_each() -> None:
+            for number, event in enumerate(events):
+                await asyncio.sleep(0.006 + 0.004 * (number % 3) + 0.03 * (number % 17 == 16))
+                event.set()
+
+        asyncio.run_coroutine_threadsafe(set_each(), self._loop)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -59,11 +59,16 @@ def pieces(text: str, name: str, size: int = 9) -> list[bytes]:
     return [delta(**{name: text[at : at + size]}) for at in range(0, len(text), size)]
 
 
+THOUGHT_PIECES = pieces("The user wants the formula. I will show it, and a function in Python.", "reasoning_content", 5)
+ANSWER_PIECES = pieces(ANSWER, "content", 5)
+
+
 class Gates:
-    """What the slow model waits for."""
+    """What the slow models wait for."""
 
     def __init__(self) -> None:
         self.after_begin = asyncio.Event()
+        self.of_pieces = [asyncio.Event() for _ in range(len(THOUGHT_PIECES) + len(ANSWER_PIECES))]
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +78,11 @@ def gates() -> Gates:
 
 @pytest.fixture(scope="module")
 def gateway(gates: Gates) -> Iterator[PageGateway]:
-    thought = "The user wants the formula. I will show it, and a function in Python."
+    written = [*THOUGHT_PIECES, *ANSWER_PIECES]
+    paced = [one for pair in zip(gates.of_pieces, written, strict=True) for one in pair]
     models = {
-        "professor": stream(*pieces(thought, "reasoning_content"), *pieces(ANSWER, "content"), end("stop", **USAGE)),
+        "professor": stream(*written, end("stop", **USAGE)),
+        "qwen3": stream(*paced, end("stop", **USAGE)),
         "hostile": stream(*pieces(HOSTILE, "reasoning_content"), *pieces(HOSTILE, "content"), end("stop")),
         "slow": stream(
             *pieces("The begin. ", "content"), gates.after_begin, *pieces("The rest.", "content"), end("stop")
@@ -129,14 +136,18 @@ def take_picture(page: Any, name: str) -> None:
 
 
 def test_a_reply_arrives_as_reasoning_and_content_with_code_and_formulas(
-    gateway: PageGateway, open_page: OpenPage
+    gateway: PageGateway, gates: Gates, open_page: OpenPage
 ) -> None:
     page = open_page(gateway.url, width=1440, height=900)
-    choose_model(page, "professor")
+    choose_model(page, "qwen3")
     ask(page, "How do I solve a quadratic equation?")
-    expect(page.locator(".rows")).to_contain_text("complete")
+    gateway.set_in_turn(gates.of_pieces[:20])
     reasoning = page.locator(".part.reasoning")
-    expect(reasoning).to_contain_text("The user wants the formula.")
+    expect(reasoning).to_contain_text("function in Python")
+    expect(page.locator(".part.content .markdown")).to_contain_text("The quad")
+    expect(page.locator(".rows")).to_contain_text("in progress")
+    gateway.set_in_turn(gates.of_pieces[20:])
+    expect(page.locator(".rows")).to_contain_text("complete")
     reasoning.locator("summary").click()
     expect(reasoning.get_by_text("The user wants")).not_to_be_visible()
     reasoning.locator("summary").click()
@@ -151,6 +162,7 @@ def test_a_reply_arrives_as_reasoning_and_content_with_code_and_formulas(
     assert "no stored reply: the model was called" in text and "Gaps between tokens" in text
     check_accessible(page)
     page.mouse.move(2, 2)
+    page.evaluate("document.activeElement.blur()")
     take_picture(page, "chat")
 
 
