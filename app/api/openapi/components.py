@@ -14,7 +14,7 @@ from typing_extensions import override
 
 Json: TypeAlias = dict[str, Any]
 
-_NOTHING = {"not": {}}
+_NOTHING: Json = {"not": {}}
 """The schema of a branch that only makes an error message."""
 _REF = "#/components/schemas/{model}"
 
