@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test coverage check format openapi lock bench bench-quick chaos compatibility interop storms
+.PHONY: help serve test coverage check format openapi lock bench bench-quick chaos try-scale compatibility interop storms
 .NOTPARALLEL:
 
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
@@ -61,6 +61,10 @@ bench-quick: ## count instructions and compare them with their bounds (ARGS="--u
 chaos: ## let servers and gateways fail at random and check every reply (ARGS="--seconds 900 --seed 7")
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python bench/chaos $(ARGS)
+
+try-scale: ## run two gateways, nginx, Redis and Prometheus as Compose does, and check that they work together
+	@scripts/bootstrap runtime
+	@exec .venv/bin/python deploy/try-scale
 
 compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the recorded replies)
 	@scripts/bootstrap dev
