@@ -7,6 +7,7 @@ There is a chunk for every token, and nearly every chunk only adds to one kind o
 those, with the same result as `_feed_chunk`, which takes all others.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ class Assembler:
         before, self._last_received = self._last_received, self._calls.received
         return self._calls.received != before
 
-    def feed(self, items: list[Chunk | ChunkText | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+    def feed(self, items: Sequence[Chunk | ChunkText | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
