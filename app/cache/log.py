@@ -134,7 +134,7 @@ class ReplyLog:
 
     def notify(self) -> None:
         """Call `advance` of all subscribers."""
-        for subscriber in tuple(self._subscribers):
+        for subscriber in list(self._subscribers):
             subscriber.advance()
 
     # The source.

@@ -79,12 +79,13 @@ def test_no_mix_of_calls_overlaps_or_loses_anything() -> None:
 
 def test_arguments_in_many_fragments_are_each_read_once() -> None:
     count = 50_000
-    nested = [ToolCallDelta(0, '{"a":[', "c0", "f"), ToolCallDelta(1, "{", "c1", "g")]
-    fragments = [ToolCallDelta(index, "{},") for _ in range(count) for index in (0, 1)]
-    ends = [ToolCallDelta(0, "{}]}"), ToolCallDelta(1, "}"), Finish("tool_calls")]
+    nested: list[Event] = [ToolCallDelta(0, '{"a":[', "c0", "f"), ToolCallDelta(1, "{", "c1", "g")]
+    fragments: list[Event] = [ToolCallDelta(index, "{},") for _ in range(count) for index in (0, 1)]
+    ends: list[Event] = [ToolCallDelta(0, "{}]}"), ToolCallDelta(1, "}"), Finish("tool_calls")]
     stage = SequentialCallsStage()
     began = time.process_time()
-    told = [event for given in [*nested, *fragments, *ends] for event in stage.feed([given])]
+    given: list[Event] = [*nested, *fragments, *ends]
+    told = [event for one in given for event in stage.feed([one])]
     assert time.process_time() - began < 5
     assert len(told) == 2 * count + 5
     assert [event.index for event in told if type(event) is ToolCallDelta] == [0] * (count + 2) + [1] * (count + 2)
@@ -95,5 +96,6 @@ def test_calls_that_enclose_each_other_are_told_one_after_the_other() -> None:
     opened = [ToolCallDelta(index, "{", f"c{index}", "f") for index in range(count)]
     closed = [ToolCallDelta(index, "}") for index in reversed(range(count))]
     stage = SequentialCallsStage()
-    told = [event for given in [*opened, *closed] for event in stage.feed([given])]
+    given: list[Event] = [*opened, *closed]
+    told = [event for one in given for event in stage.feed([one])]
     assert [event.index for event in told if type(event) is ToolCallDelta] == sorted([*range(count), *range(count)])
