@@ -414,7 +414,8 @@ class EventStreamResponse(ReplyResponse):
             if self.first_at is None:
                 self.first_at = time.perf_counter()
             self.start_stream()
-        self._write_events(batches[-1], b"".join([self.encoder.feed(batch) for batch in earlier]))
+        encode = self.encoder.feed
+        self._write_events(batches[-1], b"".join([encode(batch) for batch in earlier]))
 
     def _write_failure(self, events: list[Event], last: Failed) -> None:
         """Send what came before the failure. A failure that came alone and first can still be an HTTP status."""
