@@ -123,7 +123,7 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await gateway.resolve_model(parsed.body.model)
+                    model = await gateway.resolve_model(parsed.settings.model)
                     route = find_route(gateway, model, scope["state"]["caller"])
                     if context.limiter is not None:
                         await self._reserve(context.limiter, parsed, route, scope, record)
@@ -201,16 +201,16 @@ class ChatEndpoint:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
         context = self._context
-        body = parsed.body
+        settings = parsed.settings
         info = ReplyInfo(
             response_id=self._new_reply_id(),
             request_id=request_id,
-            model=(body.model if self._keeps_alias else None) or route.model,
+            model=(settings.model if self._keeps_alias else None) or route.model,
             created=int(time.time()),
             warnings=parsed.warnings,
-            completed_bodies=body.completed_bodies,
+            completed_bodies=settings.completed_bodies,
             options=parsed.options,
-            include_usage=body.include_usage,
+            include_usage=settings.include_usage,
         )
         options = self._make_options(parsed, lease, scope, info, route, attempts)
         media_requests = gateway.find_media_requests(route, parsed.request)
@@ -218,9 +218,9 @@ class ChatEndpoint:
         wanted = kept is not None and kept.is_wanted(route)
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
         prepared = None if media_requests or large or dropped else gateway.prepare(route, parsed.request)
-        record.record_request(route.model, body.stream, body.metadata)
-        create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        response = create(writer, info, parsed.reply_format, body.mode)
+        record.record_request(route.model, settings.stream, settings.metadata)
+        create = self._context.create_event_stream if settings.stream else self._context.create_json_response
+        response = create(writer, info, parsed.reply_format, settings.mode)
         response.attempts = attempts
         response.owner = self._get_owner(scope)
         if wanted:
@@ -267,7 +267,7 @@ class ChatEndpoint:
             info.response_id,
             _read_cache_policy(parsed, scope, route, self._apply),
             self._context.cache_scope(scope),
-            not parsed.body.cancel_on_disconnect,
+            not parsed.settings.cancel_on_disconnect,
             attempts,
             lease,
         )
@@ -363,7 +363,7 @@ def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
-    control = parsed.body.cache
+    control = parsed.settings.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
     headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
     named = [_parse_cache_mode(value.decode("latin-1")) for name, value in scope["headers"] if name == CACHE_HEADER]

@@ -11,7 +11,6 @@ from app.access.caller import Caller
 from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
-from app.chat.token_usage import CallUsage
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day

@@ -8,6 +8,8 @@ does not undo the thinking switch.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
@@ -159,7 +161,7 @@ class _BodyBuilder:
         else:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
-                self._body["tools"] = [tool for tool in self._body["tools"] if tool["function"]["name"] == named]
+                self._body["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
             self._set_tool_choice(name, "required")
 
     def _set_tool_choice(self, name: str, choice: str) -> None:
@@ -244,7 +246,8 @@ class _BodyBuilder:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    body: dict[str, Any] = {"type": "function", "function": dict(tool.schema)}
+    function = dict(tool.schema) if tool.json is None else msgspec.Raw(tool.json)
+    body: dict[str, Any] = {"type": "function", "function": function}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 

@@ -12,13 +12,14 @@ from typing_extensions import override
 
 from app.api.asgi import Receive, Scope, send_json
 from app.api.chat import ChatEndpoint
-from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest, limit_warnings
+from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
 from app.api.openai_responses.kept_reply import KeptReply
 from app.api.openai_responses.kept_request import KeptRequest
 from app.api.openai_responses.stored import StoredResponses
+from app.api.request_limits import limit_warnings
 from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.cache import Apply
