@@ -56,8 +56,13 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     that this server cannot be sent.
     """
     messages, violations = write_openai_messages(request.messages, profile, request.text_joiner)
-    body: dict[str, Any] = {"model": model, "messages": messages, "stream": should_stream(request, profile)}
-    warnings = _BodyBuilder(request, profile, body, violations).add_options()
+    streams = should_stream(request, profile)
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
+    warnings: list[str] = []
+    if request.params or request.tools:
+        warnings = _BodyBuilder(request, profile, body, violations).add_options()
+    elif streams and profile.stream_usage:
+        body["stream_options"] = {"include_usage": True}
     if violations:
         raise InvalidInput(violations)
     if request.continue_last:
