@@ -246,6 +246,8 @@ def create_app(
     count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
     stored = _make_stored_responses(settings, context.state)
     background = BackgroundRuns(stored, settings.responses.max_background)
+    if context.metrics is not None:
+        metrics.add_background_gauge(context.metrics, background)
     responses = ResponsesEndpoint(context, stored, background, completions_apply)
     endpoints = (chat, completions, messages, count_tokens, responses)
     direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
