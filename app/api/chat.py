@@ -166,6 +166,7 @@ class ChatEndpoint:
         if response.answers is not None:
             await self._keep_reasoning(response, scope)
         record.sent_at = attempts.sent_at
+        record.fallback_model = response.info.origin.fallback_model
         record.record_response(response, response.info.origin.label)
         record.record_usage(attempts.usage)
         self._record_attempts(record, attempts.attempts, response.error)

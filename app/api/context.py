@@ -167,7 +167,9 @@ class AppContext:
                     log.exception("defect in an observer of requests; it is not logged again")
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
-        """Count the usage of a call that ended after its request, which was counted without it."""
+        """Count the usage of a call that ended after its request, which was counted without it. `model` is the one
+        that was requested."""
+        model = usage.fallback_model or model
         if self.usage_ledger is not None:
             self.usage_ledger.add(caller, model, Totals.from_call(usage))
         if self.metrics is not None:

@@ -44,6 +44,8 @@ def _add_request(fields: dict[str, Any], record: RequestRecord) -> None:
     if record.model:
         fields["model"] = shorten_text(record.model, MAX_TEXT)
         fields["stream"] = record.stream
+    if record.fallback_model is not None:
+        fields["fallback_model"] = record.fallback_model
     if record.metadata:
         fields["metadata"] = shorten(record.metadata)
 

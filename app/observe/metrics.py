@@ -128,7 +128,7 @@ class Metrics:
         self.tables.append(GaugeTable(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        model = record.model if record.model in self._models else OTHER
+        model = self._label_model(record.model)
         endpoint, key, error = record.endpoint, record.caller, record.error
         group = (endpoint, model)
         if error is None:
@@ -147,7 +147,7 @@ class Metrics:
         if record.cache:
             self._cache.add((model, record.cache))
             if record.cache not in FROM_OTHER_CALLS:
-                self._observe_reply(group, record)
+                self._observe_reply(group, self._label_model(record.answering_model), record)
 
     def _observe_attempts(self, model: str, record: RequestRecord) -> None:
         for attempt in record.attempts:
@@ -156,11 +156,14 @@ class Metrics:
         if len(record.attempts) > 1:
             self._retries.add((model,), len(record.attempts) - 1)
 
-    def _observe_reply(self, group: LabelValues, record: RequestRecord) -> None:
-        """Count what a model's reply cost and how fast it came."""
+    def _label_model(self, model: str) -> str:
+        return model if model in self._models else OTHER
+
+    def _observe_reply(self, group: LabelValues, answering: str, record: RequestRecord) -> None:
+        """Count what a model's reply cost and how fast it came. `answering` is the label of the model that gave it."""
         tokens, first_at = record.tokens, record.first_token_at
         if tokens is not None:
-            self._count_tokens(group[1], record.caller, tokens, record.cost)
+            self._count_tokens(answering, record.caller, tokens, record.cost)
         if first_at is not None:
             first = first_at - record.started_at
             self._first_token.observe(group, first)
@@ -169,7 +172,7 @@ class Metrics:
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request."""
-        self._count_tokens(model if model in self._models else OTHER, caller, usage.tokens, usage.cost)
+        self._count_tokens(self._label_model(model), caller, usage.tokens, usage.cost)
 
     def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
         count = self._tokens.add

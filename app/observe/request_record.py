@@ -43,6 +43,8 @@ class RequestRecord(Struct, eq=False):
     model: str = ""
     """The configured name of the model, also if the caller used an alias; empty if the request was rejected before its
     model was known. Behind a pass-through it is any name that a caller chose."""
+    fallback_model: str | None = None
+    """The fallback that answered in place of `model`; None if that one did, or no model has."""
     stream: bool = False
     metadata: Mapping[str, str] | None = None
     """As the caller sent it: any number of values of any length."""
@@ -89,6 +91,11 @@ class RequestRecord(Struct, eq=False):
     """The reply goes on without the client, and is reported at its own end."""
 
     @property
+    def answering_model(self) -> str:
+        """The model that tokens and cost are counted for."""
+        return self.fallback_model or self.model
+
+    @property
     def overhead(self) -> float | None:
         """The gateway's own part of the time to the first byte, in seconds; None if no model server was asked."""
         if self.received_at is None or self.sent_at is None:
@@ -125,6 +132,7 @@ class RequestRecord(Struct, eq=False):
             self.tokens, self.cost = read_token_usage(self.usage), 0.0
         elif call is not None:
             self.tokens, self.cost, self.tokens_estimated = call.tokens, call.cost, call.estimated
+            self.fallback_model = call.fallback_model
 
 
 RequestObserver: TypeAlias = Callable[[RequestRecord], None]

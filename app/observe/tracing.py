@@ -101,7 +101,7 @@ class SpanWriter:
         failure = _find_failure(attempt, record)
         self._ids.span_id = started.span_id
         span = self._tracer.start_span(
-            f"chat {record.model}",
+            f"chat {_find_model(attempt, record)}",
             context=context,
             kind=SpanKind.CLIENT,
             attributes=dict(self._attempt_attributes(started, attempt, failure, record)),
@@ -117,7 +117,7 @@ class SpanWriter:
         self, started: AttemptSpan, attempt: Attempt | None, failure: str | None, record: RequestRecord
     ) -> Iterator[tuple[str, AttributeValue]]:
         upstream = self._upstreams.get(started.upstream)
-        model = record.model if attempt is None or attempt.model is None else attempt.model
+        model = _find_model(attempt, record)
         yield "gen_ai.operation.name", "chat"
         yield "parley.upstream", started.upstream
         yield "gen_ai.request.stream", record.stream
@@ -171,6 +171,11 @@ def _match_attempts(started: list[AttemptSpan], record: RequestRecord) -> Iterat
         yield span, found
 
 
+def _find_model(attempt: Attempt | None, record: RequestRecord) -> str:
+    """Return the configured name of the model that was called."""
+    return record.model if attempt is None or attempt.model is None else attempt.model
+
+
 def _find_failure(attempt: Attempt | None, record: RequestRecord) -> str | None:
     """Return the value of `error.type`; None if the model server did not fail."""
     if attempt is None:
@@ -202,6 +207,7 @@ def _request_attributes(record: RequestRecord, trace: RequestTrace) -> Iterator[
         "http.response.status_code": record.status or None,
         "error.type": record.error,
         "parley.model": record.model or None,
+        "parley.fallback_model": record.fallback_model,
         "parley.key": record.caller or None,
         "parley.cache": record.cache or None,
         "parley.cost": record.cost or None,
