@@ -454,6 +454,7 @@ def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | 
     settings = context.settings
     writer = SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
     context.trace_ratio = settings.tracing.sample_ratio
+    context.captures_content = settings.tracing.capture_content
     context.observers.append(writer.observe_request)
     return writer
 

@@ -33,8 +33,10 @@ from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.memory_budget import Lease
+from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.observe.trace_context import RequestTrace
 from app.routing import ModelRoute, PreparedRequest
 from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
@@ -159,7 +161,10 @@ class ChatEndpoint:
     ) -> None:
         """Send the reply to its end, and record it."""
         try:
-            await self._context.run_response(response, _open_with_lease(opening, lease), receive)
+            opened = _open_with_lease(opening, lease)
+            if record.content is not None:
+                opened = _capture_content(opened, record.content)
+            await self._context.run_response(response, opened, receive)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
             attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
@@ -220,6 +225,8 @@ class ChatEndpoint:
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
         prepared = None if media_requests or large or dropped else gateway.prepare(route, parsed.request)
         record.record_request(route.model, body.stream, body.metadata)
+        if context.captures_content and isinstance(record.trace, RequestTrace) and record.trace.sampled:
+            record.content = CapturedContent(parsed.request.messages)
         create = self._context.create_event_stream if body.stream else self._context.create_json_response
         response = create(writer, info, parsed.reply_format, body.mode)
         response.attempts = attempts
@@ -377,6 +384,10 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
+
+
+async def _capture_content(opening: PendingReply, content: CapturedContent) -> Reply:
+    return CapturedReply(await opening, content)
 
 
 async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:

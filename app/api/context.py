@@ -76,6 +76,8 @@ class AppContext:
     """None if they are off."""
     trace_ratio: float | None = None
     """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
+    captures_content: bool = False
+    """Whether the spans of a recorded trace have the messages of requests and replies."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)

@@ -13,6 +13,7 @@ from app.chat.events import Finish
 from app.chat.stream import Attempt
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
+from app.observe.content import CapturedContent
 from app.observe.trace_context import PassedTrace, RequestTrace
 
 DISCONNECTED_STATUS = 499
@@ -83,6 +84,8 @@ class RequestRecord(Struct, eq=False):
     """Seconds from the start to the end of the request. It is set at its end."""
     trace: PassedTrace | RequestTrace | None = None
     """None: the caller has no trace, and this gateway records none."""
+    content: CapturedContent | None = None
+    """The messages of the request and of the reply; None unless the spans of this request have them."""
     disconnected: bool = False
     """The client left before the end."""
     reservation: object | None = None
