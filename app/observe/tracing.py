@@ -40,7 +40,7 @@ from app.observe.trace_context import AttemptSpan, RequestTrace, TraceParent
 
 log = logging.getLogger("parley.tracing")
 
-SHUTDOWN_SECONDS = 2.0
+SHUTDOWN_SECONDS = 1.5
 """A collector that is down must not hold up the shutdown: the exporter itself would try for 10 seconds."""
 _PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
 """The values of `gen_ai.provider.name` for those kinds of upstreams that have another name there."""
