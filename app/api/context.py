@@ -19,6 +19,7 @@ from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
     ResumeRecord,
+    make_other_frames_error,
     parse_record,
     reply_from_record,
     write_record,
@@ -223,8 +224,8 @@ class AppContext:
 
     async def find_resumable(self, response_id: str, owner: str, *, after: int = 0) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
-        gateway is followed only while it has a reader here. None if the client has read frames, and the other gateway
-        does not say in time how far its frames are equal to those that can be read here."""
+        gateway is followed only while it has a reader here. Raises NotFound if the client has read frames, and the
+        other gateway does not say in time how far its frames are equal to those that can be read here."""
         reply = self.resumable.find(response_id)
         record = None if reply is not None else await self.find_remote(response_id)
         for delay in RECORD_DELAYS if after else ():
@@ -232,8 +233,8 @@ class AppContext:
                 break
             await asyncio.sleep(delay)
             record = await self.find_remote(response_id)
-        if after and record is not None and record.equal_until == UNKNOWN:
-            return None
+        if after and record is not None and record.scope == owner and record.equal_until == UNKNOWN:
+            raise make_other_frames_error(response_id)
         if reply is not None:
             return reply if reply.owner == owner else None
         if record is None or record.scope != owner:

@@ -70,6 +70,7 @@ async def refuses(gateway: Gateway, id_: str, read: list[bytes]) -> None:
     while the test holds a gate shut."""
     async with calling(gateway.address) as again:
         assert await come_back(again, id_, len(read)) == 404, "a resume after frames that this gateway does not have"
+        assert b"cannot continue the reply" in await again.rest()
 
 
 async def test_a_reply_that_went_on_without_redis_is_not_resumed_from_the_other_gateways_frames(
