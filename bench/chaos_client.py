@@ -13,8 +13,8 @@ from chaos_replies import Kind, Question, Received, find_mistake
 from chaos_results import Results
 
 DEADLINE_SECONDS = 120.0
-"""Longer than anything that the gateway may take: queue, deadline of the attempts, the reply itself, drain. That is 40 s
-on a machine of one's own and more on a busy one; a reply that hangs never ends."""
+"""Longer than anything that the gateway may take (queue, deadline of the attempts, the reply itself, drain): 40 s, and
+more on a busy machine. A reply that hangs never ends."""
 CANCEL_SECONDS = 0.5
 """After this time every gateway knows that a reply was cancelled."""
 CANNOT_CONTINUE = b"this gateway cannot continue the reply"

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from interop.rooms import clients
-from interop.trying import Outcome
+from interop.environments import clients
+from interop.outcomes import Outcome
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/evidence/compatibility.md"
 BEGIN, END = "<!-- clients: written by make interop -->", "<!-- end of clients -->"

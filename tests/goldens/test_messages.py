@@ -79,7 +79,7 @@ def test_a_reply_is_told_as_anthropics_clients_read_it(gateway: GoldenGateway, n
         assert {key: answer.headers[key] for key in wanted.get("headers", {})} == wanted.get("headers", {})
 
 
-def told(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
+def encode_reply(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
     """What the client reads of these events."""
     received = Batches()
     staged = add_reply_stage(MESSAGES, received)
@@ -107,10 +107,10 @@ def test_every_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
 
     async def replies() -> None:
         whole = await replay(Recorded([data], broken=broken))
-        stream, one = joined(events(told(whole, info, "delta"))), told(whole, info, "whole")
+        stream, one = joined(events(encode_reply(whole, info, "delta"))), encode_reply(whole, info, "whole")
         for parts in [*distinct_cuts(data), bytewise(data)]:
             batches = await replay(Recorded(parts, broken=broken))
-            assert joined(events(told(batches, info, "delta"))) == stream
-            assert told(batches, info, "whole") == one
+            assert joined(events(encode_reply(batches, info, "delta"))) == stream
+            assert encode_reply(batches, info, "whole") == one
 
     asyncio.run(replies())

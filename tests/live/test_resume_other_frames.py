@@ -12,7 +12,7 @@ from tests.cache.shared.coordinators import PatientLink
 from tests.live.caches import CacheMaker, coordinator_of, link_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import Caller, calling
-from tests.live.resuming_client import QUESTION, caching, come_back, known, reply_id, told
+from tests.live.resuming_client import QUESTION, caching, come_back, known, reply_id, split_frames
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -49,7 +49,7 @@ async def until_text(caller: Caller, text: str) -> list[bytes]:
     while text not in joined(frames):
         data = await caller.write()
         assert data, joined(frames)
-        frames += told(data)
+        frames += split_frames(data)
     return frames
 
 
@@ -62,7 +62,7 @@ async def resumes(gateway: Gateway, id_: str, read: list[bytes]) -> None:
     """The gateway sends what is missing after these frames."""
     async with calling(gateway.address) as again:
         assert await come_back(again, id_, len(read)) == 200
-        assert joined(read + told(await again.rest())) == TEXT
+        assert joined(read + split_frames(await again.rest())) == TEXT
 
 
 async def refuses(gateway: Gateway, id_: str, read: list[bytes]) -> None:
@@ -138,7 +138,7 @@ async def test_what_a_gateway_sent_and_did_not_write_before_another_took_its_cal
         stack.callback(link.wake)  # a gateway whose link sleeps does not end
         first.set()
         sent = written + await until_text(leading, "ur")
-        read += told(await following.rest())
+        read += split_frames(await following.rest())
         assert joined(read) == TEXT
         await refuses(other, id_, sent)
         await resumes(other, id_, written)
@@ -173,5 +173,5 @@ async def test_a_client_of_a_follower_that_lost_its_connection_resumes_at_anothe
         async with calling(one.address) as again:
             assert await come_back(again, id_, len(read)) == 200
             gate.set()
-            assert joined(read + told(await again.rest())) == TEXT
+            assert joined(read + split_frames(await again.rest())) == TEXT
         assert len(upstream.requests) == 1

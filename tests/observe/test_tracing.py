@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 BODY = {"messages": [{"role": "user", "content": "s3cret prompt"}]}
@@ -86,7 +86,7 @@ def test_a_request_through_two_gateways_is_one_connected_trace() -> None:
 
 
 def test_the_spans_have_the_attributes_of_the_conventions_and_no_content() -> None:
-    reply = streamed(SAID, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]"))
+    reply = streamed(HELLO, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]"))
     upstream = {"base_url": "http://model.test:8001/v1", "kind": "mistral"}
     settings = {
         "upstreams": {"local": upstream},
@@ -130,7 +130,7 @@ def test_the_spans_have_the_attributes_of_the_conventions_and_no_content() -> No
 
 def test_each_request_to_a_model_server_has_its_own_span_with_its_error() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(500) if request.url.host == "down.test" else streamed(SAID, STOP)
+        return httpx.Response(500) if request.url.host == "down.test" else streamed(HELLO, STOP)
 
     settings = {
         "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
@@ -146,7 +146,7 @@ def test_each_request_to_a_model_server_has_its_own_span_with_its_error() -> Non
 
 
 def test_only_faults_of_the_gateway_or_a_server_make_a_request_an_error() -> None:
-    spans = traced(TRACING, ModelServer(lambda _: streamed(SAID)), [{**BODY, "model": "x"}, BODY], {})
+    spans = traced(TRACING, ModelServer(lambda _: streamed(HELLO)), [{**BODY, "model": "x"}, BODY], {})
     rejected, broken, attempt = spans
     assert attributes(rejected)["error.type"] == "unknown_model"
     assert rejected.status.status_code == StatusCode.UNSET
@@ -265,7 +265,7 @@ def test_prompts_and_replies_are_in_spans_only_if_the_operator_wants_them() -> N
         b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c2","function":'
         b'{"name":"look","arguments":"{\\"at\\": 2}"}}]}}]}\n\n'
     )
-    pieces = (think, SAID, call, STOP.replace(b'"stop"', b'"tool_calls"'))
+    pieces = (think, HELLO, call, STOP.replace(b'"stop"', b'"tool_calls"'))
     for stream in (True, False):
         body = {**CONVERSATION, "stream": stream}
         request, attempt = traced(CAPTURING, ModelServer(lambda _: streamed(*pieces)), [body], {})
@@ -288,7 +288,7 @@ def test_prompts_and_replies_are_in_spans_only_if_the_operator_wants_them() -> N
 
 def test_a_reply_that_breaks_is_captured_as_far_as_it_came_and_one_that_is_not_recorded_is_not() -> None:
     body = {**BODY, "stream": True}
-    _, attempt = traced(CAPTURING, ModelServer(lambda _: streamed(SAID)), [body], {})
+    _, attempt = traced(CAPTURING, ModelServer(lambda _: streamed(HELLO)), [body], {})
     (output,) = json.loads(attributes(attempt)["gen_ai.output.messages"])
     assert output == {
         "role": "assistant",
