@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -64,6 +65,7 @@ from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.admission import Admission
+from app.limits.past_spending import restore_spending
 from app.limits.stores import LimitStore
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
@@ -247,6 +249,8 @@ def create_app(
     count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
     stored = _make_stored_responses(settings, context.state)
     background = BackgroundRuns(stored, settings.responses.max_background)
+    if context.metrics is not None:
+        metrics.add_background_gauge(context.metrics, background)
     responses = ResponsesEndpoint(context, stored, background, completions_apply)
     endpoints = (chat, completions, messages, count_tokens, responses)
     direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
@@ -457,6 +461,7 @@ def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | 
     settings = context.settings
     writer = SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
     context.trace_ratio = settings.tracing.sample_ratio
+    context.captures_content = settings.tracing.capture_content
     context.observers.append(writer.observe_request)
     return writer
 
@@ -488,14 +493,7 @@ async def _run(
     context: AppContext, resources: _Resources, reporters: _Reporters, background: BackgroundRuns
 ) -> AsyncIterator[None]:
     """The lifespan of the application."""
-    if resources.demo is not None:
-        await resources.demo.start()
-    context.cache.on_cancel(context.cancel)
-    resources.health_checks.start()
-    if reporters.metrics is not None:
-        await reporters.metrics.start()
-    if context.reloader is not None and context.server.watch_config:
-        context.reloader.watch(config_file(os.environ).absolute())
+    await _start(context, resources, reporters)
     try:
         yield
     finally:
@@ -527,6 +525,19 @@ async def _run(
         if context.usage_ledger is not None:
             await asyncio.to_thread(context.usage_ledger.close)
         await asyncio.to_thread(logs.flush)
+
+
+async def _start(context: AppContext, resources: _Resources, reporters: _Reporters) -> None:
+    if resources.demo is not None:
+        await resources.demo.start()
+    context.cache.on_cancel(context.cancel)
+    resources.health_checks.start()
+    if context.limiter is not None and context.usage_ledger is not None:
+        await asyncio.to_thread(restore_spending, context.limiter, context.usage_ledger, time.time())
+    if reporters.metrics is not None:
+        await reporters.metrics.start()
+    if context.reloader is not None and context.server.watch_config:
+        context.reloader.watch(config_file(os.environ).absolute())
 
 
 def _add_routes(app: ParleyApp) -> None:

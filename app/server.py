@@ -27,7 +27,7 @@ from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
@@ -61,6 +61,13 @@ KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 GC_THRESHOLD = 10_000
 """How many new container objects start a garbage collection. A request makes a few hundred, and reference counting
 frees nearly all of them."""
+
+
+class _AddressSettings(NamedTuple):
+    """What to change when an address cannot be used."""
+
+    port: str
+    host: str
 
 
 class CannotListen(Exception):
@@ -265,6 +272,7 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     connections; its argument is the port. Raises CannotListen."""
     raise_open_files()
     uvicorn_config = config(settings.server)
+    check_metrics_port(settings)
     sockets = bind(settings.server)
     on_listening = partial(_print_banner, banner(sockets[0].getsockname()[1]), settings.server.log_format)
     if settings.server.workers > 1:
@@ -287,12 +295,32 @@ def _print_banner(banner: list[str], log_format: LogFormat) -> None:
         log.info(banner[0])
 
 
+_PORT_SETTINGS = _AddressSettings("--port or PARLEY_SERVER__PORT", "server.host or --host")
+_METRICS_SETTINGS = _AddressSettings("metrics.port or PARLEY_METRICS__PORT", "metrics.host or PARLEY_METRICS__HOST")
+
+
+def check_metrics_port(settings: Settings) -> None:
+    """Raises CannotListen if /metrics cannot have the port of its own that the settings give it."""
+    port = settings.metrics.port
+    if port is None or not settings.metrics.enabled:
+        return
+    if port and port == settings.server.port:
+        text = f"metrics.port and server.port are both {port}. Choose another port with metrics.port, or leave it out"
+        raise CannotListen(f"{text}: then /metrics is on the main port")
+    host = settings.server.host if settings.metrics.host is None else settings.metrics.host
+    for one in _bind(host, port, _METRICS_SETTINGS):
+        one.close()
+
+
 def bind(server: Server) -> list[socket.socket]:
     """Bind a socket for each address of the host, as asyncio does. Raises CannotListen."""
+    return _bind(server.host, server.port, _PORT_SETTINGS)
+
+
+def _bind(host: str, port: int, settings: _AddressSettings) -> list[socket.socket]:
     bound: list[socket.socket] = []
-    port = server.port
     try:
-        found = socket.getaddrinfo(server.host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
             one = socket.socket(family, kind, protocol)
             bound.append(one)
@@ -305,23 +333,24 @@ def bind(server: Server) -> list[socket.socket]:
     except OSError as error:
         for one in bound:
             one.close()
-        raise CannotListen(_explain_bind_error(error, server.host, port)) from error
+        raise CannotListen(_explain_bind_error(error, host, port, settings)) from error
     return bound
 
 
-def _explain_bind_error(error: OSError, host: str, port: int) -> str:
+def _explain_bind_error(error: OSError, host: str, port: int, settings: _AddressSettings = _PORT_SETTINGS) -> str:
     if isinstance(error, socket.gaierror):
-        return f"cannot listen at host {host!r}: this name has no address ({error.strerror}). Set server.host or --host"
+        return f"cannot listen at host {host!r}: this name has no address ({error.strerror}). Set {settings.host}"
     match error.errno:
         case errno.EADDRINUSE:
             return (
                 f"port {port} of {host} is already in use by another program. "
-                f"Stop that program, or choose another port with --port or PARLEY_SERVER__PORT"
+                f"Stop that program, or choose another port with {settings.port}"
             )
         case errno.EACCES:
-            return f"port {port} of {host} may not be used without privileges. Choose a port from 1024 up with --port"
+            text = f"port {port} of {host} may not be used without privileges"
+            return f"{text}. Choose a port from 1024 up with {settings.port}"
         case errno.EADDRNOTAVAIL:
-            return f"this machine has no address {host}. Set server.host or --host, for example to 127.0.0.1"
+            return f"this machine has no address {host}. Set {settings.host}, for example to 127.0.0.1"
     return f"cannot listen at port {port} of {host}: {os.strerror(error.errno or 0)}"
 
 

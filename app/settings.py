@@ -380,6 +380,8 @@ class MetricsSettings(_Section):
 class Tracing(_Section):
     enabled: bool = False
     sample_ratio: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+    capture_content: bool = False
+    """Spans have the messages of the request and of the reply."""
 
 
 class Settings(_Section):

@@ -62,7 +62,7 @@ async def install(client: Client) -> None:
             await _run(command, client.folder)
         stamp.write_text(wanted, "utf-8")
     if client.node:
-        for source in (HERE / client.program, HERE / "node" / "checks.mjs"):
+        for source in (HERE / client.program, *(HERE / "node").glob("*checks.mjs")):
             (client.folder / source.name).write_bytes(source.read_bytes())
 
 

@@ -303,6 +303,28 @@ def test_a_port_in_use_is_one_plain_sentence(workers: str) -> None:
     )
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_of_the_metrics_in_use_is_one_plain_sentence(
+    workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARLEY_SERVER__WORKERS", workers)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setenv("PARLEY_METRICS__PORT", str(port))
+        assert main(["serve", "--port", "0"]) == 1
+        in_use = capsys.readouterr().err
+        assert main(["serve", "--port", str(port)]) == 1
+        twice = capsys.readouterr().err
+    assert in_use == (
+        f"parley: port {port} of 127.0.0.1 is already in use by another program. "
+        "Stop that program, or choose another port with metrics.port or PARLEY_METRICS__PORT\n"
+    )
+    assert twice == (
+        f"parley: metrics.port and server.port are both {port}. "
+        "Choose another port with metrics.port, or leave it out: then /metrics is on the main port\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("host", "words"),
     [

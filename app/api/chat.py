@@ -36,8 +36,10 @@ from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
+from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
+from app.observe.trace_context import RequestTrace
 from app.routing import ModelRoute, PreparedRequest
 from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
@@ -189,6 +191,8 @@ class ChatEndpoint:
         """Send the reply to its end, and record it."""
         context, record, attempts = self._context, request.record, request.attempts
         try:
+            if record.content is not None:
+                opening = _capture_content(opening, record.content)
             await context.run_response(response, opening, request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
@@ -196,6 +200,7 @@ class ChatEndpoint:
         if response.answers is not None:
             await self._keep_reasoning(response, request.scope)
         record.sent_at = attempts.sent_at
+        record.fallback_model = response.info.origin.fallback_model
         record.record_response(response, response.info.origin.label)
         record.record_usage(attempts.usage)
         self._record_attempts(record, attempts.attempts, response.error)
@@ -239,6 +244,8 @@ class ChatEndpoint:
         plain = not (media_requests or request.is_large or dropped)
         prepared = gateway.prepare(route, parsed.request) if plain else None
         request.record.record_request(route.model, settings.stream, settings.metadata)
+        if context.captures_content and isinstance(request.record.trace, RequestTrace) and request.record.trace.sampled:
+            request.record.content = CapturedContent(parsed.request.messages)
         create = context.create_event_stream if settings.stream else context.create_json_response
         response = create(request.writer, info, parsed.reply_format, settings.mode)
         response.attempts = request.attempts
@@ -377,3 +384,7 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
+
+
+async def _capture_content(opening: PendingReply, content: CapturedContent) -> Reply:
+    return CapturedReply(await opening, content)

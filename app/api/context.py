@@ -19,6 +19,7 @@ from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
     ResumeRecord,
+    make_other_frames_error,
     parse_record,
     reply_from_record,
     write_record,
@@ -76,6 +77,8 @@ class AppContext:
     """None if they are off."""
     trace_ratio: float | None = None
     """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
+    captures_content: bool = False
+    """Whether the spans of a recorded trace have the messages of requests and replies."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
@@ -167,7 +170,9 @@ class AppContext:
                     log.exception("defect in an observer of requests; it is not logged again")
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
-        """Count the usage of a call that ended after its request, which was counted without it."""
+        """Count the usage of a call that ended after its request, which was counted without it. `model` is the one
+        that was requested."""
+        model = usage.fallback_model or model
         if self.usage_ledger is not None:
             self.usage_ledger.add(caller, model, Totals.from_call(usage))
         if self.metrics is not None:
@@ -221,8 +226,8 @@ class AppContext:
 
     async def find_resumable(self, response_id: str, owner: str, *, after: int = 0) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
-        gateway is followed only while it has a reader here. None if the client has read frames, and the other gateway
-        does not say in time how far its frames are equal to those that can be read here."""
+        gateway is followed only while it has a reader here. Raises NotFound if the client has read frames, and the
+        other gateway does not say in time how far its frames are equal to those that can be read here."""
         reply = self.resumable.find(response_id)
         record = None if reply is not None else await self.find_remote(response_id)
         for delay in RECORD_DELAYS if after else ():
@@ -230,8 +235,8 @@ class AppContext:
                 break
             await asyncio.sleep(delay)
             record = await self.find_remote(response_id)
-        if after and record is not None and record.equal_until == UNKNOWN:
-            return None
+        if after and record is not None and record.scope == owner and record.equal_until == UNKNOWN:
+            raise make_other_frames_error(response_id)
         if reply is not None:
             return reply if reply.owner == owner else None
         if record is None or record.scope != owner:

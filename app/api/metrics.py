@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sized
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -218,6 +218,15 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
             (),
             lambda: [((), limiter.memory_reservations)],
         )
+
+
+def add_background_gauge(metrics: Metrics, background: Sized) -> None:
+    metrics.add_gauge(
+        "parley_background_responses",
+        "Background responses that have not ended, up to responses.max_background.",
+        (),
+        lambda: [((), len(background))],
+    )
 
 
 def _read_reload(context: AppContext, read: Callable[[Reloader], float]) -> Readings:

@@ -12,6 +12,7 @@ import msgspec
 
 from app.cache import ALL, UNKNOWN, EqualUntil, PackedReply, ReplaySource, ReplyLocation
 from app.chat.stream import Label, Origin
+from app.errors import NotFound
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 
@@ -19,6 +20,12 @@ SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""
 MAX_REPLIES = 100_000
 _NOWHERE: ReplyLocation = ("flight", "")
+
+
+def make_other_frames_error(response_id: str) -> NotFound:
+    """Return the error for a client that has read frames which this gateway may not have."""
+    text = f"this gateway cannot continue the reply {response_id!r} exactly where its client stopped"
+    return NotFound(f"{text}: read all of it from its start, or send the request again")
 
 
 @dataclass(slots=True, eq=False)

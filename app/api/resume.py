@@ -11,7 +11,7 @@ from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
-from app.api.resumable import ResumableReply
+from app.api.resumable import ResumableReply, make_other_frames_error
 from app.cache import ALL
 from app.chat.events import Event, Failed, is_end
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -44,13 +44,13 @@ class ResumeEndpoint:
                     return
                 async with keep_open(resumable):
                     if not await has_read_frames(resumable, after):
-                        raise _not_found(scope)
+                        raise make_other_frames_error(_id(scope))
                     if not await _has_ended(self._context, resumable):
                         await self._stream_rest(resumable, after, scope, receive, send)
                         return
                     frames, failed = await _count_frames(resumable)
                     if failed and after > frames:  # the client has more of it than is left here
-                        raise _not_found(scope)
+                        raise make_other_frames_error(_id(scope))
                     if after >= frames:
                         await send_no_content(send)
                     else:

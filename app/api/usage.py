@@ -138,7 +138,7 @@ def observe_usage(ledger: UsageLedger) -> RequestObserver:
     """Return the observer that counts each request in the ledger."""
 
     def observe(record: RequestRecord) -> None:
-        ledger.add(record.caller, record.model, count_request(record))
+        ledger.add(record.caller, record.answering_model, count_request(record))
 
     return observe
 

@@ -58,3 +58,5 @@ class CallUsage(Struct, frozen=True):
     """None if the model has no price and the server reported no cost."""
     estimated: bool = False
     """The tokens are an estimate: the server reported none, or the call ended before it did."""
+    fallback_model: str | None = None
+    """The model that was called in place of the one that was requested."""

@@ -49,6 +49,8 @@ class Reservation(Struct, eq=False):
     """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
 
     store: LimitStore
+    model: str
+    """The model that was requested."""
     rules: Sequence[Rule]
     lease: str
     minute: int
@@ -144,7 +146,7 @@ class Limiter:
         headers = _describe_limits(rule_set, taken)
         if not taken.admitted:
             raise _refuse(rules, amounts, taken, headers)
-        return Reservation(store, rules, lease, taken.minute, tokens, headers)
+        return Reservation(store, model, rules, lease, taken.minute, tokens, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
         own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
@@ -189,22 +191,39 @@ class Limiter:
             taken = (await self._take(self._store, rules, nothing, ""))[1]
         return [_describe_use(rule, count) for rule, count in zip(rules, taken.counts, strict=True)]
 
-    def settle(self, reservation: Reservation, tokens: int | None, cost: float | None) -> None:
-        """End a request: it used these tokens and cost this much. With None for the tokens the estimate remains. A
-        second call does nothing."""
+    def settle(
+        self, reservation: Reservation, tokens: int | None, cost: float | None, fallback_model: str | None = None
+    ) -> None:
+        """End a request: it used these tokens and cost this much. With None for the tokens the estimate remains. The
+        cost of a fallback model counts for its limits, not for those of the model that was requested. A second call
+        does nothing."""
         if reservation.settled:
             return
         reservation.settled = True
         more = 0 if tokens is None else tokens - reservation.tokens
         parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
-        reservation.store.give_back(reservation.rules, reservation.lease, reservation.minute, more, parts)
+        rules, lease, minute = reservation.rules, reservation.lease, reservation.minute
+        if fallback_model is None or not parts:
+            reservation.store.give_back(rules, lease, minute, more, parts)
+            return
+        own, others = (self._models.get(name, ()) for name in (reservation.model, fallback_model))
+        spending = [rule for rule in (*rules, *others) if rule.is_spending and rule not in own]
+        reservation.store.give_back(rules, lease, minute, more, 0)
+        reservation.store.give_back(spending, lease, minute, 0, parts)
+
+    def set_spent(self, spent: Iterable[tuple[str, Kind, float]]) -> None:
+        """Set what was spent in this day or month before this process counted anything: the name of each owner as
+        `make_rules` has it, the kind of the limit, and the money."""
+        for name, kind, money in spent:
+            self._memory.set_spent(f"{name}:{kind}", kind, round(money * UNITS_OF_MONEY))
 
     def observe(self, record: RequestRecord) -> None:
         """Settle the reservation of a request that has ended."""
         if isinstance(record.reservation, Reservation):
             cost = read_cost(record.usage) if record.cost is None else record.cost
             called = record.cache not in _WITHOUT_CALL
-            self.settle(record.reservation, _used_tokens(record) if called else 0, cost if called else None)
+            tokens = _used_tokens(record) if called else 0
+            self.settle(record.reservation, tokens, cost if called else None, record.fallback_model)
 
     async def aclose(self) -> None:
         if self._store is not None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from app.limits.values import Rule
+from app.limits.values import Kind, Rule
 from app.limits.windows import WINDOW_SECONDS, Count, fits, period
 
 
@@ -77,9 +77,7 @@ class MemoryStore:
         elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
         windows, counts, admitted = [], [], True
         for rule, amount in zip(rules, amounts, strict=True):
-            window = self._windows.get(rule.counter)
-            if window is None:
-                window = self._windows[rule.counter] = _Window()
+            window = self._find_window(rule.counter)
             if rule.is_window:
                 if window.minute != minute:
                     window.move_to(minute)
@@ -99,10 +97,20 @@ class MemoryStore:
                     counts[number] = Count(window.current, count.previous, count.elapsed)
         return Taken(admitted, counts, minute, now)
 
+    def _find_window(self, counter: str) -> _Window:
+        window = self._windows.get(counter)
+        if window is None:
+            window = self._windows[counter] = _Window()
+        return window
+
+    def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
+        """Set what was spent in this day or month, in parts of the currency, before anything was counted."""
+        self._windows[counter] = _Window(period(kind, self._now()), cost)
+
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         now = self._now()
         for rule in rules:
-            window = self._windows[rule.counter]
+            window = self._find_window(rule.counter)
             if rule.kind == "concurrent_streams":
                 window.current -= 1
             elif rule.kind == "tokens_per_minute":

@@ -28,6 +28,7 @@ class RequestLine(Struct, omit_defaults=True):
     key: str = ""
     model: str = ""
     stream: bool | UnsetType = UNSET
+    fallback_model: str | None = None
     metadata: Any = None
     status: int = 0
     cache: str = ""
@@ -71,6 +72,8 @@ def log_request(record: RequestRecord) -> None:
     )
     if record.model:
         line.model, line.stream = shorten_text(record.model, MAX_TEXT), record.stream
+    if record.fallback_model is not None:
+        line.fallback_model = record.fallback_model
     if record.metadata:
         line.metadata = shorten(record.metadata)
     tokens = record.tokens

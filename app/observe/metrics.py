@@ -145,10 +145,12 @@ class Metrics:
         self.tables.append(GaugeTable(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        model = record.model if record.model in self._models else OTHER
+        model = self._label_model(record.model)
+        answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
         key = (
             record.endpoint,
             model,
+            answering,
             record.caller,
             record.cache,
             record.error,
@@ -167,12 +169,13 @@ class Metrics:
         if record.attempts:
             self._observe_attempts(model, record.attempts)
         if record.cache and record.cache not in FROM_OTHER_CALLS:
-            self._observe_reply(rows, model, record)
+            self._observe_reply(rows, answering, record)
 
     def _find_rows(
         self,
         endpoint: str,
         model: str,
+        answering: str,
         caller: str,
         cache: str,
         error: str | None,
@@ -193,8 +196,8 @@ class Metrics:
             self._overhead.row((endpoint,)),
             self._first_token.row((endpoint, model)),
             self._output_token.row((endpoint, model)),
-            self._tokens.row((model, caller, "input")),
-            self._tokens.row((model, caller, "output")),
+            self._tokens.row((answering, caller, "input")),
+            self._tokens.row((answering, caller, "output")),
         )
 
     def _observe_attempts(self, model: str, attempts: Sequence[Attempt]) -> None:
@@ -204,14 +207,17 @@ class Metrics:
         if len(attempts) > 1:
             self._retries.add((model,), len(attempts) - 1)
 
-    def _observe_reply(self, rows: "_RequestRows", model: str, record: RequestRecord) -> None:
-        """Count what a model's reply cost and how fast it came."""
+    def _label_model(self, model: str) -> str:
+        return model if model in self._models else OTHER
+
+    def _observe_reply(self, rows: "_RequestRows", answering: str, record: RequestRecord) -> None:
+        """Count what a model's reply cost and how fast it came. `answering` is the label of the model that gave it."""
         tokens, first_at = record.tokens, record.first_token_at
         if tokens is not None:
             rows.input_tokens.total += tokens.input
             rows.output_tokens.total += tokens.output
             if tokens.cached_input or tokens.reasoning or record.cost:
-                self._count_rare_tokens(model, record.caller, tokens, record.cost)
+                self._count_rare_tokens(answering, record.caller, tokens, record.cost)
         if first_at is not None:
             first = first_at - record.started_at
             rows.first_token.observe(first)
@@ -220,7 +226,7 @@ class Metrics:
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request."""
-        self._count_tokens(model if model in self._models else OTHER, caller, usage.tokens, usage.cost)
+        self._count_tokens(self._label_model(model), caller, usage.tokens, usage.cost)
 
     def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
         self._tokens.add((model, key, "input"), tokens.input)

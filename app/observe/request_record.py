@@ -13,6 +13,7 @@ from app.chat.events import Finish
 from app.chat.stream import Attempt
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
+from app.observe.content import CapturedContent
 from app.observe.trace_context import PassedTrace, RequestTrace
 
 DISCONNECTED_STATUS = 499
@@ -43,6 +44,8 @@ class RequestRecord(Struct, eq=False):
     model: str = ""
     """The configured name of the model, also if the caller used an alias; empty if the request was rejected before its
     model was known. Behind a pass-through it is any name that a caller chose."""
+    fallback_model: str | None = None
+    """The fallback that answered in place of `model`; None if that one did, or no model has."""
     stream: bool = False
     metadata: Mapping[str, str] | None = None
     """As the caller sent it: any number of values of any length."""
@@ -81,12 +84,19 @@ class RequestRecord(Struct, eq=False):
     """Seconds from the start to the end of the request. It is set at its end."""
     trace: PassedTrace | RequestTrace | None = None
     """None: the caller has no trace, and this gateway records none."""
+    content: CapturedContent | None = None
+    """The messages of the request and of the reply; None unless the spans of this request have them."""
     disconnected: bool = False
     """The client left before the end."""
     reservation: object | None = None
     """What the request has taken from its limits; only they read it."""
     in_background: bool = False
     """The reply goes on without the client, and is reported at its own end."""
+
+    @property
+    def answering_model(self) -> str:
+        """The model that tokens and cost are counted for."""
+        return self.fallback_model or self.model
 
     @property
     def overhead(self) -> float | None:
@@ -125,6 +135,7 @@ class RequestRecord(Struct, eq=False):
             self.tokens, self.cost = read_token_usage(self.usage), 0.0
         elif call is not None:
             self.tokens, self.cost, self.tokens_estimated = call.tokens, call.cost, call.estimated
+            self.fallback_model = call.fallback_model
 
 
 RequestObserver: TypeAlias = Callable[[RequestRecord], None]

@@ -2,11 +2,13 @@
 
 A request has one span of kind SERVER, and each request to a model server one of kind CLIENT with the attributes of
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/. Their ids are chosen before (`trace_context`), because
-the model server gets them in its request. Prompts and replies are never recorded.
+the model server gets them in its request. Prompts and replies are recorded only with `tracing.capture_content`.
 
 Only this module imports OpenTelemetry's SDK, and only a gateway with `tracing.enabled` imports this module.
 """
 
+import logging
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,6 +38,10 @@ from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
 from app.observe.trace_context import AttemptSpan, RequestTrace, TraceParent
 
+log = logging.getLogger("parley.tracing")
+
+SHUTDOWN_SECONDS = 1.5
+"""A collector that is down must not hold up the shutdown: the exporter itself would try for 10 seconds."""
 _PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
 """The values of `gen_ai.provider.name` for those kinds of upstreams that have another name there."""
 
@@ -62,10 +68,18 @@ class _ChosenIds(IdGenerator):
 class SpanWriter:
     """Writes the spans of each request; `observe_request` is a `RequestObserver`."""
 
-    def __init__(self, exporter: SpanExporter, upstreams: Mapping[str, TracedUpstream]) -> None:
+    def __init__(
+        self,
+        exporter: SpanExporter,
+        upstreams: Mapping[str, TracedUpstream],
+        shutdown_seconds: float = SHUTDOWN_SECONDS,
+    ) -> None:
         self._upstreams = upstreams
+        self._shutdown_seconds = shutdown_seconds
         self._ids = _ChosenIds()
-        self._provider = TracerProvider(sampler=ALWAYS_ON, id_generator=self._ids, resource=_make_resource())
+        self._provider = TracerProvider(
+            sampler=ALWAYS_ON, id_generator=self._ids, resource=_make_resource(), shutdown_on_exit=False
+        )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("parley", __version__)
 
@@ -101,7 +115,7 @@ class SpanWriter:
         failure = _find_failure(attempt, record)
         self._ids.span_id = started.span_id
         span = self._tracer.start_span(
-            f"chat {record.model}",
+            f"chat {_find_model(attempt, record)}",
             context=context,
             kind=SpanKind.CLIENT,
             attributes=dict(self._attempt_attributes(started, attempt, failure, record)),
@@ -117,7 +131,7 @@ class SpanWriter:
         self, started: AttemptSpan, attempt: Attempt | None, failure: str | None, record: RequestRecord
     ) -> Iterator[tuple[str, AttributeValue]]:
         upstream = self._upstreams.get(started.upstream)
-        model = record.model if attempt is None or attempt.model is None else attempt.model
+        model = _find_model(attempt, record)
         yield "gen_ai.operation.name", "chat"
         yield "parley.upstream", started.upstream
         yield "gen_ai.request.stream", record.stream
@@ -125,16 +139,27 @@ class SpanWriter:
             yield "gen_ai.provider.name", _PROVIDERS.get(upstream.kind, upstream.kind)
             yield "gen_ai.request.model", upstream.models.get(model, model)
             yield from _address_attributes(upstream.base_url)
+        content = record.content
+        if content is not None:
+            yield "gen_ai.input.messages", content.write_input()
         if failure is not None:
             yield "error.type", failure
         elif attempt is not None and attempt.outcome != "ok":
             yield "parley.outcome", attempt.outcome
         elif record.attempts and attempt is record.attempts[-1]:
             yield from _reply_attributes(record)
+        if content is not None and content.has_reply and record.attempts and attempt is record.attempts[-1]:
+            yield "gen_ai.output.messages", content.write_output(record.finish_reason)
 
     def shutdown(self) -> None:
-        """Send the spans that are left. May take as long as the exporter's timeout."""
-        self._provider.shutdown()
+        """Send the spans that are left. It waits for the collector for at most `shutdown_seconds`."""
+        thread = threading.Thread(target=self._provider.shutdown, name="parley-spans", daemon=True)
+        thread.start()
+        thread.join(self._shutdown_seconds)
+        if thread.is_alive():
+            log.warning(
+                "the last spans were not sent: the collector did not take them within %g s", self._shutdown_seconds
+            )
 
 
 _NO_PARENT = NonRecordingSpan(SpanContext(0, 0, is_remote=False))
@@ -171,6 +196,11 @@ def _match_attempts(started: list[AttemptSpan], record: RequestRecord) -> Iterat
         yield span, found
 
 
+def _find_model(attempt: Attempt | None, record: RequestRecord) -> str:
+    """Return the configured name of the model that was called."""
+    return record.model if attempt is None or attempt.model is None else attempt.model
+
+
 def _find_failure(attempt: Attempt | None, record: RequestRecord) -> str | None:
     """Return the value of `error.type`; None if the model server did not fail."""
     if attempt is None:
@@ -202,6 +232,7 @@ def _request_attributes(record: RequestRecord, trace: RequestTrace) -> Iterator[
         "http.response.status_code": record.status or None,
         "error.type": record.error,
         "parley.model": record.model or None,
+        "parley.fallback_model": record.fallback_model,
         "parley.key": record.caller or None,
         "parley.cache": record.cache or None,
         "parley.cost": record.cost or None,

@@ -308,7 +308,7 @@ class UpstreamCaller:
         stages = pipeline.reply_stages(prepared.request, prepared.route.deployments[index].profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
-        meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index])
+        meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index], exchange.fallback_model)
         exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter))
         if wait:
             await exchange.wait_for_first_token(self._ticker)

@@ -20,11 +20,15 @@ _MEDIA_MARK = b";base64,"
 
 
 class CallMeter:
-    __slots__ = ("_attempts", "_price", "_prompt_bytes")
+    __slots__ = ("_attempts", "_fallback_model", "_price", "_prompt_bytes")
 
-    def __init__(self, attempts: AttemptLog, price: Price | None, body: bytes) -> None:
-        """`body` is the request to the model server; it is not kept."""
+    def __init__(
+        self, attempts: AttemptLog, price: Price | None, body: bytes, fallback_model: str | None = None
+    ) -> None:
+        """`price` is that of the called model, which is `fallback_model` if it is not the one that was requested.
+        `body` is the request to the model server; it is not kept."""
         self._attempts = attempts
+        self._fallback_model = fallback_model
         self._price = price
         self._prompt_bytes = count_text_bytes(body)
 
@@ -41,7 +45,7 @@ class CallMeter:
         if tokens is None:
             self._report_estimate(max(count, _count_bytes(events) // _BYTES_PER_TOKEN), read_cost(priced))
         else:
-            self._attempts.report_usage(CallUsage(tokens, read_cost(priced)))
+            self._attempts.report_usage(CallUsage(tokens, read_cost(priced), fallback_model=self._fallback_model))
         return events if priced is usage else [*events[:-1], replace(last, usage=priced)]
 
     def stop(self, count: int) -> None:
@@ -54,7 +58,7 @@ class CallMeter:
         tokens = TokenUsage(input=self._prompt_bytes // _BYTES_PER_TOKEN, output=output)
         if cost is None and self._price is not None:
             cost = self._price.compute_cost(tokens)
-        self._attempts.report_usage(CallUsage(tokens, cost, estimated=True))
+        self._attempts.report_usage(CallUsage(tokens, cost, True, self._fallback_model))
 
 
 def count_text_bytes(body: bytes) -> int:

@@ -58,7 +58,8 @@ class RowKey(Struct, frozen=True, order=True):
     key: str
     """The name of the API key; empty for requests without one."""
     model: str
-    """The model that the request named, without aliases; empty if the request was refused before."""
+    """The model that answered, which may be a fallback; the one that the request named, without aliases, if none did;
+    empty if the request was refused before."""
 
 
 class UsageRow(Struct, frozen=True):

@@ -1,8 +1,7 @@
-// Vercel's AI SDK with its OpenAI-compatible provider: text, streams, tools, objects.
+// Vercel's AI SDK with its OpenAI-compatible provider.
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
-import { z } from "zod";
-import { KEY, QUESTION, V1, holds, run, weather } from "./checks.mjs";
+import { checks } from "./ai_checks.mjs";
+import { KEY, V1, run } from "./checks.mjs";
 
 const provider = createOpenAICompatible({
   name: "parley",
@@ -11,39 +10,5 @@ const provider = createOpenAICompatible({
   includeUsage: true,
   supportsStructuredOutputs: true,
 });
-const model = provider("demo");
-const get_weather = tool({
-  description: "The weather of a city",
-  inputSchema: z.object({ city: z.string() }),
-  execute: ({ city }) => weather(city),
-});
-const agent = { model, prompt: QUESTION, tools: { get_weather }, stopWhen: stepCountIs(4) };
 
-await run("ai", {
-  "a whole reply has text, reasoning and usage": async () => {
-    const { text, reasoningText, usage } = await generateText({ model, prompt: "Hello there" });
-    holds(text && reasoningText && usage.outputTokens > 0, { text, reasoningText, usage });
-  },
-  "a stream: the deltas make the text": async () => {
-    const result = streamText({ model, prompt: "Hello there" });
-    let text = "";
-    for await (const delta of result.textStream) text += delta;
-    holds(text && text === (await result.text) && (await result.usage).outputTokens > 0, text);
-  },
-  "tools: two calls, their results, an answer": async () => {
-    const { text, steps } = await generateText(agent);
-    holds(steps[0].toolCalls.length === 2, steps);
-    holds(text.includes("21 degrees in Paris") && text.includes("Tokyo"), text);
-  },
-  "tools, streamed: two calls, their results, an answer": async () => {
-    const result = streamText(agent);
-    const text = await result.text;
-    holds((await result.steps)[0].toolCalls.length === 2, text);
-    holds(text.includes("21 degrees in Paris") && text.includes("Tokyo"), text);
-  },
-  "an object that follows a schema": async () => {
-    const schema = z.object({ city: z.string(), degrees: z.number() });
-    const { object } = await generateObject({ model, schema, prompt: "What is the weather in Paris?" });
-    holds(object.city === "Paris", object);
-  },
-});
+await run("ai", checks(provider("demo")));

@@ -3,10 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from app.observe.request_record import RequestRecord
 
 from tests.in_process_gateway import STOP, Answer, ModelServer, Running, streamed
 
@@ -159,3 +161,90 @@ def test_without_keys_an_admin_key_is_needed_if_there_is_one() -> None:
     with Running(PRICED | {"server": {"admin_key": "s3cret"}}, answering(USAGE)) as gateway:
         assert gateway.get("/v1/usage").status == 403
         assert totals(gateway, authorization="Bearer s3cret")["data"] == []
+
+
+FALLING_BACK: dict[str, Any] = {
+    **PRICED,
+    "models": {
+        "down": {"upstreams": ["local"], "price": {"input": 99.0, "output": 99.0}, "fallbacks": ["m"]},
+        "m": PRICED["models"]["m"],
+    },
+}
+
+
+def failing_for(model: str) -> ModelServer:
+    """A model server that only has the other models."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        named = json.loads(request.content)["model"]
+        return failing(request) if named == model else streamed(*pieces)
+
+    last = b'data: {"choices":[],"usage":%b}\n\n' % json.dumps(USAGE).encode()
+    pieces = (HELLO, STOP.replace(b"data: [DONE]\n\n", last), b"data: [DONE]\n\n")
+    return ModelServer(answer)
+
+
+def test_a_reply_of_a_fallback_is_counted_for_the_model_that_answered_at_its_price() -> None:
+    records: list[RequestRecord] = []
+    with Running(FALLING_BACK, failing_for("down")) as gateway:
+        gateway.app.context.observers.append(records.append)
+        answer = gateway.post("/v1/chat", QUESTION | {"model": "down", "stream": False})
+        assert (answer.status, answer.json["model"], answer.json["usage"]["cost"]) == (200, "m", COST)
+        found = {entry["model"]: entry for entry in totals(gateway, "?group_by=model")["data"]}
+        scraped = gateway.get("/metrics").body.decode()
+    assert [(name, entry["requests"], entry["cost"]) for name, entry in found.items()] == [("m", 1, COST)]
+    assert [(record.model, record.fallback_model) for record in records] == [("down", "m")]
+    assert f'parley_cost_total{{model="m",key=""}} {COST}' in scraped.replace('key="",model="m"', 'model="m",key=""')
+    assert 'parley_requests_total{endpoint="chat",fault="",key="",model="down",outcome="completed"} 1.0' in scraped
+
+
+def test_what_was_spent_before_a_restart_counts_for_the_limits_of_today(tmp_path: Path) -> None:
+    key = hash_key("alice")
+    for limits in (
+        {"limits": {"spend_per_day": COST}},
+        {"limits": {"spend_per_month": COST}},
+        {"models": {**PRICED["models"], "m": {**PRICED["models"]["m"], "limits": {"spend_per_day": COST}}}},
+        {"keys": {"alice": {"sha256": key, "limits": {"spend_per_month": COST}}}},
+    ):
+        tree = {**PRICED, "keys": {"alice": {"sha256": key}}, **limits}
+        tree["usage"] = {"url": f"sqlite:///{tmp_path / str(len(list(tmp_path.iterdir())))}.db"}
+        asked = QUESTION | {"model": "m", "stream": False}
+        headers = {"authorization": "Bearer alice"}
+        with Running(tree, answering(USAGE)) as gateway:
+            assert gateway.post("/v1/chat", asked, headers).status == 200
+            assert gateway.post("/v1/chat", asked | {"cache": {"mode": "off"}}, headers).status == 429
+        with Running(tree, answering(USAGE)) as gateway:
+            refused = gateway.post("/v1/chat", asked, headers)
+            assert (refused.status, refused.json["error"]["code"]) == (429, "insufficient_quota"), limits
+
+
+def test_a_gateway_whose_totals_cannot_be_read_starts_and_counts_spending_from_0(tmp_path: Path) -> None:
+    tree = {**PRICED, "limits": {"spend_per_day": COST}, "usage": {"url": f"sqlite:///{tmp_path}"}}
+    with Running(tree, answering(USAGE)) as gateway:
+        assert gateway.post("/v1/chat", QUESTION | {"model": "m", "stream": False}).status == 200
+
+
+def test_the_cost_of_a_fallback_counts_for_its_own_limits_and_not_for_those_of_the_requested_model() -> None:
+    limits = {"spend_per_day": COST}
+    rows = FALLING_BACK["models"]
+    models = {"down": {**rows["down"], "limits": limits}, "m": {**rows["m"], "limits": limits}}
+    with Running({**FALLING_BACK, "models": models}, failing_for("down")) as gateway:
+        asked = QUESTION | {"stream": False, "cache": {"mode": "off"}}
+        assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
+        assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 429
+        assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
+
+
+def test_a_key_that_may_use_a_model_gets_the_replies_of_its_fallbacks() -> None:
+    tree = {**FALLING_BACK, "keys": {"alice": {"sha256": hash_key("alice"), "models": ["down"]}}}
+    headers = {"authorization": "Bearer alice"}
+    with Running(tree, failing_for("down")) as gateway:
+        answers = [
+            gateway.post("/v1/chat", QUESTION | {"model": name, "stream": False}, headers) for name in ("down", "m")
+        ]
+    assert [answer.status for answer in answers] == [200, 403]
+    assert answers[0].json["model"] == "m"
+
+
+def hash_key(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

@@ -3,16 +3,20 @@
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import httpx
+import pytest
 from app.chat.stream import Attempt
 from app.chat.token_usage import TokenUsage
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import begin_trace
 from app.observe.tracing import SpanWriter
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -190,3 +194,110 @@ def test_a_request_that_lost_against_a_hedge_is_no_error_and_has_no_usage() -> N
     assert slow.status.status_code == StatusCode.UNSET
     assert (slow.end_time or 0) - (slow.start_time or 0) == 500_000_000
     assert attributes(quick)["gen_ai.usage.output_tokens"] == 2
+
+
+class Blocked(InMemorySpanExporter):
+    """Its collector takes nothing until `release`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = threading.Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.release.wait(30)
+        return super().export(spans)
+
+
+def test_a_collector_that_takes_nothing_does_not_hold_up_the_shutdown(caplog: pytest.LogCaptureFixture) -> None:
+    exporter = Blocked()
+    writer = SpanWriter(exporter, {}, shutdown_seconds=0.05)
+    record = RequestRecord("req-1", "chat", trace=begin_trace(None, (), "/v1/chat", 1.0))
+    writer.observe_request(record)
+    started = time.monotonic()
+    writer.shutdown()
+    assert time.monotonic() - started < 5
+    assert [one.getMessage() for one in caplog.records if one.name == "parley.tracing"] == [
+        "the last spans were not sent: the collector did not take them within 0.05 s"
+    ]
+    exporter.release.set()
+
+
+CAPTURING = {**SERVER, "tracing": {"enabled": True, "capture_content": True}}
+CONVERSATION = {
+    "format": "openai",
+    "stream": True,
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8="}},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "a cat"},
+    ],
+}
+INPUT = [
+    {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
+    {
+        "role": "user",
+        "parts": [
+            {"type": "text", "content": "Look:"},
+            {"type": "blob", "modality": "image", "mime_type": "image/png", "content": ""},
+            {"type": "uri", "modality": "image", "mime_type": None, "uri": "https://example.com/a.png"},
+        ],
+    },
+    {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": 1}}]},
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "a cat"}]},
+]
+
+
+def test_prompts_and_replies_are_in_spans_only_if_the_operator_wants_them() -> None:
+    think = b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm"}}]}\n\n'
+    call = (
+        b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c2","function":'
+        b'{"name":"look","arguments":"{\\"at\\": 2}"}}]}}]}\n\n'
+    )
+    pieces = (think, HELLO, call, STOP.replace(b'"stop"', b'"tool_calls"'))
+    for stream in (True, False):
+        body = {**CONVERSATION, "stream": stream}
+        request, attempt = traced(CAPTURING, ModelServer(lambda _: streamed(*pieces)), [body], {})
+        assert json.loads(attributes(attempt)["gen_ai.input.messages"]) == INPUT
+        assert json.loads(attributes(attempt)["gen_ai.output.messages"]) == [
+            {
+                "role": "assistant",
+                "parts": [
+                    {"type": "reasoning", "content": "Hm"},
+                    {"type": "text", "content": "Hello"},
+                    {"type": "tool_call", "id": "c2", "name": "look", "arguments": {"at": 2}},
+                ],
+                "finish_reason": "tool_call",
+            }
+        ]
+        assert "gen_ai.input.messages" not in attributes(request)
+        for span in traced(TRACING, ModelServer(lambda _: streamed(*pieces)), [body], {}):
+            assert not {"gen_ai.input.messages", "gen_ai.output.messages"} & attributes(span).keys()
+
+
+def test_a_reply_that_breaks_is_captured_as_far_as_it_came_and_one_that_is_not_recorded_is_not() -> None:
+    body = {**BODY, "stream": True}
+    _, attempt = traced(CAPTURING, ModelServer(lambda _: streamed(HELLO)), [body], {})
+    (output,) = json.loads(attributes(attempt)["gen_ai.output.messages"])
+    assert output == {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": "Hello"}],
+        "finish_reason": "error",
+    }
+    not_sampled = {"traceparent": f"00-{TRACE}-{SPAN}-00"}
+    records: list[RequestRecord] = []
+    with Running(CAPTURING, ModelServer(), make_span_exporter=InMemorySpanExporter) as gateway:
+        gateway.app.context.observers.append(records.append)
+        assert gateway.post("/v1/chat", body, not_sampled).status == 200
+    assert [record.content for record in records] == [None]

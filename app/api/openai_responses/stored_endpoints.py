@@ -10,7 +10,7 @@ from app.api.context import AppContext
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns
 from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
 from app.api.response_writer import Send, make_send_queue
-from app.api.resumable import ResumableReply
+from app.api.resumable import ResumableReply, make_other_frames_error
 from app.api.resume import has_read_frames, keep_open
 from app.cache import ALL
 from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -134,8 +134,7 @@ class StoredResponseHandlers:
             return
         async with keep_open(reply):
             if not await has_read_frames(reply, skip):
-                text = "read the response without `stream`"
-                raise NotFound(f"the response {_id(scope)!r} cannot be continued at this gateway: {text}")
+                raise make_other_frames_error(_id(scope))
             await self._stream_rest(reply, skip, scope, receive, send)
 
     async def _stream_rest(self, reply: ResumableReply, skip: int, scope: Scope, receive: Receive, send: Send) -> None:
