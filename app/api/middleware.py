@@ -41,6 +41,10 @@ def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             return value.decode()
+    return make_request_id()
+
+
+def make_request_id() -> str:
     return f"req-{os.urandom(16).hex()}"
 
 
@@ -112,10 +116,14 @@ class _RequestChecks:
         """Return the id of the request, its headers, and those that every response has."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         read = dict(headers)
-        id_ = choose_request_id(headers if b"x-request-id" in read else ())
+        id_ = choose_request_id(headers) if b"x-request-id" in read else make_request_id()
         lines = [(b"x-request-id", id_.encode())]
-        state = scope.get("state", {})
-        scope["state"] = {**state, "request_id": id_, "caller": ANONYMOUS, "response_headers": lines}
+        scope["state"] = {
+            **scope.get("state", {}),
+            "request_id": id_,
+            "caller": ANONYMOUS,
+            "response_headers": lines,
+        }
         if b"traceparent" in read:
             scope["state"]["traceparent"] = read[b"traceparent"]
         origin = read.get(b"origin")

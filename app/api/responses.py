@@ -51,6 +51,30 @@ class ResponseLimits(Struct, frozen=True):
 class ReplyResponse(ABC):
     """Receives the events of one reply and sends them to one client. The base class of both kinds of response."""
 
+    finished = False
+    """The last data was handed over; nothing more is sent."""
+    status = 0
+    """The HTTP status; 0 before the head of the response is sent."""
+    first_at: float | None = None
+    """When the model's first event came, by `time.perf_counter`."""
+    send_seconds: float | None = None
+    """How long it took from the first event to the first bytes of the reply; for a whole reply, from the last."""
+    outcome: Finish | None = None
+    error: ParleyError | None = None
+    disconnected = False
+    """The client disconnected before the end."""
+    attempts: AttemptLog | None = None
+    """The requests to model servers for this reply; None if another request made them."""
+    source: ReplaySource | None = None
+    """The reply in the cache; None if it is not kept."""
+    answers: str | None = None
+    """What the reply answers, if its reasoning is kept for later requests."""
+    owner = ""
+    """The caller to whom the reply belongs, as `AppContext.owner` names it."""
+    _encoder: Encoder | None = None
+    """Made when the stream or the reply starts, from what is known of the reply by then."""
+    _reply: Reply | None = None
+
     def __init__(
         self,
         writer: ResponseWriter,
@@ -62,35 +86,12 @@ class ReplyResponse(ABC):
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._writer = writer
-        self._encoder: Encoder | None = None
-        """Made when the stream or the reply starts, from what is known of the reply by then."""
         self.info = info
         self.format = reply_format
         self.mode = mode
         self._limits = limits
-        self._reply: Reply | None = None
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""
-        self.finished = False
-        """The last data was handed over; nothing more is sent."""
-        self.status = 0
-        """The HTTP status; 0 before the head of the response is sent."""
-        self.first_at: float | None = None
-        """When the model's first event came, by `time.perf_counter`."""
-        self.send_seconds: float | None = None
-        """How long it took from the first event to the first bytes of the reply; for a whole reply, from the last."""
-        self.outcome: Finish | None = None
-        self.error: ParleyError | None = None
-        self.disconnected = False
-        """The client disconnected before the end."""
-        self.attempts: AttemptLog | None = None
-        """The requests to model servers for this reply; None if another request made them."""
-        self.source: ReplaySource | None = None
-        """The reply in the cache; None if it is not kept."""
-        self.answers: str | None = None
-        """What the reply answers, if its reasoning is kept for later requests."""
-        self.owner = ""
-        """The caller to whom the reply belongs, as `AppContext.owner` names it."""
         # Last, because it calls `disconnect` if the client has left before.
         writer.attach(self)
 
@@ -478,17 +479,25 @@ class JsonResponse(ReplyResponse):
         if not events:
             return
         last = events[-1]
-        began = time.perf_counter() if self.first_at is None or type(last) is Finish else 0.0
-        data = self.encoder.feed(events)
         if type(last) is Failed:
+            self.encoder.feed(events)
             self.fail(UpstreamFailed(last.fault))
             return
+        if type(last) is Finish:
+            self._write_reply(events, last)
+            return
+        if self.first_at is None:
+            self.first_at = time.perf_counter()
+        self.encoder.feed(events)
+
+    def _write_reply(self, events: list[Event], finish: Finish) -> None:
+        began = time.perf_counter()
         if self.first_at is None:
             self.first_at = began
-        if type(last) is Finish:
-            self.outcome = last
-            self._send_body(200, data, {})
-            self.send_seconds = time.perf_counter() - began
+        data = self.encoder.feed(events)
+        self.outcome = finish
+        self._send_body(200, data, {})
+        self.send_seconds = time.perf_counter() - began
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:

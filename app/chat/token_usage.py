@@ -31,6 +31,14 @@ def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if type(prompt) is not int and type(completion) is not int:
         return None
+    if (
+        type(prompt) is int
+        and type(completion) is int
+        and min(prompt, completion) >= 0
+        and usage.get("total_tokens") == prompt + completion
+        and _DETAILS.isdisjoint(usage)
+    ):
+        return TokenUsage(prompt, 0, 0, completion)
     prompt, completion = _count(prompt), _count(completion)
     reasoning, total = _count(usage.get("reasoning_tokens")), usage.get("total_tokens")
     rest = total - prompt - completion if type(total) is int else 0
@@ -44,6 +52,10 @@ def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
     cached = min(_count(usage.get("cached_tokens")), prompt)
     written = min(_count(usage.get("cache_write_tokens")), prompt - cached)
     return TokenUsage(prompt, cached, written, completion, min(reasoning, completion))
+
+
+_DETAILS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_tokens"))
+"""Most servers report none of these."""
 
 
 def _count(value: Any) -> int:

@@ -1,6 +1,5 @@
 """Totals of usage: `UsageRow`, the numbers of one day, key and model, and what they are added up by. Pure."""
 
-import operator
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
@@ -44,9 +43,6 @@ class Totals(Struct, frozen=True, gc=False):
             cost=call.cost or 0.0,
         )
 
-    def add(self, other: "Totals") -> "Totals":
-        return Totals(*map(operator.add, astuple(self), astuple(other)))
-
 
 NUMBERS: tuple[str, ...] = Totals.__struct_fields__
 """The names of the numbers, in the order of the fields."""
@@ -77,8 +73,10 @@ class UsageQuery(Struct, frozen=True):
     model: str | None = None
 
 
+def add_totals(counted: Iterable[Totals]) -> Totals:
+    """Return the sum of each number."""
+    return Totals(*map(sum, zip(*map(astuple, counted), strict=True)))
+
+
 def sum_totals(rows: Iterable[UsageRow]) -> Totals:
-    total = Totals()
-    for row in rows:
-        total = total.add(row.totals)
-    return total
+    return add_totals([row.totals for row in rows])
