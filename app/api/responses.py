@@ -23,7 +23,7 @@ from app.chat.events import Event, Failed, Finish
 from app.chat.stage import Stage
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, encode_each, list_error_headers
 from app.routing.header import write_attempts_header
 
 log = logging.getLogger("parley.delivery")
@@ -418,8 +418,7 @@ class EventStreamResponse(ReplyResponse):
             if self.first_at is None:
                 self.first_at = time.perf_counter()
             self.start_stream()
-        encode = self.encoder.feed
-        self._write_events(batches[-1], b"".join([encode(batch) for batch in earlier]))
+        self._write_events(batches[-1], encode_each(self.encoder, earlier))
 
     def _write_failure(self, events: list[Event], last: Failed) -> None:
         """Send what came before the failure. A failure that came alone and first can still be an HTTP status."""

@@ -7,6 +7,8 @@ and dropped as soon as another message exists.
 Nearly every event only adds text to an open message. `extend` takes those without a step for them; `feed` takes all.
 """
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,7 +21,7 @@ MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call"
 class ReplyMessage:
     """One message of a reply; its text grows while the reply streams."""
 
-    __slots__ = ("_texts", "add", "extra", "id", "index", "kind", "media", "name", "refusal")
+    __slots__ = ("_texts", "add", "add_all", "extra", "id", "index", "kind", "media", "name", "refusal")
 
     def __init__(self, index: int, kind: MessageKind, id: str = "", name: str = "", refusal: bool = False) -> None:
         self.index = index
@@ -33,6 +35,8 @@ class ReplyMessage:
         self._texts: list[str] = []
         self.add = self._texts.append
         """Add a text."""
+        self.add_all = self._texts.extend
+        """Add several texts."""
 
     @property
     def text(self) -> str:
@@ -90,6 +94,28 @@ class MessageAccumulator:
             return None
         message.add(text)
         return message, text
+
+    def extend_run(self, batches: Sequence[list[Event]], start: int) -> tuple[ReplyMessage, list[str]] | None:
+        """Add the batches from `start` on that each have only one event, which adds to the same message as the first.
+        Return that message and their texts; None if there are none."""
+        first = batches[start][0] if len(batches[start]) == 1 else None
+        delta = None if first is None else self.extend(first)
+        if delta is None:
+            return None
+        message, texts = delta[0], [delta[1]]
+        kind, call = type(first), first.index if type(first) is ToolCallDelta else -1
+        for batch in islice(batches, start + 1, None):
+            event = batch[0] if len(batch) == 1 else None
+            if type(event) is not kind:
+                break
+            if type(event) is ReasoningDelta or (type(event) is TextDelta and event.refusal is message.refusal):
+                texts.append(event.text)
+            elif type(event) is ToolCallDelta and event.arguments and event.index == call:
+                texts.append(event.arguments)
+            else:
+                break
+        message.add_all(texts[1:])
+        return message, texts
 
     def feed(self, events: list[Event]) -> list[Step]:
         steps: list[Step] = []

@@ -133,6 +133,24 @@ class DeltaEncoder(ABC):
                 out += map(self._write_step, self._accumulator.feed([event]))
         return out[0] if len(out) == 1 else b"".join(out)
 
+    def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
+        """Return the bytes of `feed` for each of the batches."""
+        out: list[bytes] = []
+        place = 0
+        while place < len(batches):
+            run = self._accumulator.extend_run(batches, place)
+            if run is None:
+                out.append(self.feed(batches[place]))
+                place += 1
+            else:
+                message, texts = run
+                out.append(self._write_texts(message, texts))
+                place += len(texts)
+        return b"".join(out)
+
+    def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
+        return b"".join([self._write_text(message, text) for text in texts])
+
     def _write_step(self, step: Step) -> bytes:
         if type(step) is MessageDelta:
             return self._write_text(step.message, step.text)
@@ -159,6 +177,14 @@ class DeltaEncoder(ABC):
 
     @abstractmethod
     def fail(self, error: dict[str, Any]) -> bytes: ...
+
+
+def encode_each(encoder: Encoder, batches: Sequence[list[Event]]) -> bytes:
+    """Return the bytes of several reads, each encoded by itself."""
+    if isinstance(encoder, DeltaEncoder):
+        return encoder.feed_each(batches)
+    feed = encoder.feed
+    return b"".join([feed(events) for events in batches])
 
 
 class WholeEncoder(ABC):

@@ -17,7 +17,7 @@ from app.chat.events import (
 )
 from app.formats import FORMATS
 from app.formats.agentscope.v1.stream import ReplyWriter
-from app.formats.base import DeltaEncoder, Encoder, Options, ReplyInfo, ReplyMode
+from app.formats.base import DeltaEncoder, Encoder, Options, ReplyInfo, ReplyMode, encode_each
 from app.formats.qwen.stream import write_message
 from app.formats.snapshots import SnapshotEncoder
 from app.formats.sse import encode_json, escape_line_separators, write_frame
@@ -99,6 +99,16 @@ def test_a_stream_of_deltas_is_that_of_its_steps(reads: Reads) -> None:
         for read in reads:
             expected = b"".join(map(other._write_step, other._accumulator.feed(read)))
             assert encoder.feed(read) == expected, (name, options, read)
+
+
+@given(replies())
+def test_several_reads_are_written_like_each_of_them(reads: Reads) -> None:
+    for name, options in [*STREAMS, ("agentscope", {}), ("anthropic", {}), ("responses", {})]:
+        encoder, other = make_encoder(name, "delta", options), make_encoder(name, "delta", options)
+        assert encoder.open() == other.open()
+        half = len(reads) // 2
+        for some in (reads[:half], reads[half:]):
+            assert encode_each(encoder, some) == b"".join(map(other.feed, some)), (name, options)
 
 
 @given(replies())

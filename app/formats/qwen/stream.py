@@ -114,6 +114,20 @@ class QwenDeltaEncoder(DeltaEncoder):
         return _DELTAS[message.kind] % (seq, seq, message.index, data)
 
     @override
+    def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
+        if max(map(len, texts)) > MAX_TEXT_CHARS:
+            return super()._write_texts(message, texts)
+        frame, index, first = _DELTAS[message.kind], message.index, self._frames.seq + 1
+        self._frames.seq += len(texts)
+        out: list[bytes] = []
+        for seq, text in enumerate(texts, first):
+            data = _json(text)
+            if not data.isascii():
+                data = escape_line_separators(data)
+            out.append(frame % (seq, seq, index, data))
+        return b"".join(out)
+
+    @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
         body = write_message(message, text=self._info.completed_bodies)
         return self._frames.render("message.completed", {"index": message.index, "message": body})

@@ -170,6 +170,10 @@ class ResponseEventEncoder(DeltaEncoder):
             return self._ahead
         return super().feed(self._stage.feed(events))
 
+    @override
+    def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
+        return b"".join(map(self.feed, batches))
+
     def _frame(self, kind: str, **fields: Any) -> bytes:
         number = self._number
         self._number = number + 1

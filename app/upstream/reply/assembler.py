@@ -30,6 +30,8 @@ from app.upstream.reply.surrogates import SurrogateJoiner
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
 
+_NOTHING = ChunkDelta()
+
 
 class Assembler:
     """Takes the items of each read and emits events, the last of them exactly one `Finish` or `Failed`."""
@@ -124,7 +126,7 @@ class Assembler:
     def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:
         if chunk.usage:
             self._usage = chunk.usage
-        if chunk.error or chunk.object == "error" or _is_base_resp_error(chunk.base_resp):
+        if chunk.error or chunk.object == "error" or (chunk.base_resp and _is_base_resp_error(chunk.base_resp)):
             self._on_error(faults.from_object(msgspec.to_builtins(chunk), None), out)
             return
         if chunk.citations or chunk.search_results:
@@ -141,7 +143,7 @@ class Assembler:
             return
         if chunk.ragged or self._surrogates.held:
             self._join_surrogates(choice)
-        if choice.delta is not None:
+        if choice.delta is not None and choice.delta != _NOTHING:
             self._feed_delta(choice.delta, out)
         if not self.ended and choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
             self._feed_message(choice.message, out)
@@ -190,14 +192,18 @@ class Assembler:
             self._seen_fields.add("refusal")
         if delta.audio or delta.annotations or delta.images or delta.extra_content is not None or delta.unread:
             self._feed_other_parts(delta, out, whole=whole)
-        if delta.tool_calls or delta.function_call is not None:
-            self._seen_fields.add("calls")
-        if delta.tool_calls and (foreign := next(filter(_is_foreign, delta.tool_calls), None)):
-            self._fail(_unsupported_call_fault(foreign), out)
-        elif delta.tool_calls:
-            self._calls.feed(delta.tool_calls, out, whole=whole)
+        if delta.tool_calls:
+            self._feed_calls(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
-            self._calls.feed([ToolCallFragment(index=0, function=delta.function_call)], out)
+            self._feed_calls([ToolCallFragment(index=0, function=delta.function_call)], out, whole=False)
+
+    def _feed_calls(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool) -> None:
+        self._seen_fields.add("calls")
+        for fragment in fragments:
+            if fragment.function is None and _is_foreign(fragment):
+                self._fail(_unsupported_call_fault(fragment), out)
+                return
+        self._calls.feed(fragments, out, whole=whole)
 
     def _feed_other_parts(self, delta: ChunkDelta, out: list[Event], *, whole: bool) -> None:
         """Emit what a delta has beside text, reasoning and calls, as part of the current message."""
@@ -332,8 +338,8 @@ class Assembler:
 
 
 def _is_foreign(call: ToolCallFragment) -> bool:
-    """Whether a tool call calls something other than a function (OpenAI's `custom`)."""
-    return call.function is None and (call.custom is not None or call.type not in (None, "", "function"))
+    """Whether a tool call without a function calls something else (OpenAI's `custom`)."""
+    return call.custom is not None or call.type not in (None, "", "function")
 
 
 def _unsupported_call_fault(call: ToolCallFragment) -> Fault:
@@ -346,6 +352,6 @@ def _unsupported_call_fault(call: ToolCallFragment) -> Fault:
     )
 
 
-def _is_base_resp_error(base_resp: dict[str, Any] | None) -> bool:
+def _is_base_resp_error(base_resp: dict[str, Any]) -> bool:
     """Whether `base_resp`, in which MiniMax reports errors, reports one; its code 0 means success."""
-    return bool(base_resp) and base_resp is not None and base_resp.get("status_code") not in (0, None)
+    return base_resp.get("status_code") not in (0, None)

@@ -99,8 +99,7 @@ def _is_normal(usage: dict[str, Any]) -> bool:
     for name in _TOTALS:
         if type(usage.get(name)) is not int:
             return False
-    parts = usage.keys() & _PART_KEYS
-    return not parts or all(usage[key] is None for key in parts)
+    return _PART_KEYS.isdisjoint(usage) or all(usage[key] is None for key in usage.keys() & _PART_KEYS)
 
 
 def _find_first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:
