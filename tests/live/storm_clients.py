@@ -107,7 +107,7 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     async with serving_with(what.model_copy(update={"cache": kept}), CacheMaker(linger_seconds=0.2)) as gateway:
         gateway.context.resumable.sweep_seconds = 0.05
         yield gateway
-        await eventually(lambda: forgotten(gateway), 10)
+        await eventually(lambda: forgotten(gateway))
 
 
 def forgotten(gateway: Gateway) -> bool:
