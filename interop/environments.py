@@ -26,6 +26,8 @@ class Client:
     """What must be known to install it."""
     faults: dict[str, str] = field(default_factory=dict)
     """Checks that fail because of the client, each with the reason."""
+    goldens: str = ""
+    """The folder in `PARLEY_GOLDENS` whose program is run, instead of one of `clients` and `node`."""
 
     @property
     def folder(self) -> Path:

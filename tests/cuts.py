@@ -1,7 +1,11 @@
 """Ways to cut a body into reads: any cut must give the same reply."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
+
+from app.upstream.reply import chunk_decoder
+from app.upstream.reply.sse import EventReader
 
 from tests.effort import LONG
 
@@ -38,12 +42,28 @@ def every_cut(data: bytes) -> Iterator[list[bytes]]:
     return ([data[:place], data[place:]] for place in range(1, len(data)))
 
 
-def some_cuts(data: bytes, count: int = 25) -> Iterator[list[bytes]]:
-    """`every_cut` of a short body; of a longer one so many of them, at places that are the same in every run.
+def distinct_cuts(data: bytes) -> list[list[bytes]]:
+    """Of all ways to cut the body into two reads, one for each way that `EventReader` can tell from the others.
 
-    Each cut reads the whole body, so all cuts of a long one take quadratic time: `FUZZ=long` tries them.
+    `UpstreamStream` and what follows it get a reply only through the reader: its items after each read and at the end,
+    `saw_line` and `junk`. Two cuts with the same of these give the same reply, so every cut is tried, and the whole
+    path of a reply runs once for each event instead of once for each byte. `FUZZ=long` gives all cuts.
     """
-    places: Sequence[int] = range(1, len(data))
-    if len(places) > count and not LONG:
-        places = sorted(random.Random(len(data)).sample(places, count))
-    return ([data[:place], data[place:]] for place in places)
+    if LONG:
+        return list(every_cut(data))
+    return list({_read_in_parts(parts): parts for parts in every_cut(data)}.values())
+
+
+def _read_in_parts(parts: list[bytes]) -> tuple[Any, ...]:
+    reader = EventReader(_check)
+    steps = [(_name(reader.feed(part)), reader.saw_line, reader.junk) for part in parts]
+    return (*steps, _name(reader.close(clean=True)))
+
+
+def _check(data: bytes) -> bytes:
+    chunk_decoder.decode(data)
+    return data
+
+
+def _name(items: list[Any]) -> tuple[Any, ...]:
+    return tuple(item if isinstance(item, bytes) else (type(item), getattr(item, "data", b"")) for item in items)

@@ -40,7 +40,7 @@ def names(settings: dict[str, Any], server: ModelServer) -> list[str]:
     assert answer.status == 200
     assert answer.json["object"] == "list"
     assert all(
-        set(row) == {"id", "object", "created", "owned_by", "type", "display_name", "created_at"}
+        set(row) == {"id", "object", "created", "owned_by", "type", "display_name", "created_at", "parley"}
         for row in answer.json["data"]
     )
     assert b"s3cret" not in answer.body
@@ -51,6 +51,42 @@ def test_configured_models_are_listed_with_their_aliases_without_a_request() -> 
     server = ModelServer()
     assert names(CONFIGURED, server) == ["m", "also-m", "n"]
     assert server.requests == []
+
+
+def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
+    upstreams = {"a": {**UPSTREAM, "kind": "vllm"}, "b": {**UPSTREAM, "kind": "transformers"}}
+    models = {
+        "both": {"upstreams": ["a", "b"], "aliases": ["alias"]},
+        "text": {"upstreams": ["a"], "profile": {"text_tools": "hermes", "media": [], "max_input_tokens": 100}},
+        "prompt": {"upstreams": ["a"], "profile": {"native_tools": False}},
+    }
+    with Running({"upstreams": upstreams, "models": models, "demo": True}, ModelServer()) as gateway:
+        rows = {row["id"]: row["parley"] for row in gateway.get("/v1/models").json["data"]}
+        one = gateway.get("/v1/models/text").json["parley"]
+    both = {
+        "kinds": ["vllm", "transformers"],
+        "tools": "native",
+        "thinking_switch": False,
+        "media": ["image"],
+        "max_input_tokens": None,
+    }
+    assert rows["both"] == rows["alias"] == both
+    assert one == rows["text"]
+    assert one == {
+        "kinds": ["vllm"],
+        "tools": "text",
+        "thinking_switch": True,
+        "media": [],
+        "max_input_tokens": 100,
+    }
+    assert (rows["prompt"]["tools"], rows["demo"]["kinds"]) == ("prompt", ["demo"])
+
+
+def test_a_model_of_the_pass_throughs_server_has_what_its_kind_can_do() -> None:
+    settings = {"upstreams": {"local": {**UPSTREAM, "kind": "openai"}}, "passthrough": "local"}
+    with Running(settings, listing("x")) as gateway:
+        (row,) = gateway.get("/v1/models").json["data"]
+    assert (row["parley"]["kinds"], row["parley"]["media"]) == (["openai"], ["image", "audio", "file"])
 
 
 def test_what_the_pass_throughs_server_lists_follows_each_name_once() -> None:

@@ -191,4 +191,4 @@ OTHER_PATHS = {
 
 def test_every_client_of_chat_completions_has_recorded_requests() -> None:
     recorded = {file.stem for file in RECORDED.glob("*.json")}
-    assert {client.name for client in clients([])} - OTHER_PATHS == recorded - OTHER_PATHS
+    assert {client.name for client in clients([]) if not client.goldens} - OTHER_PATHS == recorded - OTHER_PATHS

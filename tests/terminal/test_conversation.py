@@ -1,35 +1,23 @@
-"""The terminal client, against replies that are written out byte by byte."""
+"""Questions and conversations, against replies that are written out byte by byte."""
 
 import io
 import json
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from app.terminal import chat, repl
+from app.terminal import ChatOptions, ask_once, converse
 from app.terminal.frames import frames, lines
 from app.terminal.screen import replace_control_characters
-from typing_extensions import Unpack
 
 from tests.each_case import each_case
 
 Json = dict[str, Any]
 Answer = bytes | httpx.Response | BaseException
 
-
-class Options(TypedDict, total=False):
-    """How a run differs from the default: chat and repl take each of these by name."""
-
-    model: str | None
-    functions: list[Json] | None
-    api_key: str | None
-    as_json: bool
-    color: bool
-
-
-DEFAULTS: Options = {"model": None, "functions": None, "api_key": None, "as_json": False, "color": False}
 
 DIM, CALL, END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
@@ -99,7 +87,8 @@ class FakeTerminal:
         return httpx.MockTransport(answer)
 
     def bodies(self) -> list[Any]:
-        return [json.loads(request.content) for request in self.asked]
+        """What was sent with each question."""
+        return [json.loads(request.content) for request in self.asked if request.method == "POST"]
 
 
 @pytest.fixture
@@ -108,12 +97,17 @@ def screen() -> FakeTerminal:
 
 
 USER: Json = {"role": "user", "content": "Hi"}
+SENT: Json = {"messages": [USER], "stream": True, "cancel_on_disconnect": False}
 ELSEWHERE = ". Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 
-def run(screen: FakeTerminal, reply: Answer, *, url: str = "http://parley.test", **options: Unpack[Options]) -> int:
-    wanted: Options = {**DEFAULTS, **options}
-    return chat(url, [USER], out=screen.out, err=screen.err, transport=screen.transport(reply), **wanted)
+def options(screen: FakeTerminal, *replies: Answer, **more: Any) -> ChatOptions:
+    fields = {"url": "http://parley.test", "transport": screen.transport(*replies), "retry_seconds": (), **more}
+    return ChatOptions(out=screen.out, err=screen.err, **fields)
+
+
+def run(screen: FakeTerminal, *replies: Answer, **more: Any) -> int:
+    return ask_once(options(screen, *replies, **more), "Hi")
 
 
 def test_reasoning_content_and_calls_are_shown_one_below_the_other(screen: FakeTerminal) -> None:
@@ -140,12 +134,12 @@ def test_what_is_asked_goes_to_v1_chat_with_the_key(screen: FakeTerminal) -> Non
     request = screen.asked[0]
     assert str(request.url) == "http://parley.test/v1/chat"
     assert request.headers["authorization"] == "Bearer secret"
-    assert screen.bodies() == [{"messages": [USER], "stream": True, "model": "m", "functions": [{"name": "f"}]}]
+    assert screen.bodies() == [{**SENT, "model": "m", "functions": [{"name": "f"}]}]
 
 
 def test_what_is_not_given_is_not_sent(screen: FakeTerminal) -> None:
     run(screen, stream(*REPLY))
-    assert screen.bodies() == [{"messages": [USER], "stream": True}]
+    assert screen.bodies() == [SENT]
     assert "authorization" not in screen.asked[0].headers
 
 
@@ -254,7 +248,7 @@ def test_every_other_ending_has_its_exit_code_and_its_line(
 def test_an_address_that_leads_nowhere_cannot_be_connected_to(screen: FakeTerminal, url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]
-    assert chat(url.replace("{free}", str(free)), [USER], out=screen.out, err=screen.err, **DEFAULTS) == 2
+    assert run(screen, url=url.replace("{free}", str(free)), transport=None) == 2
     assert screen.err.getvalue().startswith("parley: cannot connect to ")
 
 
@@ -271,11 +265,12 @@ def test_data_of_several_lines_is_one_frame() -> None:
     assert list(frames([b'data:{"a":\r', b'\ndata: 1}\n\nid: 3\n\ndata: {"b": 2}\n\ndata: {'])) == [{"a": 1}, {"b": 2}]
 
 
-def answers(*texts: str | BaseException) -> Callable[[str], str]:
+def typed(*texts: str | BaseException) -> Callable[[str], str]:
+    """Reads these lines, and then the end of input."""
     waiting = list(texts)
 
     def read(prompt: str) -> str:
-        assert prompt == "> "
+        PROMPTS.append(prompt)
         if not waiting:
             raise EOFError
         text = waiting.pop(0)
@@ -283,34 +278,197 @@ def answers(*texts: str | BaseException) -> Callable[[str], str]:
             raise text
         return text
 
+    PROMPTS.clear()
     return read
 
 
-def converse(screen: FakeTerminal, typed: Sequence[str | BaseException], *replies: Answer) -> int:
-    wanted: Options = {**DEFAULTS, "model": "m"}
-    transport = screen.transport(*replies)
-    return repl(
-        "http://parley.test", out=screen.out, err=screen.err, read=answers(*typed), transport=transport, **wanted
-    )
+PROMPTS: list[str] = []
+"""The prompts of the last conversation."""
+
+
+def talk(
+    screen: FakeTerminal, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
+) -> int:
+    return converse(options(screen, *replies, **more), typed(*texts), interactive=interactive)
+
+
+TALK = stream(
+    {"type": "message.completed", "index": 0, "message": THOUGHT},
+    {"type": "message.completed", "index": 1, "message": ANSWER},
+    REPLY[-1],
+)
+"""A reply without a call."""
+BUSY = stream({"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
 
 
 def test_a_conversation_keeps_what_was_asked_and_received(screen: FakeTerminal) -> None:
-    assert converse(screen, ["Hi", "  ", "And now?"], stream(*REPLY), stream(*REPLY)) == 0
+    assert talk(screen, ["Hi", "  ", "And now?"], TALK, TALK, model="m") == 0
     first, second = screen.bodies()
     assert first["messages"] == [USER]
-    assert second["messages"] == [USER, THOUGHT, ANSWER, CALLED, {"role": "user", "content": "And now?"}]
+    assert second["messages"] == [USER, THOUGHT, ANSWER, {"role": "user", "content": "And now?"}]
+    assert first["model"] == second["model"] == "m"
 
 
 def test_a_question_that_failed_or_was_interrupted_is_forgotten(screen: FakeTerminal) -> None:
-    failed = stream(*REPLY[:5], {"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
-    assert converse(screen, ["one", "two", "three"], failed, KeyboardInterrupt(), stream(*REPLY)) == 0
+    assert talk(screen, ["one", "two", "three"], BUSY, KeyboardInterrupt(), TALK) == 0
     assert screen.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
+    assert "stopped; the question is not part of the conversation" in screen.err.getvalue()
 
 
-def test_an_interrupt_at_the_prompt_ends_the_conversation(screen: FakeTerminal) -> None:
-    assert converse(screen, [KeyboardInterrupt()]) == 130
+def test_from_a_pipe_the_status_is_that_of_the_first_failure_and_an_interrupt_ends_all(screen: FakeTerminal) -> None:
+    assert talk(screen, ["one", "two"], BUSY, TALK, interactive=False) == 1
+    assert talk(screen, ["one", "two"], httpx.ConnectError("no"), BUSY, interactive=False) == 2
+    assert talk(screen, ["one", "two"], KeyboardInterrupt(), interactive=False) == 130
+    assert talk(screen, ["one", KeyboardInterrupt()], TALK, interactive=False) == 130
 
 
-def test_half_a_surrogate_pair_can_be_asked(screen: FakeTerminal) -> None:
-    assert converse(screen, ["\udcff"], stream(*REPLY)) == 0
+def test_a_second_interrupt_at_the_prompt_ends_the_conversation(screen: FakeTerminal) -> None:
+    assert talk(screen, [KeyboardInterrupt(), KeyboardInterrupt()]) == 130
+    assert "Ctrl-C again" in screen.err.getvalue()
+    assert talk(screen, [KeyboardInterrupt(), "Hi", KeyboardInterrupt()], TALK) == 0
+
+
+def test_half_a_surrogate_pair_can_be_asked_and_saved(screen: FakeTerminal, tmp_path: Path) -> None:
+    file = tmp_path / "saved.json"
+    assert talk(screen, ["\udcff", f"/save {file}"], TALK) == 0
     assert screen.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
+    assert json.loads(file.read_text())[0]["content"] == "\udcff"
+
+
+def test_the_result_of_a_call_is_typed_and_sent_with_its_id(screen: FakeTerminal) -> None:
+    assert talk(screen, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
+    assert PROMPTS == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
+    result = {"role": "function", "name": "get_weather", "content": "sunny", "extra": {"function_id": "c1"}}
+    assert screen.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
+
+
+def test_without_a_result_the_question_is_forgotten(screen: FakeTerminal) -> None:
+    assert talk(screen, ["Hi", KeyboardInterrupt(), "Hi"], stream(*REPLY), TALK) == 0
+    assert screen.bodies()[1]["messages"] == [USER]
+
+
+def test_a_prompt_for_a_result_is_one_short_line_without_control_characters(screen: FakeTerminal) -> None:
+    call = {"role": "assistant", "content": "", "function_call": {"name": "f\x1b", "arguments": "x\n" * 100}}
+    made = stream({"type": "message.completed", "index": 0, "message": call}, REPLY[-1])
+    talk(screen, ["Hi", "done"], made, TALK)
+    assert PROMPTS[1] == f"result of f␛({'x ' * 29}x…): "
+    assert screen.bodies()[1]["messages"][2] == {"role": "function", "name": "f\x1b", "content": "done"}
+
+
+def test_clear_forgets_all_but_the_system_message(screen: FakeTerminal) -> None:
+    talk(screen, ["Hi", "/clear", "Hi"], TALK, TALK, system="Be brief.")
+    assert [body["messages"] for body in screen.bodies()] == [[{"role": "system", "content": "Be brief."}, USER]] * 2
+
+
+def test_the_model_can_be_changed_and_the_models_are_listed(screen: FakeTerminal) -> None:
+    listed = httpx.Response(200, json={"data": [{"id": "a"}, {"id": "b\x1b"}, {}]})
+    talk(screen, ["/model", "/model a", "Hi", "/model"], listed, TALK, httpx.Response(401, json={}))
+    assert screen.bodies()[0]["model"] == "a"
+    assert screen.out.getvalue().startswith("  a\n  b␛\n")
+    assert "the model is the default of the gateway" in screen.err.getvalue()
+    assert "HTTP 401" in screen.err.getvalue()
+
+
+def test_a_saved_conversation_is_a_list_of_messages_and_no_file_is_overwritten(
+    screen: FakeTerminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "my chat.json"
+    lines = ["Hi", f"/save {file}", f"/save '{file}'", f"/save {tmp_path}/no/x"]
+    assert talk(screen, lines, TALK) == 0
+    assert json.loads(file.read_text()) == [USER, THOUGHT, ANSWER]
+    assert "exists already" in screen.err.getvalue()
+    assert f"{tmp_path}/no/x: cannot be written (No such file or directory)" in screen.err.getvalue()
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
+
+
+def test_files_are_sent_once_as_data_uris_of_their_kind(screen: FakeTerminal, tmp_path: Path) -> None:
+    (tmp_path / "no name").write_bytes(PNG)
+    (tmp_path / "a.png").write_bytes(b"%PDF-1.4")
+    (tmp_path / "main.ts").write_text("let a = 1")
+    (tmp_path / "odd").write_bytes(b"\x80\x81\x00")
+    typed = [f"/image {tmp_path}/no\\ name", f"/file {tmp_path}/a.png", "Look", "Again"]
+    assert talk(screen, typed, TALK, TALK, attachments=[tmp_path / "main.ts", tmp_path / "odd"]) == 0
+    first, second = (body["messages"][-1]["content"] for body in screen.bodies())
+    assert [(key, value.partition(";")[0]) for item in first for key, value in item.items()] == [
+        ("text", "Look"),
+        ("file", "data:text/plain"),
+        ("file", "data:application/octet-stream"),
+        ("image", "data:image/png"),
+        ("file", "data:application/pdf"),
+    ]
+    assert second == "Again"
+
+
+def test_a_file_that_cannot_be_read_is_one_line_of_error(screen: FakeTerminal, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    typed = [
+        f"/image {tmp_path}",
+        f"/image {tmp_path}/nothing",
+        f"/image {tmp_path}/empty",
+        "/image \0",
+        "/image",
+        "Hi",
+    ]
+    assert talk(screen, typed, TALK) == 0
+    mistakes = [line.partition(": ")[2] for line in screen.err.getvalue().splitlines() if line.startswith("parley: ")]
+    assert [mistake.partition(": ")[2] for mistake in mistakes[:3]] == [
+        "is not a file",
+        "there is no such file",
+        "is empty",
+    ]
+    assert len(mistakes) == 5
+    assert screen.bodies() == [SENT]
+    assert run(screen, attachments=[tmp_path / "nothing"]) == 1
+
+
+def test_a_file_stays_for_the_next_question_if_this_one_fails(screen: FakeTerminal, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    talk(screen, ["One", "Two"], BUSY, TALK, attachments=[tmp_path / "a.png"])
+    assert [len(body["messages"][0]["content"]) for body in screen.bodies()] == [2, 2]
+
+
+def test_a_command_that_is_wrong_is_an_error_and_help_lists_all(screen: FakeTerminal) -> None:
+    assert talk(screen, ["/hlep", "/quit now", "/save", "/help", "/exit", "Hi"]) == 0
+    assert screen.asked == []
+    errors = [line for line in screen.err.getvalue().splitlines() if line.startswith("parley: ")]
+    assert len(errors) == 3
+    assert errors[0] == "parley: there is no command /hlep; /help lists them"
+    assert all(name in screen.out.getvalue() for name in ("/image", "/model", "/save", "/clear", "/quit"))
+
+
+def numbered(*events: Json) -> bytes:
+    return stream(*({**event, "seq": seq} for seq, event in enumerate(events, 1)))
+
+
+def test_a_reply_whose_connection_breaks_is_resumed_after_its_last_frame(screen: FakeTerminal) -> None:
+    whole = numbered(*REPLY)
+    begin, rest = whole.split(b'data: {"type": "message.started", "index": 2', 1)
+    rest = b'data: {"type": "message.started", "index": 2' + rest
+    assert run(screen, begin, httpx.ReadError("gone"), httpx.Response(502), rest, retry_seconds=(0, 0, 0)) == 0
+    assert screen.out.getvalue() == SHOWN
+    resumed = {(request.method, request.url.path, request.url.query) for request in screen.asked[1:]}
+    assert resumed == {("GET", "/v1/chat/r1/events", b"after=8")}
+    assert screen.err.getvalue().count("the reply is resumed in 0 s\n") == 3
+
+
+def test_a_reply_that_cannot_be_resumed_has_failed(screen: FakeTerminal) -> None:
+    begin = numbered(*REPLY[:5])
+    missing = httpx.Response(404, json={"error": {"code": "not_found", "message": "there is no reply 'r1'"}})
+    assert run(screen, begin, missing, retry_seconds=(0, 0)) == 1
+    assert "not_found: there is no reply" in screen.err.getvalue()
+    gone = httpx.ConnectError("gone")
+    assert run(screen, begin, gone, gone, httpx.Response(204), retry_seconds=(0, 0)) == 2
+
+
+def test_a_reply_that_is_stopped_is_cancelled_at_the_gateway(screen: FakeTerminal) -> None:
+    class Stopping(httpx.SyncByteStream):
+        def __iter__(self) -> Any:
+            yield numbered(*REPLY[:3])
+            raise KeyboardInterrupt
+
+    stopping = httpx.Response(200, stream=Stopping())
+    assert run(screen, stopping, httpx.Response(200, json={}), api_key="k") == 130
+    cancel = screen.asked[1]
+    assert (cancel.method, cancel.url.path, cancel.headers["authorization"]) == ("DELETE", "/v1/chat/r1", "Bearer k")
