@@ -1,4 +1,4 @@
-"""What the gateway told can be posted back as history, in every format, streamed or not: a model server is sent the
+"""What the gateway sent can be posted back as history, in every format, streamed or not: a model server is sent the
 same as for OpenAI's form."""
 
 import json
@@ -66,7 +66,7 @@ either = each_case("stream", [False, True], ids=["whole", "stream"])
 
 
 class EchoGateway(Gateway):
-    """A gateway before a model server that says what it is told to."""
+    """A gateway before a model server that answers with `reply_body`."""
 
     reply_body = b""
 

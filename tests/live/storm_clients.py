@@ -117,12 +117,12 @@ def forgotten(gateway: Gateway) -> bool:
 
 
 def listening(gateway: Gateway) -> int:
-    """Callers who wait for, or are told, a reply that is under way."""
+    """Callers that wait for, or receive, a reply in progress."""
     return gateway.context.cache.readers
 
 
 class ReceivedReply:
-    """What one caller was told, in Qwen's format: a stream, or one JSON body."""
+    """What one caller received, in Qwen's format: a stream, or one JSON body."""
 
     def __init__(self, status: int, label: str, raw: bytes) -> None:
         self.status, self.label, self.raw = status, label, raw

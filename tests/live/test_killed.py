@@ -61,7 +61,7 @@ async def asked(gateway: Process, question: str, mode: str = "on") -> str:
 
 
 async def kept(gateway: Process, question: str) -> bool:
-    """Whether it is answered from the file, where it may stand a moment after its end was told."""
+    """Whether it is answered from the file, where it may stand a moment after its end was sent."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while await asked(gateway, question, "only") != "hit":
             await asyncio.sleep(0.01)

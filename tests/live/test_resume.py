@@ -84,7 +84,7 @@ def body(name: str, mode: str, **more: Any) -> dict[str, Any]:
 
 
 async def uninterrupted(upstream: BySeed, gateway: Gateway, ask: dict[str, Any]) -> tuple[list[bytes], int]:
-    """The stream as it is told to the end, and how many of its frames come before its middle."""
+    """The stream to its end, and how many of its frames come before its middle."""
     gated = upstream.gated[-1] = Gated()
     async with calling(gateway.address) as caller:
         await caller.ask(ask)
@@ -120,7 +120,7 @@ async def test_a_client_that_is_cut_off_behind_any_frame_gets_the_others(mode: s
                     if status == 204 and count == len(whole):
                         return
                     assert status == 200
-                    # What came before is told while the model still waits.
+                    # What came before is sent while the model still waits.
                     got += await first_frames(caller, max(0, early - count))
                     gated.open()
                     got += split_frames(await caller.rest())
