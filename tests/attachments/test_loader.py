@@ -1,4 +1,4 @@
-"""What is wanted of a request becomes what its model takes: each URL is read once, all refusals are reported together."""
+"""What is wanted of a request becomes what its model takes: each URL is read once, refusals are reported together."""
 
 import asyncio
 import base64

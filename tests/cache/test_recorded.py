@@ -1,4 +1,4 @@
-"""Every recorded reply that is stored is sent again byte for byte, in every format; one that ended badly is not stored."""
+"""Every recorded reply that is stored is sent again byte for byte, in every format; one that ended badly is not."""
 
 import asyncio
 import random
