@@ -1,4 +1,4 @@
-"""What a client of Anthropic's Messages or of OpenAI's Responses was told, and what of a reply did not reach it.
+"""What a client of Anthropic's Messages or of OpenAI's Responses received, and what of a reply did not reach it.
 
 The readers share no line with the encoders. A reply is compared with the same reply in the format `qwen`, which carries
 everything.

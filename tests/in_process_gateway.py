@@ -34,7 +34,7 @@ class Pieces(httpx.AsyncByteStream):
 
 
 class ModelServer(httpx.AsyncBaseTransport):
-    """Answers as it is told, by default with a short reply; `requests` is what it was sent."""
+    """Answers by the function it is given, or with a short reply; `requests` is what it was sent."""
 
     def __init__(self, answer: Callable[[httpx.Request], httpx.Response] | None = None) -> None:
         self._answer = answer

@@ -110,7 +110,7 @@ class Request:
 
 @each_case("seed", range(150))
 def test_however_requests_end_all_memory_is_released_and_no_wait_is_forgotten(seed: int) -> None:
-    async def crowd() -> None:
+    async def lease_many() -> None:
         chance = random.Random(seed)
         number = chance.randint(1, 25)
         budget = MemoryBudget(100)
@@ -126,4 +126,4 @@ def test_however_requests_end_all_memory_is_released_and_no_wait_is_forgotten(se
         assert budget.held_bytes == 0
         assert budget.waiting == 0
 
-    asyncio.run(asyncio.wait_for(crowd(), 20))
+    asyncio.run(asyncio.wait_for(lease_many(), 20))

@@ -1,4 +1,4 @@
-"""The scripted upstream sends what it was told to send, and sees what it was sent."""
+"""The scripted upstream sends what its script says, and sees what it was sent."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A call that was demanded and does not come: the caller is told, and nobody gets the reply from the cache."""
+"""A call that was demanded and does not come: the caller gets a warning, and the reply is not stored."""
 
 from typing import Any
 

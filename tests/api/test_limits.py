@@ -149,7 +149,7 @@ def test_requests_beyond_the_limit_are_refused(capsys: pytest.CaptureFixture[str
     server = Held()
     body = padded(100)
 
-    async def crowd(gateway: Running) -> list[Any]:
+    async def ask_many(gateway: Running) -> list[Any]:
         first = asyncio.create_task(gateway.asked("POST", "/v1/chat", [body]))
         await server.asked.wait()
         refused = await gateway.asked("POST", "/v1/chat", [body])
@@ -159,7 +159,7 @@ def test_requests_beyond_the_limit_are_refused(capsys: pytest.CaptureFixture[str
         return [refused, served, *others, await gateway.asked("POST", "/v1/chat", [body])]
 
     with Running({**SERVER, "server": LIMITS}, server) as gateway:
-        refused, *others = gateway.loop.run_until_complete(crowd(gateway))
+        refused, *others = gateway.loop.run_until_complete(ask_many(gateway))
     assert code(refused) == (503, "overloaded")
     assert refused.json["error"]["retryable"] is True
     assert [answer.status for answer in others] == [200] * 4

@@ -1,4 +1,4 @@
-"""Parameters that no known server takes are passed on; one that is nearly the name of another is told."""
+"""Parameters that no known server takes are passed on; one that is nearly the name of another gets a warning."""
 
 import json
 from typing import Any

@@ -59,7 +59,7 @@ async def unfinished(gateway: Running, path: str, size: int) -> "asyncio.Task[No
 def test_unfinished_bodies_hold_only_so_much_and_small_requests_are_still_served(gateway: Running, path: str) -> None:
     budget = gateway.app.context.budget
 
-    async def crowd() -> list[Answer]:
+    async def ask_many() -> list[Answer]:
         tasks = [await unfinished(gateway, path, MB) for _ in range(8)]
         assert budget.held_bytes == 2 * MB
         answers = [await gateway.asked("POST", "/v1/chat", [body]) for body in (SMALL, large(100_000))]
@@ -69,7 +69,7 @@ def test_unfinished_bodies_hold_only_so_much_and_small_requests_are_still_served
         assert budget.held_bytes == 0
         return [*answers, await gateway.asked("POST", "/v1/chat", [large(100_000)])]
 
-    served, refused, later = gateway.loop.run_until_complete(crowd())
+    served, refused, later = gateway.loop.run_until_complete(ask_many())
     assert (served.status, later.status) == (200, 200)
     assert code(refused) == (503, "overloaded")
     assert refused.headers["retry-after"] == "1"
@@ -79,10 +79,10 @@ def test_unfinished_bodies_hold_only_so_much_and_small_requests_are_still_served
 def test_large_bodies_are_parsed_one_after_the_other_and_all_are_answered(gateway: Running) -> None:
     body = json.dumps({"messages": [{**USER, "content": "x" * 400_000}], "from": "qwen", "to": "openai"}).encode()
 
-    async def crowd() -> list[Answer]:
+    async def ask_many() -> list[Answer]:
         return await asyncio.gather(*(gateway.asked("POST", "/v1/convert", [body]) for _ in range(5)))
 
-    assert [answer.status for answer in gateway.loop.run_until_complete(crowd())] == [200] * 5
+    assert [answer.status for answer in gateway.loop.run_until_complete(ask_many())] == [200] * 5
 
 
 def test_a_request_holds_its_body_until_the_model_server_answers() -> None:
@@ -160,7 +160,7 @@ def test_calls_that_go_on_without_their_callers_count_as_requests() -> None:
     limits = {**LIMITS, "max_concurrent_requests": 2, "max_queued_requests": 0}
     body = json.dumps({"messages": [USER], "cancel_on_disconnect": False, "cache": {"mode": "off"}}).encode()
 
-    async def crowd() -> list[Answer]:
+    async def ask_many() -> list[Answer]:
         for _ in range(2):
             server.asked.clear()
             task = asyncio.create_task(running.asked("POST", "/v1/chat", [body]))
@@ -176,6 +176,6 @@ def test_calls_that_go_on_without_their_callers_count_as_requests() -> None:
         return [refused, await running.asked("POST", "/v1/chat", [SMALL])]
 
     with Running({**SERVER, "server": limits, "cache": {"url": "memory:"}}, server) as running:
-        refused, later = running.loop.run_until_complete(crowd())
+        refused, later = running.loop.run_until_complete(ask_many())
     assert code(refused) == (503, "overloaded")
     assert later.status == 200

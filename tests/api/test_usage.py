@@ -1,4 +1,4 @@
-"""What callers are told of the cost of a reply, and what the totals tell of all of them."""
+"""What callers receive about the cost of a reply, and the totals of all replies."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What is wanted of a request becomes what its model takes, each URL read once, all that is refused told at once."""
+"""What is wanted of a request becomes what its model takes: each URL is read once, refusals are reported together."""
 
 import asyncio
 import base64
@@ -65,7 +65,7 @@ async def anywhere(host: str, port: int) -> Sequence[str]:
     return ["10.0.0.1" if host == "evil.test" else "93.184.216.34"]
 
 
-class Desk:
+class CountingLoader:
     def __init__(self, pool: DocumentWorkers, **limits: int) -> None:
         self.web = Web()
         fetcher = Fetcher(fetch_limits(), anywhere, self.web)
@@ -91,12 +91,12 @@ def picture(url: str, path: str = "p", limits: ImageLimits | None = None) -> Med
     ],
 )
 async def test_an_image_becomes_a_data_uri_of_its_real_type(pool: DocumentWorkers, url: str, expected: str) -> None:
-    assert await Desk(pool).gather([picture(url)]) == {picture(url): Inlined(expected)}
+    assert await CountingLoader(pool).gather([picture(url)]) == {picture(url): Inlined(expected)}
 
 
 async def test_an_image_is_scaled_to_the_models_limit(pool: DocumentWorkers) -> None:
     need = picture(data("image/png", PNG), limits=ImageLimits(max_short_side=15))
-    [found] = (await Desk(pool).gather([need])).values()
+    [found] = (await CountingLoader(pool).gather([need])).values()
     assert isinstance(found, Inlined) and found.url.startswith("data:image/jpeg;base64,")
 
 
@@ -116,12 +116,12 @@ async def test_an_image_is_scaled_to_the_models_limit(pool: DocumentWorkers) -> 
 async def test_sound_film_and_files_are_inlined_with_their_real_type(
     pool: DocumentWorkers, need: MediaRequest, expected: Inlined
 ) -> None:
-    assert await Desk(pool).gather([need]) == {need: expected}
+    assert await CountingLoader(pool).gather([need]) == {need: expected}
 
 
 async def test_files_become_text(pool: DocumentWorkers) -> None:
     needs = [MediaRequest(url, "file", "text") for url in ("http://h.test/a.pdf", "http://h.test/a.txt", "data:,a%20b")]
-    found = await Desk(pool).gather(needs)
+    found = await CountingLoader(pool).gather(needs)
     assert list(found.values()) == [
         FileText((Section("one", 1), Section("two", 2)), "page"),
         FileText((Section("привет", 1),)),
@@ -130,18 +130,18 @@ async def test_files_become_text(pool: DocumentWorkers) -> None:
 
 
 async def test_one_url_is_fetched_once_for_all_that_want_it(pool: DocumentWorkers) -> None:
-    desk, url = Desk(pool), "http://h.test/a.png"
+    loader, url = CountingLoader(pool), "http://h.test/a.png"
     needs = [picture(url), picture(url, limits=ImageLimits(max_short_side=9)), MediaRequest(url, "image", "inline")]
-    assert len(await desk.gather(needs)) == 3
-    assert desk.web.paths == ["/a.png"]
-    await desk.gather(needs)
-    assert desk.web.paths == ["/a.png", "/a.png"]
+    assert len(await loader.gather(needs)) == 3
+    assert loader.web.paths == ["/a.png"]
+    await loader.gather(needs)
+    assert loader.web.paths == ["/a.png", "/a.png"]
 
 
 async def test_a_request_fetches_only_a_few_at_once(pool: DocumentWorkers) -> None:
-    desk = Desk(pool, fetched_at_once=2)
-    await desk.gather([MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw") for at in range(9)])
-    assert len(desk.web.paths) == 9 and desk.web.most <= 2
+    loader = CountingLoader(pool, fetched_at_once=2)
+    await loader.gather([MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw") for at in range(9)])
+    assert len(loader.web.paths) == 9 and loader.web.most <= 2
 
 
 async def test_everything_that_is_refused_is_reported_at_once(pool: DocumentWorkers) -> None:
@@ -153,7 +153,7 @@ async def test_everything_that_is_refused_is_reported_at_once(pool: DocumentWork
         picture("data:image/png", "messages[0].content[4].image"),
     ]
     with pytest.raises(InvalidInput) as caught:
-        await Desk(pool).gather(needs)
+        await CountingLoader(pool).gather(needs)
     assert [item.path for item in caught.value.violations] == [
         f"messages[0].content[{at}].image" for at in (0, 2, 3, 4)
     ]
@@ -173,21 +173,21 @@ async def test_one_error_is_itself_with_its_place(
     pool: DocumentWorkers, need: MediaRequest, error: type[Exception]
 ) -> None:
     with pytest.raises(error) as caught:
-        await Desk(pool).gather([need])
+        await CountingLoader(pool).gather([need])
     assert caught.value.param == "p"  # type: ignore[attr-defined]  # all of them have it
 
 
 async def test_the_media_of_one_request_are_counted_and_weighed(pool: DocumentWorkers) -> None:
     needs = [MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw", path=f"p{at}") for at in range(3)]
     with pytest.raises(TooLarge) as caught:
-        await Desk(pool, max_count=2).gather(needs)
+        await CountingLoader(pool, max_count=2).gather(needs)
     assert caught.value.param == "p2"
     with pytest.raises(TooLarge, match="more than 100 bytes"):
-        await Desk(pool, max_total_bytes=100).gather(needs)
+        await CountingLoader(pool, max_total_bytes=100).gather(needs)
 
 
 async def test_nothing_wanted_is_nothing_done(pool: DocumentWorkers) -> None:
-    assert await Desk(pool).gather([]) == {}
+    assert await CountingLoader(pool).gather([]) == {}
 
 
 @each_case(

@@ -6,7 +6,7 @@ from tests.conformance.cases import Json
 from tests.streams.reader import Expected
 
 FAILS_LATE = {"X-047", "X-084"}
-"""Cases with an error behind the finish reason: the reply is told with a warning, and not kept."""
+"""Cases with an error behind the finish reason: the reply is sent with a warning, and not stored."""
 
 
 def case_is_kept(case: Json) -> bool:

@@ -17,7 +17,7 @@ def say(*texts: str) -> list[list[Event]]:
 
 
 class Source:
-    """Strict: it is started once, closed once, told each of pause and resume once, and never told after its close."""
+    """Strict: it is started once, closed once, paused and resumed in turn, and never after its close."""
 
     fallback_model: str | None = None
 

@@ -135,7 +135,7 @@ class Bench:
 
 
 class Broken:
-    """A store in trouble, as stores are told to be: it misses everything and keeps nothing, or gives back rubbish."""
+    """A store that fails as stores must: it misses everything and keeps nothing, or gives back rubbish."""
 
     def __init__(self, value: bytes | None = None) -> None:
         self.value = value

@@ -1,4 +1,4 @@
-"""A loop whose time is ours, and whoever a reply is told to in it."""
+"""An event loop with a manual clock, and a receiver of replies in it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -36,7 +36,7 @@ def run(scenario: Callable[[Clocked], Coroutine[Any, Any, None]]) -> Clocked:
 
 
 class Listener:
-    """Keeps what it is told, and when; after each group it does what it is to do."""
+    """Keeps what it receives, and when; after each group it calls `then`."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.received: list[list[Event]] = []

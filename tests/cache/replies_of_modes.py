@@ -1,4 +1,4 @@
-"""A reply as a caller is told it: live, and again from the bytes that were kept of it."""
+"""A reply as a caller receives it: live, and again from its stored bytes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ async def send_reply(reply: Live | LogReader, form: Format, mode: ReplyMode) -> 
 
 
 async def differences(batches: Sequence[list[Event]], ways: Iterable[tuple[Format, ReplyMode]]) -> list[str]:
-    """Where the stored events are not the live ones, and the ways in which a hit is told otherwise than live."""
+    """Where the stored events are not the live ones, and the ways in which a hit is sent otherwise than live."""
     entry = StoredEntry(1.0, timed(batches))
     kept = load(dump(entry))
     return ([] if kept == entry else ["the events"]) + [

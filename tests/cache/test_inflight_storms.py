@@ -20,7 +20,7 @@ STEPS = st.sampled_from(
 
 
 class Storm:
-    """What happens to one flight, step by step."""
+    """What happens to one call in progress, step by step."""
 
     def __init__(self, call: CallUnderTest, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
         self.call = call
@@ -38,7 +38,7 @@ class Storm:
 
     @property
     def expected(self) -> list[list[Event]]:
-        """With the word by which a flight is given up, where it was."""
+        """With the event by which a call is abandoned, if it was."""
         in_flight = self.call.in_flight
         given_up = in_flight.ended and not self.call.source.over
         return self.sent + ([in_flight.log.batches[-1].events] if given_up else [])
@@ -76,7 +76,7 @@ class Storm:
             self.callers.append(self.call.caller())
 
     async def _come(self) -> None:
-        """Not yet told anything: it is still being opened."""
+        """It has received nothing yet: it is still being opened."""
         if self.call.in_flight.complete:
             caller = FakeCaller()
             caller.reply = self.call.in_flight.add_reader()

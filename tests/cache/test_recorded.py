@@ -1,4 +1,4 @@
-"""Every recorded reply that is kept is told again byte for byte, in every format; what did not end well is not kept."""
+"""Every recorded reply that is stored is sent again byte for byte, in every format; one that ended badly is not."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A kept reply is told as it came, whatever whoever is told does meanwhile."""
+"""A stored reply is sent as it came, whatever its reader does meanwhile."""
 
 import asyncio
 import random
@@ -138,7 +138,7 @@ def test_a_timer_that_comes_early_is_waited_for_again() -> None:
 @each_case("pace", ["fast", "original"])
 @each_case("seed", range(40))
 def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace: Pace) -> None:
-    """Pauses and resumes come from whoever is told, in the middle of being told, and from outside, also twice."""
+    """Pauses and resumes come from the reader, also while it receives events, and from outside, also twice."""
     chance = random.Random(seed)
 
     async def scenario(loop: Clocked) -> None:

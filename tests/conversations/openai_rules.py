@@ -1,4 +1,4 @@
-"""What a model server refuses of an OpenAI message list, told by nobody who wrote the list."""
+"""What a model server refuses of an OpenAI message list, written independently of the code that writes the list."""
 
 from collections.abc import Sequence
 from typing import Any

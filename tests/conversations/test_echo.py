@@ -1,4 +1,4 @@
-"""What the gateway told can be posted back as history, in every format, streamed or not: a model server is sent the
+"""What the gateway sent can be posted back as history, in every format, streamed or not: a model server is sent the
 same as for OpenAI's form."""
 
 import json
@@ -66,7 +66,7 @@ either = each_case("stream", [False, True], ids=["whole", "stream"])
 
 
 class EchoGateway(Gateway):
-    """A gateway before a model server that says what it is told to."""
+    """A gateway before a model server that answers with `reply_body`."""
 
     reply_body = b""
 
@@ -145,9 +145,9 @@ def test_a_reply_goes_back_as_it_does_in_openais_form(gateway: EchoGateway, name
 @either
 def test_a_reply_goes_back_as_the_model_wrote_it(gateway: EchoGateway, form: str, stream: bool) -> None:
     EchoGateway.reply_body = sse(*REPLIES["thought, text, two calls"])
-    _, said, first, second, thanks = gateway.echoed(form, stream=stream)
-    arguments = [one["function"]["arguments"] for one in said.pop("tool_calls")]
-    assert said == {"role": "assistant", "content": "Checking now.", "reasoning_content": "User wants weather."}
+    _, answer, first, second, thanks = gateway.echoed(form, stream=stream)
+    arguments = [one["function"]["arguments"] for one in answer.pop("tool_calls")]
+    assert answer == {"role": "assistant", "content": "Checking now.", "reasoning_content": "User wants weather."}
     assert arguments == ['{"city": "Paris"}', '{"city": "Rome"}']
     assert first == {"role": "tool", "tool_call_id": "call_1", "content": "sunny 0"}
     assert second == {"role": "tool", "tool_call_id": "call_2", "content": "sunny 1"}
@@ -172,10 +172,10 @@ def test_a_reply_that_thinks_again_goes_back_whole(gateway: EchoGateway, form: s
     EchoGateway.reply_body = sse(*INTERLEAVED)
     sent = gateway.echoed(form, stream=stream)
     assert broken(sent) is None
-    said = [one for one in sent if one["role"] == "assistant"]
-    assert "".join(one["content"] for one in said).replace("\n", "") == "t1t2"
-    assert "".join(one["reasoning_content"] for one in said).replace("\n", "") == "r1r2"
-    assert [one["function"]["name"] for one in said[-1]["tool_calls"]] == ["get_weather"]
+    answers = [one for one in sent if one["role"] == "assistant"]
+    assert "".join(one["content"] for one in answers).replace("\n", "") == "t1t2"
+    assert "".join(one["reasoning_content"] for one in answers).replace("\n", "") == "r1r2"
+    assert [one["function"]["name"] for one in answers[-1]["tool_calls"]] == ["get_weather"]
 
 
 @each_form

@@ -33,7 +33,7 @@ KEYS = {
     "functions and parameters of a model that are empty and those that are missing are one: nothing of them is sent": 1,
     "a conversation that begins with the assistant is refused: it has no key": 3,
 }
-"""Entries of `unit_cache_key` that are told apart otherwise, or not at all."""
+"""Entries of `unit_cache_key` that are distinguished otherwise, or not at all."""
 
 
 def load_cached() -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""What is different for models with eyes and for media that a model is only told of."""
+"""What is different for models with eyes and for media that are only named to a model."""
 
 from tests.goldens.expectations import Expected, Json, user
 

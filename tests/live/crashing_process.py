@@ -1,8 +1,8 @@
 """Kills a gateway that writes its cache: `python -m tests.live.crashing_process FOLDER ROUNDS`.
 
 Each round forks a gateway, which is quick because everything is loaded already, has it asked many different questions
-at once, kills it with SIGKILL at a random moment and opens its file: it must be sound, and every reply in it whole and
-the one that the model server gives. The next gateway on the file answers from it.
+at once, kills it with SIGKILL after a random number of replies and opens its file: it must be sound, and every reply in
+it whole and the one that the model server gives. The next gateway on the file answers from it.
 """
 
 import asyncio
@@ -33,7 +33,9 @@ from tests.scripted_server import Reply, Request, ScriptedServer
 
 CALLERS, QUESTIONS = 6, 60
 ROUNDS_A_FILE = 10
-LONGEST_SECONDS = 0.25
+MAX_REPLIES = 80
+EARLY_SECONDS, LATE_SECONDS = 0.25, 0.01
+"""The longest wait before a gateway is killed that may not serve yet, and that has given enough replies."""
 _BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 
 
@@ -62,6 +64,20 @@ class Model(ScriptedServer):
         return Reply([say(text[:half]), say(text[half:]), end(), DONE], chunked=True)
 
 
+class Replies:
+    """Counts the replies by their label of the cache; `enough` is set when there are as many as wanted."""
+
+    def __init__(self, wanted: int) -> None:
+        self.by_label = Counter[str]()
+        self.enough = asyncio.Event()
+        self._wanted = wanted
+
+    def add(self, label: str) -> None:
+        self.by_label[label] += 1
+        if self.by_label.total() >= self._wanted:
+            self.enough.set()
+
+
 def main(folder: str, rounds: int) -> int:
     path, chance, received = Path(folder, "cache.db"), random.Random(11), Counter[str]()
     kept: set[str] = set()
@@ -73,7 +89,8 @@ def main(folder: str, rounds: int) -> int:
             for left in Path(folder).glob("cache.db*"):
                 left.unlink()
             kept = set()
-        received += _round(path, upstream, chance.uniform(0, LONGEST_SECONDS), kept if chance.random() < 0.7 else None)
+        early = number % 4 == 3
+        received += _round(path, upstream, chance, None if early else kept)
         kept = _look(path)
         received["found after the kill"] += len(kept)
         damaged = [left.name for left in Path(folder).glob("*corrupt*")]
@@ -86,14 +103,14 @@ def _listening() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0), backlog=1000)
 
 
-def _round(path: Path, upstream: socket.socket, seconds: float, kept: set[str] | None) -> Counter[str]:
-    """Where the replies came from that callers heard to the end. Without `kept`, it may be killed before it serves."""
+def _round(path: Path, upstream: socket.socket, chance: random.Random, kept: set[str] | None) -> Counter[str]:
+    """Where the replies came from that callers read to their end. Without `kept`, it may be killed before it serves."""
     listener = _listening()
     process = _fork(path, upstream.getsockname()[1], listener)
     address = listener.getsockname()
     listener.close()
     try:
-        return asyncio.run(_ask(upstream, address, process, seconds, kept))
+        return asyncio.run(_ask(upstream, address, process, chance, kept))
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -115,17 +132,27 @@ def _fork(path: Path, upstream: int, listener: socket.socket) -> int:
 
 
 async def _ask(
-    upstream: socket.socket, address: tuple[str, int], process: int, seconds: float, kept: set[str] | None
+    upstream: socket.socket, address: tuple[str, int], process: int, chance: random.Random, kept: set[str] | None
 ) -> Counter[str]:
     received = Counter[str]()
     async with Model(upstream):
         if kept is not None:
             received["hit after the kill"] += await _ask_again(address, kept)
-        callers = [asyncio.create_task(_call(address, random.Random(at + seconds), received)) for at in range(CALLERS)]
-        await asyncio.sleep(seconds)
+        replies = Replies(chance.randint(1, MAX_REPLIES))
+        callers = [asyncio.create_task(_call(address, random.Random(chance.random()), replies)) for _ in range(CALLERS)]
+        if kept is not None:
+            await _wait_for_any(replies.enough, callers)
+        await asyncio.sleep(chance.uniform(0, EARLY_SECONDS if kept is None else LATE_SECONDS))
         os.kill(process, signal.SIGKILL)
         await asyncio.gather(*callers)
-    return received
+    return received + replies.by_label
+
+
+async def _wait_for_any(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
+    """Until the event is set, or one of the tasks fails."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
 
 
 async def _ask_again(address: tuple[str, int], kept: set[str]) -> int:
@@ -139,7 +166,7 @@ async def _ask_again(address: tuple[str, int], kept: set[str]) -> int:
     return len(kept)
 
 
-async def _call(address: tuple[str, int], chance: random.Random, received: Counter[str]) -> None:
+async def _call(address: tuple[str, int], chance: random.Random, replies: Replies) -> None:
     with contextlib.suppress(*_BROKEN):
         while True:
             async with calling(address) as caller:
@@ -149,7 +176,7 @@ async def _call(address: tuple[str, int], chance: random.Random, received: Count
                 status, raw = await caller.reply(messages=messages, cache={"mode": mode}, stream=chance.random() < 0.5)
                 assert status == 200, raw
                 assert _read_text(raw) == answer(question), f"{question} was answered by {raw[:200]!r}"
-                received[caller.headers["x-parley-cache"]] += 1
+                replies.add(caller.headers["x-parley-cache"])
 
 
 def _read_text(raw: bytes) -> str:

@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.upstream.http.client import GRACE_SECONDS
 from app.upstream.http.transport import PushTransport
 
+from tests.live.raw_client import DEADLINE_SECONDS
 from tests.scripted_server import ScriptedServer
 
 DONE = b"data: [DONE]\n\n"
@@ -62,7 +63,7 @@ class Gateway:
         )
 
 
-async def eventually(true: Callable[[], bool], seconds: float = 2.0) -> None:
+async def eventually(true: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
     """For what no event announces."""
     async with asyncio.timeout(seconds):
         while not true():

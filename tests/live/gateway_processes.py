@@ -4,6 +4,7 @@ They are forked from one process that has everything loaded, which makes each of
 On each line of its input that process finds a configuration file, and answers with the process id.
 """
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -12,9 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
-
 from tests.live.gateway import eventually
+from tests.live.raw_client import DEADLINE_SECONDS, readiness
 from tests.redis_server import free_port
 
 _OPEN = ("01", "08")
@@ -27,11 +27,10 @@ class Process:
         self.address = ("127.0.0.1", port)
 
     async def until_ready(self) -> None:
-        async with httpx.AsyncClient(
-            base_url="http://{}:{}".format(*self.address), trust_env=False, verify=False
-        ) as client:
-            while not await _answers(client):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while await readiness(self.address) != 200:
                 assert self.runs, self.log_text
+                await asyncio.sleep(0.01)
 
     def kill(self) -> None:
         os.kill(self.number, signal.SIGKILL)
@@ -39,7 +38,7 @@ class Process:
     async def end(self) -> None:
         """As it is asked to; it says nothing of defects."""
         os.kill(self.number, signal.SIGTERM)
-        await eventually(lambda: not self.runs, 10)
+        await eventually(lambda: not self.runs)
         assert "Traceback" not in self.log_text and "defect" not in self.log_text, self.log_text
 
     @property
@@ -85,13 +84,6 @@ class ForkServer:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
-
-
-async def _answers(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/readyz")).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def _is_socket(file: Path) -> bool:

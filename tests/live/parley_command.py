@@ -8,9 +8,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
-
+from tests.live.raw_client import readiness
 from tests.scripted_server import ScriptedServer
+
+DEADLINE_SECONDS = 60.0
+"""A gateway with three workers loads its modules four times, which takes long on a busy machine."""
 
 
 class Process:
@@ -27,39 +29,30 @@ class Process:
 
     async def ended(self) -> tuple[int, str]:
         """Its exit code and what it said."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             _, output = await self._process.communicate()
         return self._process.returncode or 0, output.decode()
 
-    async def ready(self) -> int:
-        async with httpx.AsyncClient(verify=False) as client:
-            response = await client.get("http://{}:{}/readyz".format(*self.address))
-            return response.status_code
+    async def readiness(self) -> int | None:
+        return await readiness(self.address)
 
     async def until_ready(self) -> None:
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    assert await self.ready() == 200
-                    return
-                except httpx.TransportError:
-                    assert self._process.returncode is None
-                    await asyncio.sleep(0.05)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (status := await self.readiness()) is None:
+                assert self._process.returncode is None
+                await asyncio.sleep(0.02)
+        assert status == 200
 
     async def until_draining(self) -> None:
-        async with asyncio.timeout(5):
-            while await self.ready() == 200:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while await self.readiness() == 200:
                 await asyncio.sleep(0.02)
 
-    async def until_deaf(self) -> None:
-        """Nobody listens any more."""
-        async with asyncio.timeout(5):
-            while True:
-                try:
-                    await self.ready()
-                except httpx.TransportError:
-                    return
-                await asyncio.sleep(0.05)
+    async def until_closed(self) -> None:
+        """Nothing listens any more."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while await self.readiness() is not None:
+                await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

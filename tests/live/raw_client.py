@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+DEADLINE_SECONDS = 30.0
+"""How long a test waits for what must happen: long, because a busy machine is slow."""
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 
 
@@ -62,6 +64,11 @@ class Caller:
         self.writer.write(raw)
         await self.writer.drain()
 
+    async def get(self, path: str) -> int:
+        """The status of a GET request, whose body is not read."""
+        await self.say(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+        return await self.head()
+
     async def ask(self, body: dict[str, Any] | None = None, **more: Any) -> None:
         """Send a request; its answer is not waited for."""
         await self.ask_as("r1", body, **more)
@@ -72,7 +79,7 @@ class Caller:
         await self.say(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
 
     async def head(self) -> int:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         self.status = int(lines[0].split(" ")[1])
         self.headers = {name: value for name, _, value in (line.partition(": ") for line in lines[1:-2])}
@@ -80,7 +87,7 @@ class Caller:
 
     async def write(self) -> bytes:
         """The gateway's next write; empty when the body has ended."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             size = int(await self._reader.readuntil(b"\r\n"), 16)
             return (await self._reader.readexactly(size + 2))[:-2]
 
@@ -104,7 +111,7 @@ class Caller:
 
     async def closed(self) -> bool:
         """Whether the gateway ends the connection, with nothing more to say."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             return not await self._reader.read()
 
     async def cut(self) -> bool:
@@ -129,7 +136,11 @@ async def calling(address: tuple[str, int], *, receive_bytes: int | None = None)
     link.setblocking(False)
     if receive_bytes is not None:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    await asyncio.get_running_loop().sock_connect(link, address)
+    try:
+        await asyncio.get_running_loop().sock_connect(link, address)
+    except OSError:
+        link.close()
+        raise
     limit = receive_bytes // 2 if receive_bytes is not None else 2**24
     caller = Caller(*await asyncio.open_connection(sock=link, limit=limit))
     try:
@@ -141,3 +152,12 @@ async def calling(address: tuple[str, int], *, receive_bytes: int | None = None)
 async def reply_of(address: tuple[str, int], body: dict[str, Any] | None = None, **more: Any) -> tuple[int, bytes]:
     async with calling(address) as caller:
         return await caller.reply(body, **more)
+
+
+async def readiness(address: tuple[str, int]) -> int | None:
+    """The status of `/readyz`; None where nothing listens, or the connection ends without an answer."""
+    try:
+        async with calling(address) as caller:
+            return await caller.get("/readyz")
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return None

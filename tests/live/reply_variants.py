@@ -1,4 +1,4 @@
-"""Every way in which a reply can be told, and a reply without what is another one's by right."""
+"""Every way in which a reply can be sent, and a reply without what differs in each reply."""
 
 import base64
 import json

@@ -13,7 +13,7 @@ from app.settings import Settings
 from tests.cache.shared.coordinators import PatientLink
 from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, chunk, end, say, serving_with
-from tests.live.raw_client import Caller, calling
+from tests.live.raw_client import DEADLINE_SECONDS, Caller, calling
 from tests.scripted_server import Reply, ScriptedServer
 
 SOON = 0.25
@@ -69,7 +69,7 @@ def reply_id(caller: Caller) -> str:
 async def known(gateway: Gateway, id_: str) -> None:
     """Gateways tell each other of a reply while its first words go out."""
     if gateway.context.cache.is_shared:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             while await gateway.context.cache.get_record(id_) is None:
                 await asyncio.sleep(0.002)
 

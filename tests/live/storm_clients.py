@@ -107,7 +107,7 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     async with serving_with(what.model_copy(update={"cache": kept}), CacheMaker(linger_seconds=0.2)) as gateway:
         gateway.context.resumable.sweep_seconds = 0.05
         yield gateway
-        await eventually(lambda: forgotten(gateway), 10)
+        await eventually(lambda: forgotten(gateway))
 
 
 def forgotten(gateway: Gateway) -> bool:
@@ -117,12 +117,12 @@ def forgotten(gateway: Gateway) -> bool:
 
 
 def listening(gateway: Gateway) -> int:
-    """Callers who wait for, or are told, a reply that is under way."""
+    """Callers that wait for, or receive, a reply in progress."""
     return gateway.context.cache.readers
 
 
 class ReceivedReply:
-    """What one caller was told, in Qwen's format: a stream, or one JSON body."""
+    """What one caller received, in Qwen's format: a stream, or one JSON body."""
 
     def __init__(self, status: int, label: str, raw: bytes) -> None:
         self.status, self.label, self.raw = status, label, raw

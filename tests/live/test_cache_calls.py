@@ -127,7 +127,7 @@ async def test_a_hundred_requests_of_ten_questions_at_once_are_ten_calls() -> No
         asking = [
             asyncio.ensure_future(gateway.ask(messages=question(str(one % 10)), stream=False)) for one in range(100)
         ]
-        await eventually(lambda: len(gateway.gateway.context.active) == 100, 10)
+        await eventually(lambda: len(gateway.gateway.context.active) == 100)
         gate.set()
         answers = await asyncio.gather(*asking)
         assert [answer.json["messages"][0]["content"] for answer in answers] == [str(one % 10) for one in range(100)]

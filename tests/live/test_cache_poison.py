@@ -1,4 +1,4 @@
-"""What is no whole reply is never told a second time; what is one is asked for once."""
+"""A reply that is not whole is never sent a second time; a whole one is requested once."""
 
 import asyncio
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ import pytest
 from tests.cache.shared.coordinators import PatientLink
 from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say
-from tests.live.raw_client import calling
+from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     QUESTION,
     asked,
@@ -33,7 +33,7 @@ async def ended(one: Gateway, other: Gateway, id_: str) -> None:
     """The other knows that the reply has come to its end."""
     kept = one.context.resumable.find(id_)
     assert kept is not None and kept.source.location is not None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_SECONDS):
         while await other.context.cache.is_running(kept.source.location):
             await asyncio.sleep(0.002)
 
@@ -129,7 +129,7 @@ async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: R
         own_redis.kill()
         await eventually(lambda: all(link.is_open for link in links))
         await asyncio.to_thread(own_redis.start)
-        await eventually(lambda: not any(link.is_open for link in links), 5)
+        await eventually(lambda: not any(link.is_open for link in links))
         async with calling(one.address) as caller:
             id_ = await started(caller)
             await known(other, id_)

@@ -23,7 +23,7 @@ async def test_connections_that_ask_nothing_take_no_place_from_others() -> None:
         idle = [socket.create_connection(gateway.address) for _ in range(300)]
         try:
             for _ in range(10):
-                assert await gateway.ready() == 200
+                assert await gateway.readiness() == 200
         finally:
             for link in idle:
                 link.close()
@@ -70,7 +70,7 @@ async def test_a_client_that_does_not_read_a_page_is_disconnected() -> None:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.say(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 60)
             await eventually(lambda: gateway.callers == 1)
-            await eventually(lambda: gateway.callers == 0, 10)
+            await eventually(lambda: gateway.callers == 0)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -1,4 +1,4 @@
-"""A reply from the cache is told, in every way, as the model's own was: event by event."""
+"""A reply from the cache is sent, in every format and mode, as the model's own was: event by event."""
 
 from pathlib import Path
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.live.gateway import DONE, end, eventually, say
-from tests.live.raw_client import calling
+from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     QUESTION,
     SOON,
@@ -57,7 +57,7 @@ async def test_a_call_may_outlive_its_caller(url: str) -> None:
             id_, got = await starting(caller, cancel_on_disconnect=False)
         await eventually(lambda: not gateway.context.active)
         gate.set()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             while not upstream.connections[0].finished:
                 await asyncio.sleep(0.002)
         rest = await resumed(gateway, id_, len(got))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import Process, process
-from tests.live.raw_client import calling
+from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.scripted_server import Reply, ScriptedServer
 
 ROUNDS = 4 * int(os.environ.get("SEEDS") or 2)
@@ -61,8 +61,8 @@ async def asked(gateway: Process, question: str, mode: str = "on") -> str:
 
 
 async def kept(gateway: Process, question: str) -> bool:
-    """Whether it is answered from the file, where it may stand a moment after its end was told."""
-    async with asyncio.timeout(5):
+    """Whether it is answered from the file, where it may stand a moment after its end was sent."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
         while await asked(gateway, question, "only") != "hit":
             await asyncio.sleep(0.01)
     return True

@@ -1,4 +1,4 @@
-"""What real servers say is told from the cache as the first time, over sockets."""
+"""Replies of real servers are sent from the cache as the first time, over sockets."""
 
 import random
 from typing import Any
@@ -36,7 +36,7 @@ def _maker() -> CacheMaker:
 
 
 async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked: Any) -> list[str]:
-    """The ways, among `count` of all, in which a hit is told otherwise than the reply itself. In all of them, in one
+    """The ways, among `count` of all, in which a hit is sent otherwise than the reply itself. In all of them, in one
     process: tests/cache/test_recorded.py."""
     first, *others = random.Random(seed).sample(WAYS, count)
     live, again = await first.ask(gateway, **asked), await first.ask(gateway, **asked)

@@ -61,7 +61,7 @@ async def test_a_call_that_never_begins_when_its_caller_has_left_is_logged(
                 assert await caller.head() == 200
             await eventually(lambda: not gateway.context.active)
             gate.set()
-            await eventually(lambda: not len(gateway.context.ticker), 5)
+            await eventually(lambda: not len(gateway.context.ticker))
     found = lines(capsys.readouterr().err)
     assert [(line["message"], line["upstream"], line["cause"]) for line in found] == [
         ("a call failed after its client had disconnected", "local", "error_status")

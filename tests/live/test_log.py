@@ -78,7 +78,7 @@ async def test_a_caller_who_is_cut_off_is_no_error_in_the_log(capsys: pytest.Cap
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=quick) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask()
-            await eventually(lambda: gateway.callers == 0, 5)
+            await eventually(lambda: gateway.callers == 0)
     assert capsys.readouterr().err == ""
 
 

@@ -54,7 +54,7 @@ async def outage(redis: RedisServer, how: How, *gateways: Gateway) -> AsyncItera
         yield
     finally:
         redis.go_on() if how == "pause" else redis.start()
-    await eventually(lambda: not any(away(gateway) for gateway in gateways), 10)
+    await eventually(lambda: not any(away(gateway) for gateway in gateways))
 
 
 def away(gateway: Gateway) -> bool:

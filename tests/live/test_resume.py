@@ -12,7 +12,7 @@ from app.formats import FORMATS
 from typing_extensions import override
 
 from tests.live.gateway import Gateway
-from tests.live.raw_client import calling
+from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     FIRST,
     LAST,
@@ -84,7 +84,7 @@ def body(name: str, mode: str, **more: Any) -> dict[str, Any]:
 
 
 async def uninterrupted(upstream: BySeed, gateway: Gateway, ask: dict[str, Any]) -> tuple[list[bytes], int]:
-    """The stream as it is told to the end, and how many of its frames come before its middle."""
+    """The stream to its end, and how many of its frames come before its middle."""
     gated = upstream.gated[-1] = Gated()
     async with calling(gateway.address) as caller:
         await caller.ask(ask)
@@ -115,12 +115,12 @@ async def test_a_client_that_is_cut_off_behind_any_frame_gets_the_others(mode: s
                         gated.open()
                     got, id_ = await first_frames(caller, count), reply_id(caller)
                 await known(other, id_)
-                async with asyncio.timeout(5), calling(other.address) as caller:
+                async with asyncio.timeout(DEADLINE_SECONDS), calling(other.address) as caller:
                     status = await come_back(caller, id_, count)
                     if status == 204 and count == len(whole):
                         return
                     assert status == 200
-                    # What came before is told while the model still waits.
+                    # What came before is sent while the model still waits.
                     got += await first_frames(caller, max(0, early - count))
                     gated.open()
                     got += split_frames(await caller.rest())
@@ -164,7 +164,7 @@ async def test_a_reply_that_is_kept_as_bytes_is_resumed_byte_for_byte(name: str,
                 assert await caller.head() == 200
                 assert caller.headers["x-parley-cache"] == label
                 id_, frames = reply_id(caller), split_frames(await caller.rest())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(DEADLINE_SECONDS):
                 while isinstance(gateway.context.resumable._replies[id_], ResumableReply):
                     await asyncio.sleep(0.01)
             for after in range(len(frames)):

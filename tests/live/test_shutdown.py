@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import process
-from tests.live.raw_client import calling, checked, frames, reply_of
+from tests.live.raw_client import DEADLINE_SECONDS, calling, checked, frames, reply_of
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ async def test_a_stream_may_finish_after_sigterm(workers: int) -> None:
             await caller.head()
             raw = await caller.write() + await caller.write()
             gateway.signal(signal.SIGTERM)
-            await gateway.until_deaf()
+            await gateway.until_closed()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"
         code, output = await gateway.ended()
@@ -62,7 +62,7 @@ async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> Non
             await caller.head()
             raw = await caller.write() + await caller.write()
             os.close(terminal)
-            await gateway.until_deaf()
+            await gateway.until_closed()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"
         assert (await gateway.ended())[0] == 0
@@ -89,7 +89,7 @@ async def test_while_it_settles_it_is_not_ready_but_serves() -> None:
     ):
         gateway.signal(signal.SIGTERM)
         await gateway.until_draining()
-        assert await gateway.ready() == 503
+        assert await gateway.readiness() == 503
         status, raw = await reply_of(gateway.address)
         assert (status, checked(raw)[-1].type) == (200, "response.completed")
         assert (await gateway.ended())[0] == 0
@@ -102,17 +102,16 @@ async def test_what_runs_longer_than_it_may_ends_with_a_last_frame(workers: int)
         async with process(upstream, workers=workers, drain_seconds=0.5) as gateway:
             async with calling(gateway.address) as streaming, calling(gateway.address) as silent:
                 await streaming.ask()
-                await upstream.request(1)
+                await streaming.head()
                 await silent.ask()
                 await upstream.request(2)
                 gateway.signal(signal.SIGTERM)
-                await streaming.head()
                 failed = checked(await streaming.rest())[-1].data["error"]
                 assert (failed["code"], failed["retryable"]) == ("draining", True)
                 assert await silent.head() == 503
                 assert b'"draining"' in await silent.rest()
             for connection in upstream.connections:
-                await asyncio.wait_for(connection.closed.wait(), 2)
+                await asyncio.wait_for(connection.closed.wait(), DEADLINE_SECONDS)
             code, output = await gateway.ended()
     assert code == 0
     assert "Traceback" not in output
@@ -146,7 +145,7 @@ async def test_one_ctrl_c_lets_streams_finish(workers: int) -> None:
             await caller.head()
             raw = await caller.write() + await caller.write()
             gateway.signal_all(signal.SIGINT)
-            await gateway.until_deaf()
+            await gateway.until_closed()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"
         assert (await gateway.ended())[0] == 130

@@ -30,7 +30,7 @@ HI = question("Hi")
 
 
 async def joined(gateway: Gateway, count: int) -> None:
-    await eventually(lambda: listening(gateway) == count, 20)
+    await eventually(lambda: listening(gateway) == count)
 
 
 async def test_five_hundred_equal_questions_are_one_call_with_one_reply() -> None:

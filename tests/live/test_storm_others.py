@@ -30,8 +30,8 @@ async def pair(model: Model, redis: RedisServer) -> AsyncIterator[tuple[Gateway,
 
 async def joined(one: Gateway, other: Gateway, count: int = SOME) -> None:
     """All wait, and those of the other gateway for a call that it does not make."""
-    await eventually(lambda: listening(one) == count and listening(other) == SOME, 10)
-    await eventually(lambda: len(coordinator_of(other).tailer) == 1, 10)
+    await eventually(lambda: listening(one) == count and listening(other) == SOME)
+    await eventually(lambda: len(coordinator_of(other).tailer) == 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -58,7 +58,7 @@ MAX_SOCKETS = MANY // 2
 
 async def _settled(gateway: Process, model: Model, redis: RedisServer) -> None:
     """Nothing is left of any request."""
-    await eventually(lambda: not (gateway.callers or leases(redis)) and gateway.sockets < MAX_SOCKETS, 10)
+    await eventually(lambda: not (gateway.callers or leases(redis)) and gateway.sockets < MAX_SOCKETS)
     await eventually(lambda: all(one.closed.is_set() or one.finished for one in model.connections))
 
 

@@ -1,4 +1,4 @@
-"""Model servers that are down in each way, over sockets: what the caller and the log are told is what the docs say."""
+"""Model servers that are down in each way, over sockets: what the caller and the log get is what the docs say."""
 
 import asyncio
 import contextlib

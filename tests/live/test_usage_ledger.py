@@ -100,7 +100,7 @@ async def test_a_clean_exit_loses_nothing_and_a_killed_process_at_most_the_last_
             await gateway.until_ready()
             for _ in range(2):
                 (await client.post("http://{}:{}/v1/chat".format(*gateway.address), json=body)).raise_for_status()
-            await eventually(lambda: read_file(tmp_path / "usage.db").requests == 5, 10)
+            await eventually(lambda: read_file(tmp_path / "usage.db").requests == 5)
             gateway.signal(signal.SIGKILL)
             await gateway.ended()
         assert read_file(tmp_path / "usage.db").cost == 1.25

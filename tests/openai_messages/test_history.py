@@ -180,8 +180,8 @@ SECOND = "the call 'a' already has a result: remove one of the two"
 def test_what_cannot_be_paired_is_refused_with_every_place(messages: list[Json], want: list[tuple[str, str]]) -> None:
     got = refused(Q, *messages, media=())
     assert [path for path, _ in got] == [path for path, _ in want]
-    for (_, said), (_, part) in zip(got, want, strict=True):
-        assert part in said
+    for (_, text), (_, part) in zip(got, want, strict=True):
+        assert part in text
 
 
 def test_places_are_sorted_as_numbers() -> None:

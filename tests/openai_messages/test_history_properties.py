@@ -82,6 +82,6 @@ def test_no_text_and_no_call_is_lost(history: list[Json]) -> None:
     messages = sent(*history)
     asked = [message["function_call"]["name"] for message in history if "function_call" in message]
     assert [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())] == asked
-    said = "".join(message["content"] or "" for message in messages if message["role"] != "tool")
+    sent_text = "".join(message["content"] or "" for message in messages if message["role"] != "tool")
     wanted = "".join(message["content"] for message in history if message["role"] in ("user", "assistant"))
-    assert sorted(said.replace("\n", "")) == sorted(wanted.replace("\n", ""))
+    assert sorted(sent_text.replace("\n", "")) == sorted(wanted.replace("\n", ""))

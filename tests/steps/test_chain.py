@@ -1,4 +1,4 @@
-"""The whole way of a reply, for any profile: any pieces, the same messages; what is told is never taken back."""
+"""The whole way of a reply, for any profile: any pieces, the same messages; what was sent is never taken back."""
 
 import json
 from collections.abc import Sequence

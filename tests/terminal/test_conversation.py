@@ -216,7 +216,7 @@ def test_a_refused_request_is_one_line_of_error(screen: FakeTerminal, status: in
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "told_of"),
+    ("reply", "code", "error_line"),
     [
         (stream(*REPLY[:5]), 1, "ended before it was complete"),
         (b"data: {\n\n", 1, "does not answer like a Parley"),
@@ -237,10 +237,10 @@ def test_a_refused_request_is_one_line_of_error(screen: FakeTerminal, status: in
     ],
 )
 def test_every_other_ending_has_its_exit_code_and_its_line(
-    screen: FakeTerminal, reply: Answer, code: int, told_of: str
+    screen: FakeTerminal, reply: Answer, code: int, error_line: str
 ) -> None:
     assert run(screen, reply) == code
-    assert told_of in screen.err.getvalue()
+    assert error_line in screen.err.getvalue()
     assert screen.err.getvalue().count("\n") == 1
 
 
@@ -286,7 +286,7 @@ PROMPTS: list[str] = []
 """The prompts of the last conversation."""
 
 
-def talk(
+def run_conversation(
     screen: FakeTerminal, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
 ) -> int:
     return converse(options(screen, *replies, **more), typed(*texts), interactive=interactive)
@@ -302,7 +302,7 @@ BUSY = stream({"type": "response.failed", "error": {"code": "overloaded", "messa
 
 
 def test_a_conversation_keeps_what_was_asked_and_received(screen: FakeTerminal) -> None:
-    assert talk(screen, ["Hi", "  ", "And now?"], TALK, TALK, model="m") == 0
+    assert run_conversation(screen, ["Hi", "  ", "And now?"], TALK, TALK, model="m") == 0
     first, second = screen.bodies()
     assert first["messages"] == [USER]
     assert second["messages"] == [USER, THOUGHT, ANSWER, {"role": "user", "content": "And now?"}]
@@ -310,59 +310,59 @@ def test_a_conversation_keeps_what_was_asked_and_received(screen: FakeTerminal) 
 
 
 def test_a_question_that_failed_or_was_interrupted_is_forgotten(screen: FakeTerminal) -> None:
-    assert talk(screen, ["one", "two", "three"], BUSY, KeyboardInterrupt(), TALK) == 0
+    assert run_conversation(screen, ["one", "two", "three"], BUSY, KeyboardInterrupt(), TALK) == 0
     assert screen.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
     assert "stopped; the question is not part of the conversation" in screen.err.getvalue()
 
 
 def test_from_a_pipe_the_status_is_that_of_the_first_failure_and_an_interrupt_ends_all(screen: FakeTerminal) -> None:
-    assert talk(screen, ["one", "two"], BUSY, TALK, interactive=False) == 1
-    assert talk(screen, ["one", "two"], httpx.ConnectError("no"), BUSY, interactive=False) == 2
-    assert talk(screen, ["one", "two"], KeyboardInterrupt(), interactive=False) == 130
-    assert talk(screen, ["one", KeyboardInterrupt()], TALK, interactive=False) == 130
+    assert run_conversation(screen, ["one", "two"], BUSY, TALK, interactive=False) == 1
+    assert run_conversation(screen, ["one", "two"], httpx.ConnectError("no"), BUSY, interactive=False) == 2
+    assert run_conversation(screen, ["one", "two"], KeyboardInterrupt(), interactive=False) == 130
+    assert run_conversation(screen, ["one", KeyboardInterrupt()], TALK, interactive=False) == 130
 
 
 def test_a_second_interrupt_at_the_prompt_ends_the_conversation(screen: FakeTerminal) -> None:
-    assert talk(screen, [KeyboardInterrupt(), KeyboardInterrupt()]) == 130
+    assert run_conversation(screen, [KeyboardInterrupt(), KeyboardInterrupt()]) == 130
     assert "Ctrl-C again" in screen.err.getvalue()
-    assert talk(screen, [KeyboardInterrupt(), "Hi", KeyboardInterrupt()], TALK) == 0
+    assert run_conversation(screen, [KeyboardInterrupt(), "Hi", KeyboardInterrupt()], TALK) == 0
 
 
 def test_half_a_surrogate_pair_can_be_asked_and_saved(screen: FakeTerminal, tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
-    assert talk(screen, ["\udcff", f"/save {file}"], TALK) == 0
+    assert run_conversation(screen, ["\udcff", f"/save {file}"], TALK) == 0
     assert screen.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
     assert json.loads(file.read_text())[0]["content"] == "\udcff"
 
 
 def test_the_result_of_a_call_is_typed_and_sent_with_its_id(screen: FakeTerminal) -> None:
-    assert talk(screen, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
+    assert run_conversation(screen, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
     assert PROMPTS == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
     result = {"role": "function", "name": "get_weather", "content": "sunny", "extra": {"function_id": "c1"}}
     assert screen.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
 
 
 def test_without_a_result_the_question_is_forgotten(screen: FakeTerminal) -> None:
-    assert talk(screen, ["Hi", KeyboardInterrupt(), "Hi"], stream(*REPLY), TALK) == 0
+    assert run_conversation(screen, ["Hi", KeyboardInterrupt(), "Hi"], stream(*REPLY), TALK) == 0
     assert screen.bodies()[1]["messages"] == [USER]
 
 
 def test_a_prompt_for_a_result_is_one_short_line_without_control_characters(screen: FakeTerminal) -> None:
     call = {"role": "assistant", "content": "", "function_call": {"name": "f\x1b", "arguments": "x\n" * 100}}
     made = stream({"type": "message.completed", "index": 0, "message": call}, REPLY[-1])
-    talk(screen, ["Hi", "done"], made, TALK)
+    run_conversation(screen, ["Hi", "done"], made, TALK)
     assert PROMPTS[1] == f"result of f␛({'x ' * 29}x…): "
     assert screen.bodies()[1]["messages"][2] == {"role": "function", "name": "f\x1b", "content": "done"}
 
 
 def test_clear_forgets_all_but_the_system_message(screen: FakeTerminal) -> None:
-    talk(screen, ["Hi", "/clear", "Hi"], TALK, TALK, system="Be brief.")
+    run_conversation(screen, ["Hi", "/clear", "Hi"], TALK, TALK, system="Be brief.")
     assert [body["messages"] for body in screen.bodies()] == [[{"role": "system", "content": "Be brief."}, USER]] * 2
 
 
 def test_the_model_can_be_changed_and_the_models_are_listed(screen: FakeTerminal) -> None:
     listed = httpx.Response(200, json={"data": [{"id": "a"}, {"id": "b\x1b"}, {}]})
-    talk(screen, ["/model", "/model a", "Hi", "/model"], listed, TALK, httpx.Response(401, json={}))
+    run_conversation(screen, ["/model", "/model a", "Hi", "/model"], listed, TALK, httpx.Response(401, json={}))
     assert screen.bodies()[0]["model"] == "a"
     assert screen.out.getvalue().startswith("  a\n  b␛\n")
     assert "the model is the default of the gateway" in screen.err.getvalue()
@@ -374,7 +374,7 @@ def test_a_saved_conversation_is_a_list_of_messages_and_no_file_is_overwritten(
 ) -> None:
     file = tmp_path / "my chat.json"
     lines = ["Hi", f"/save {file}", f"/save '{file}'", f"/save {tmp_path}/no/x"]
-    assert talk(screen, lines, TALK) == 0
+    assert run_conversation(screen, lines, TALK) == 0
     assert json.loads(file.read_text()) == [USER, THOUGHT, ANSWER]
     assert "exists already" in screen.err.getvalue()
     assert f"{tmp_path}/no/x: cannot be written (No such file or directory)" in screen.err.getvalue()
@@ -389,7 +389,7 @@ def test_files_are_sent_once_as_data_uris_of_their_kind(screen: FakeTerminal, tm
     (tmp_path / "main.ts").write_text("let a = 1")
     (tmp_path / "odd").write_bytes(b"\x80\x81\x00")
     typed = [f"/image {tmp_path}/no\\ name", f"/file {tmp_path}/a.png", "Look", "Again"]
-    assert talk(screen, typed, TALK, TALK, attachments=[tmp_path / "main.ts", tmp_path / "odd"]) == 0
+    assert run_conversation(screen, typed, TALK, TALK, attachments=[tmp_path / "main.ts", tmp_path / "odd"]) == 0
     first, second = (body["messages"][-1]["content"] for body in screen.bodies())
     assert [(key, value.partition(";")[0]) for item in first for key, value in item.items()] == [
         ("text", "Look"),
@@ -411,7 +411,7 @@ def test_a_file_that_cannot_be_read_is_one_line_of_error(screen: FakeTerminal, t
         "/image",
         "Hi",
     ]
-    assert talk(screen, typed, TALK) == 0
+    assert run_conversation(screen, typed, TALK) == 0
     mistakes = [line.partition(": ")[2] for line in screen.err.getvalue().splitlines() if line.startswith("parley: ")]
     assert [mistake.partition(": ")[2] for mistake in mistakes[:3]] == [
         "is not a file",
@@ -425,12 +425,12 @@ def test_a_file_that_cannot_be_read_is_one_line_of_error(screen: FakeTerminal, t
 
 def test_a_file_stays_for_the_next_question_if_this_one_fails(screen: FakeTerminal, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
-    talk(screen, ["One", "Two"], BUSY, TALK, attachments=[tmp_path / "a.png"])
+    run_conversation(screen, ["One", "Two"], BUSY, TALK, attachments=[tmp_path / "a.png"])
     assert [len(body["messages"][0]["content"]) for body in screen.bodies()] == [2, 2]
 
 
 def test_a_command_that_is_wrong_is_an_error_and_help_lists_all(screen: FakeTerminal) -> None:
-    assert talk(screen, ["/hlep", "/quit now", "/save", "/help", "/exit", "Hi"]) == 0
+    assert run_conversation(screen, ["/hlep", "/quit now", "/save", "/help", "/exit", "Hi"]) == 0
     assert screen.asked == []
     errors = [line for line in screen.err.getvalue().splitlines() if line.startswith("parley: ")]
     assert len(errors) == 3

@@ -1,4 +1,4 @@
-"""The options of a request in the body that a server takes, and what the caller is told of the rest."""
+"""The options of a request in the body that a server takes, and the warnings about the others."""
 
 from typing import Any
 

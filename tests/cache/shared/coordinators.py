@@ -25,7 +25,7 @@ T = TypeVar("T")
 LEASE_SECONDS = 3.0
 QUICK = 0.8
 """A lease where a test waits for it to run out."""
-PATIENCE = 20.0
+DEADLINE_SECONDS = 20.0
 REPLY: list[list[Event]] = [
     [ReasoningDelta("Let me ")],
     [ReasoningDelta("see."), TextDelta("One")],
@@ -38,7 +38,7 @@ REPLY: list[list[Event]] = [
 
 def play(scene: Coroutine[Any, Any, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE * 2):
+        async with asyncio.timeout(DEADLINE_SECONDS * 2):
             await scene
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left
@@ -120,7 +120,7 @@ class Model:
             asyncio.get_running_loop().call_later(0.005, self._push_soon, reply)
 
 
-class Heard:
+class ReplyReader:
     """A caller."""
 
     def __init__(self) -> None:
@@ -150,12 +150,12 @@ class Heard:
         return self.error is not None or (bool(self.events) and isinstance(self.events[-1], Finish | Failed))
 
     async def reach(self, letters: int) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             while len(flat([self.events])) < letters:
                 await self.more()
 
     async def end(self) -> list[Event]:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             while not self.over:
                 await self.more()
         return flat([self.events])
@@ -166,16 +166,16 @@ class Heard:
 
 
 async def until(true: Callable[[], object]) -> None:
-    """For what nobody tells of."""
-    async with asyncio.timeout(PATIENCE):
+    """For what no event announces."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
         while not true():
             await asyncio.sleep(0.001)
 
 
-def listen(reply: Reply) -> Heard:
-    heard = Heard()
-    reply.start(heard)
-    return heard
+def listen(reply: Reply) -> ReplyReader:
+    reader = ReplyReader()
+    reply.start(reader)
+    return reader
 
 
 class PatientLink(RedisCircuitBreaker):
@@ -207,7 +207,7 @@ class PatientLink(RedisCircuitBreaker):
         await self._awake.wait()
         if self._dead:
             raise RedisUnavailable("this process was killed")
-        return await super().call(op, timeout=(timeout or 0.0) + PATIENCE)
+        return await super().call(op, timeout=(timeout or 0.0) + DEADLINE_SECONDS)
 
 
 class SharingGateway:

@@ -30,18 +30,18 @@ def long_reply(seed: int) -> list[list[Event]]:
     return [[event] for event in events]
 
 
-async def main(url: str, flights: int) -> None:
+async def main(url: str, call_count: int) -> None:
     async with gateway(url, QUICK) as commons:
-        await asyncio.gather(*(lead(commons, seed) for seed in range(flights)))
+        await asyncio.gather(*(lead(commons, seed) for seed in range(call_count)))
 
 
 async def lead(commons: SharingGateway, seed: int) -> None:
     pace = random.Random(seed)
     model = Model(long_reply(seed))
     reply, _, _ = await commons.claim_or_follow(f"q{seed}", model.lead)
-    heard = listen(reply)
+    reader = listen(reply)
     print(seed, flush=True)
-    while not heard.over:
+    while not reader.over:
         model.calls[0].push(1)
         await asyncio.sleep(pace.random() * STEP_SECONDS)
     await asyncio.Event().wait()

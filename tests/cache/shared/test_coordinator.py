@@ -7,7 +7,7 @@ from app.cache.shared.follower import ORPHANED
 from app.chat.events import Failed, Fault, TextDelta
 from app.errors import UpstreamFailed
 
-from tests.cache.shared.coordinators import QUICK, REPLY, Heard, Model, gateway, listen, play, sleep, until, wake
+from tests.cache.shared.coordinators import QUICK, REPLY, Model, ReplyReader, gateway, listen, play, sleep, until, wake
 from tests.cache.shared.reply_strategies import DONE, flat
 from tests.redis_server import RedisServer, clustered, running_redis
 
@@ -19,13 +19,13 @@ def test_equal_questions_at_two_gateways_are_one_call(shared_redis: RedisServer)
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model = Model()
             first, led, id = await one.claim_or_follow("q", model.lead)
-            heard = listen(first)
+            reader = listen(first)
             model.calls[0].push(2)
             second, led_too, same = await two.claim_or_follow("q", model.lead)
             late = listen(second)
             model.calls[0].push()
-            assert await late.end() == await heard.end() == WHOLE
-            assert heard.batches == REPLY and [one for one in late.batches if one] == [one for one in REPLY if one]
+            assert await late.end() == await reader.end() == WHOLE
+            assert reader.batches == REPLY and [one for one in late.batches if one] == [one for one in REPLY if one]
             assert (led, led_too) == (True, False) and id == same and len(model.calls) == 1
             first.close()
             second.close()
@@ -68,10 +68,10 @@ def test_a_later_request_does_not_join_a_failed_reply(shared_redis: RedisServer)
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             fault = Fault("overloaded", "later", True)
             model = Model([[TextDelta("a")], [Failed(fault)]])
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             together = listen((await two.claim_or_follow("q", model.lead))[0])
             model.calls[0].push()
-            assert await together.end() == await heard.end() == [TextDelta("a"), Failed(fault)]
+            assert await together.end() == await reader.end() == [TextDelta("a"), Failed(fault)]
             await until(lambda: not len(one.writer))
             _, led, _ = await two.claim_or_follow("q", model.lead)
             assert led
@@ -206,14 +206,14 @@ def test_one_of_many_followers_takes_over_the_call_of_a_dead_leader(shared_redis
         ):
             model, other = Model(), Model(own=True)
             listen((await one.claim_or_follow("q", model.lead))[0])
-            heard = [
+            reader = [
                 listen((await two.claim_or_follow("q", other.lead))[0]),
                 listen((await six.claim_or_follow("q", other.lead))[0]),
             ]
             model.calls[0].push(4)
-            await heard[0].reach(len(flat(REPLY[:4])))
+            await reader[0].reach(len(flat(REPLY[:4])))
             sleep(one)
-            assert [await each.end() for each in heard] == [WHOLE, WHOLE]
+            assert [await each.end() for each in reader] == [WHOLE, WHOLE]
             assert len(other.calls) == 1
 
     play(scene())
@@ -242,7 +242,7 @@ def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisS
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model()
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
@@ -251,7 +251,7 @@ def test_a_leader_that_was_thought_dead_writes_nothing_more(shared_redis: RedisS
             wake(one)
             model.calls[0].push()
             await until(lambda: not len(one.writer))
-            assert await heard.end() == WHOLE
+            assert await reader.end() == WHOLE
             assert not late.over
             other.calls[0].push()
             assert await late.end() == WHOLE
@@ -334,13 +334,13 @@ def test_a_follower_that_pauses_reads_on_later(shared_redis: RedisServer) -> Non
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model = Model()
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             reply, _, _ = await two.claim_or_follow("q", model.lead)
-            late = Heard()
+            late = ReplyReader()
             reply.pause()
             reply.start(late)
             model.calls[0].push()
-            assert await heard.end() == WHOLE
+            assert await reader.end() == WHOLE
             assert not late.batches
             reply.resume()
             assert await late.end() == WHOLE
@@ -352,11 +352,11 @@ def test_a_defect_of_the_leaders_is_a_fault_for_its_followers(shared_redis: Redi
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model = Model()
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", model.lead))[0])
             model.calls[0].crash(ZeroDivisionError())
             (last,) = await late.end()
-            assert isinstance(last, Failed) and isinstance(heard.error, ZeroDivisionError)
+            assert isinstance(last, Failed) and isinstance(reader.error, ZeroDivisionError)
 
     play(scene())
 
@@ -378,7 +378,7 @@ def test_gateways_share_a_cluster_as_they_share_a_server() -> None:
         async with gateway(url) as two:
             model, other = Model(), Model(own=True)
             async with gateway(url) as one:
-                heard = listen((await one.claim_or_follow("q", model.lead))[0])
+                reader = listen((await one.claim_or_follow("q", model.lead))[0])
                 late = listen((await two.claim_or_follow("q", other.lead))[0])
                 more, led, _ = await two.claim_or_follow("another", model.lead)
                 listen(more)
@@ -386,7 +386,7 @@ def test_gateways_share_a_cluster_as_they_share_a_server() -> None:
                 model.calls[0].push(3)
                 await late.reach(len(flat(REPLY[:3])))
             model.calls[0].push()
-            assert await late.end() == await heard.end() == WHOLE
+            assert await late.end() == await reader.end() == WHOLE
             assert len(other.calls) == 1
             await two.coordinator.put_record("chat-1", b"x", 60)
             assert await two.coordinator.get_record("chat-1") == b"x"

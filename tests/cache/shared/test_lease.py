@@ -13,16 +13,16 @@ from app.chat.events import Event, Extra, Fault, TextDelta
 
 class Leading:
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.notices: list[str] = []
 
     def on_renewed(self, others: bool) -> None:
-        self.heard.append("others" if others else "beat")
+        self.notices.append("others" if others else "beat")
 
     def on_unfollowed(self) -> None:
-        self.heard.append("alone")
+        self.notices.append("alone")
 
     def on_lost(self) -> None:
-        self.heard.append("lost")
+        self.notices.append("lost")
 
 
 def make_lease() -> tuple[CallLease, Leading]:
@@ -92,7 +92,7 @@ def test_a_leader_far_ahead_of_redis_steps_down_and_holds_nothing() -> None:
     answer(one)
     assert one.next_write().after == "release"
     assert answer(one) == LeaseReleased()
-    assert one.over and leading.heard == ["beat", "lost"]
+    assert one.over and leading.notices == ["beat", "lost"]
 
 
 def test_a_reply_that_is_too_long_is_not_shared_to_its_end() -> None:
@@ -101,14 +101,14 @@ def test_a_reply_that_is_too_long_is_not_shared_to_its_end() -> None:
         one.append(text_batch("x" * (MAX_CALL_BYTES // 39)))
         if answer(one) == LeaseReleased():
             break
-    assert one.over and leading.heard[-1] == "lost"
+    assert one.over and leading.notices[-1] == "lost"
 
 
 def test_events_that_cannot_be_encoded_end_the_sharing() -> None:
     one, leading = make_lease()
     events: list[Event] = [Extra({"n": 1 << 80})]
     assert one.append(Batch(0.0, events)) == 0
-    assert answer(one) == LeaseReleased() and leading.heard == ["lost"]
+    assert answer(one) == LeaseReleased() and leading.notices == ["lost"]
 
 
 def test_a_leader_without_readers_goes_on_until_no_gateway_follows() -> None:
@@ -121,21 +121,21 @@ def test_a_leader_without_readers_goes_on_until_no_gateway_follows() -> None:
     answer(one, others=True)
     assert one.next_write().after == "end_unless_followed"
     answer(one, 2)
-    assert one.over and leading.heard == ["others", "others", "alone"]
+    assert one.over and leading.notices == ["others", "others", "alone"]
 
 
 def test_a_leader_without_readers_and_redis_waits_only_for_known_followers() -> None:
     alone, leading = make_lease()
     alone.end_unless_followed()
     alone.on_unavailable(1.0, 3.0)
-    assert leading.heard == ["alone"]
+    assert leading.notices == ["alone"]
     one, leading = make_lease()
     answer(one, others=True)
     one.end_unless_followed()
     one.on_unavailable(1.0, 3.0)
-    assert leading.heard == ["others"]
+    assert leading.notices == ["others"]
     one.on_unavailable(4.1, 3.0)
-    assert leading.heard == ["others", "alone"]
+    assert leading.notices == ["others", "alone"]
 
 
 def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
@@ -145,13 +145,13 @@ def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
     for seconds in (1.0, 4.1):
         one.on_unavailable(seconds, 3.0)
         over.append(one.over)
-    assert (over, leading.heard) == ([False, True], ["lost"])
+    assert (over, leading.notices) == ([False, True], ["lost"])
 
 
 def test_a_leader_hears_that_it_is_no_leader_any_more() -> None:
     one, leading = make_lease()
     answer(one, 0)
-    assert leading.heard == ["lost"] and one.over
+    assert leading.notices == ["lost"] and one.over
     one.append(text_batch("a"))
     one.resign()
     assert one.next_write().record == b""
@@ -170,4 +170,4 @@ def test_a_reader_that_returns_before_the_write_keeps_the_lease() -> None:
     one.cancel_end_unless_followed()
     assert one.next_write().after == ""
     answer(one)
-    assert not one.over and leading.heard == ["beat"]
+    assert not one.over and leading.notices == ["beat"]

@@ -20,8 +20,8 @@ from app.chat.events import Event, Failed, TextDelta
 from tests.cache.shared.coordinators import (
     QUICK,
     REPLY,
-    Heard,
     Model,
+    ReplyReader,
     SharingGateway,
     gateway,
     listen,
@@ -44,7 +44,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
         batches = long_reply(seed)
         model, other = Model(batches), Model(batches, own=True)
         async with gateway(shared_redis.url, QUICK) as leader:
-            heard = listen((await leader.claim_or_follow(f"q{seed}", model.lead))[0])
+            reader = listen((await leader.claim_or_follow(f"q{seed}", model.lead))[0])
             model.calls[0].push(pick.randint(0, 20))
             if pick.random() < 0.5:
                 await asyncio.sleep(pick.random() / 20)
@@ -56,7 +56,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
                 sleep(leader)
         assert await late.end() == flat(batches)
         model.calls[0].push()
-        assert await heard.end() == flat(batches)
+        assert await reader.end() == flat(batches)
         reply.close()
 
     async def scene() -> None:
@@ -70,7 +70,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
 def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer, seed: int) -> None:
     """Each of its flights is at a moment of its own."""
 
-    async def followed(follower: SharingGateway, at: int) -> tuple[Heard, Model]:
+    async def followed(follower: SharingGateway, at: int) -> tuple[ReplyReader, Model]:
         model = Model(long_reply(at), own=True)
         return listen((await follower.claim_or_follow(f"q{at}", model.lead))[0]), model
 
@@ -85,8 +85,8 @@ def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer
                 callers = await asyncio.gather(*(followed(follower, at) for at in range(SEEDS)))
                 await callers[0][0].reach(random.Random(seed).randint(1, 30))
                 process.kill()
-                for at, (heard, model) in enumerate(callers):
-                    assert await heard.end() == flat(long_reply(at))
+                for at, (reader, model) in enumerate(callers):
+                    assert await reader.end() == flat(long_reply(at))
                     assert len(model.calls) <= 1
                 assert sum(len(model.calls) for _, model in callers) > SEEDS / 2
         finally:
@@ -105,15 +105,15 @@ def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, h
             gateway(own_redis.url, QUICK, RedisCircuitBreaker) as two,
         ):
             model, other = Model(), Model(own=True)
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
             own_redis.pause() if how == "pause" else own_redis.kill()
             began = time.monotonic()
             model.calls[0].push()
-            assert heard.over and time.monotonic() - began < ADDED_SECONDS
-            assert heard.batches == REPLY
+            assert reader.over and time.monotonic() - began < ADDED_SECONDS
+            assert reader.batches == REPLY
             assert await late.end() == WHOLE
             assert len(other.calls) == 1
             if how == "pause":
@@ -149,15 +149,15 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
             gateway(own_redis.url, 10, RedisCircuitBreaker) as two,
         ):
             model, other = Model(), Model()
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
-            # Whoever was told nothing yet does not wait for a Redis that is away, but asks for itself.
+            # A caller that received nothing yet does not wait for a Redis that is down, but asks the model server.
             await until(lambda: any(late.batches))
             own_redis.pause()
             await until(lambda: one.link.is_open)
             model.calls[0].push()
-            assert heard.batches == REPLY
+            assert reader.batches == REPLY
             own_redis.go_on()
             assert await late.end() == WHOLE
             assert not other.calls
@@ -171,7 +171,7 @@ def test_followers_make_their_own_calls_when_redis_loses_a_call(shared_redis: Re
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)
             reply, _, id = await one.claim_or_follow("q", model.lead)
-            heard, late = listen(reply), listen((await two.claim_or_follow("q", other.lead))[0])
+            reader, late = listen(reply), listen((await two.claim_or_follow("q", other.lead))[0])
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
             names = CallKeys.from_id(id)
@@ -181,7 +181,7 @@ def test_followers_make_their_own_calls_when_redis_loses_a_call(shared_redis: Re
                 else:
                     client.delete(names.stream if gone == "the stream" else names.state)
             model.calls[0].push()
-            assert heard.batches == REPLY
+            assert reader.batches == REPLY
             assert await late.end() == WHOLE
             assert len(other.calls) == 1
 
@@ -220,7 +220,7 @@ def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisS
             slow, _, _ = await two.claim_or_follow("q", other.lead)
             (follower,) = two.tailer.followers
             assert isinstance(follower, Follower)
-            heard = listen(slow)
+            reader = listen(slow)
             slow.pause()
             third = listen((await six.claim_or_follow("q", model.lead))[0])
             model.calls[0].push(4)
@@ -230,7 +230,7 @@ def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisS
                 client.delete(CallKeys.from_id(id).lease)
             slow.resume()
             follower.on_state("leaderless")
-            assert await heard.end() == await third.end() == WHOLE
+            assert await reader.end() == await third.end() == WHOLE
             assert (len(model.calls), len(other.calls)) == (1, 1)
 
     play(scene())
@@ -260,9 +260,9 @@ def test_a_late_answer_of_redis_repeats_no_event(shared_redis: RedisServer) -> N
             other.calls[0].push(2)
             await until(lambda: own.next_write().record_number > place)
             asked.set()
-            heard = listen((await joining)[0])
+            reader = listen((await joining)[0])
             other.calls[0].push()
-            assert await heard.end() == WHOLE
+            assert await reader.end() == WHOLE
 
     play(scene())
 
@@ -308,14 +308,14 @@ def test_a_call_that_has_ended_is_not_taken_over(shared_redis: RedisServer) -> N
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             slow, _, _ = await two.claim_or_follow("q", other.lead)
             (follower,) = two.tailer.followers
             assert isinstance(follower, Follower)
             late = listen(slow)
             slow.pause()
             model.calls[0].push()
-            await heard.end()
+            await reader.end()
             await until(lambda: not len(one.writer))
             slow.resume()
             follower.on_state("leaderless")
@@ -333,12 +333,12 @@ def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: R
             word: list[Event] = [TextDelta(text)]
             batches: list[list[Event]] = [*[word] * 5, [DONE]]
             model, other = Model(batches), Model(batches, own=True)
-            heard = listen((await one.claim_or_follow("q", model.lead))[0])
+            reader = listen((await one.claim_or_follow("q", model.lead))[0])
             late = listen((await two.claim_or_follow("q", other.lead))[0])
             # All at once: nothing can be written in between.
             model.calls[0].push()
-            assert heard.batches == batches
-            assert sum(len(event.text) for event in heard.events if isinstance(event, TextDelta)) > MAX_WAITING_BYTES
+            assert reader.batches == batches
+            assert sum(len(event.text) for event in reader.events if isinstance(event, TextDelta)) > MAX_WAITING_BYTES
             await until(lambda: other.calls)
             async with asyncio.timeout(20):
                 while not late.over:
@@ -401,14 +401,14 @@ def test_a_hundred_calls_use_few_connections_and_leave_none(shared_redis: RedisS
                 led = await asyncio.gather(
                     *(one.claim_or_follow(f"q{at}", model.lead) for at, model in enumerate(models))
                 )
-                heard = [listen(reply) for reply, _, _ in led]
+                reader = [listen(reply) for reply, _, _ in led]
                 joined = await asyncio.gather(
                     *(two.claim_or_follow(f"q{at}", model.lead) for at, model in enumerate(models))
                 )
-                late: list[Heard] = [listen(reply) for reply, _, _ in joined]
+                late: list[ReplyReader] = [listen(reply) for reply, _, _ in joined]
                 for model in models:
                     model.calls[0].push()
-                assert all([await each.end() == WHOLE for each in heard + late])
+                assert all([await each.end() == WHOLE for each in reader + late])
                 assert [len(model.calls) for model in models] == [1] * 100
                 assert len(client.client_list()) - before < 30
                 assert not len(two.tailer)

@@ -51,7 +51,7 @@ def test_one_that_was_spliced_can_be_spliced_again(data: st.DataObject, reply: l
 
 @given(st.data(), replies(), replies())
 def test_two_different_replies_are_never_mixed(data: st.DataObject, one: list[Event], two: list[Event]) -> None:
-    """Either the rest makes the new reply's messages of what was told, or it ends with the fault."""
+    """Either the rest makes the new reply's messages of what was delivered, or it ends with the fault."""
     delivered, new = data.draw(cuts(one)), data.draw(cuts([*two, DONE]))
     rest = spliced(delivered, new)
     received = [event for events in delivered for event in events] + rest

@@ -54,7 +54,7 @@ class Paced(Model):
 async def call(gateways: list[SharingGateway], model: Paced, seed: int, pick: random.Random) -> None:
     await asyncio.sleep(pick.random() * 1.5)
     reply, _, _ = await pick.choice(gateways).claim_or_follow(f"q{seed}", model.lead)
-    heard = listen(reply)
+    reader = listen(reply)
     mood = pick.random()
     if mood < 0.3:
         await asyncio.sleep(pick.random() / 3)
@@ -65,7 +65,7 @@ async def call(gateways: list[SharingGateway], model: Paced, seed: int, pick: ra
         reply.pause()
         await asyncio.sleep(pick.random() / 3)
         reply.resume()
-    assert await heard.end() == flat(long_reply(seed))
+    assert await reader.end() == flat(long_reply(seed))
     reply.close()
 
 

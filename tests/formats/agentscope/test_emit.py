@@ -27,7 +27,7 @@ DIFFERENT = {
 """By golden, what stands in our frames for what stands in theirs: a reply that calls ends with tool_calls, whatever the
 server says, and a call without arguments has `{}`."""
 MERGED = {"s05": 1, "s22": 1}
-"""Frames that come together with the next: a call is told with the first of its arguments."""
+"""Frames that come together with the next: a call is sent with the first of its arguments."""
 OUR_ERROR = {"type": "server_error", "message": "boom", "code": "server_error", "status": 502}
 
 

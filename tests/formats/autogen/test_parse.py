@@ -1,4 +1,4 @@
-"""Who speaks on whose side, and what of a list a model is told."""
+"""Which messages are the user's and which the assistant's, and what of a list a model is sent."""
 
 from typing import Any
 

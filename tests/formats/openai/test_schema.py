@@ -99,7 +99,7 @@ def test_a_result_may_show_media() -> None:
     assert [one.kind for one in result.content] == ["media"]
 
 
-# -- what is ignored, and told ----------------------------------------------------------
+# -- what is ignored, with a warning ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

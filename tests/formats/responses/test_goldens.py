@@ -122,7 +122,7 @@ def test_every_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_what_a_client_sends_turn_by_turn_goes_upstream_as_its_golden_says(gateway: GoldenGateway, name: str) -> None:
-    """The first turns are stored as the client was told them."""
+    """The first turns are stored as the client received them."""
     case = with_numbered_ids(LOOPS[name])
     for number, turn in enumerate(case["requests"]):
         check_request(gateway, turn["body"], turn["expect"])

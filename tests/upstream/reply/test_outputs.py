@@ -1,4 +1,4 @@
-"""What a reply has beside text and calls of functions: told in a stream and in one piece alike."""
+"""What a reply has beside text and function calls: the same in a stream and in one body."""
 
 import base64
 import json
