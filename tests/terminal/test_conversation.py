@@ -72,6 +72,7 @@ class Told:
 
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
+        self.prompts: list[str] = []
         self.out, self.err = io.StringIO(), io.StringIO()
 
     def transport(self, *replies: Answer) -> httpx.MockTransport:
@@ -263,12 +264,12 @@ def test_data_of_several_lines_is_one_frame() -> None:
     assert list(frames([b'data:{"a":\r', b'\ndata: 1}\n\nid: 3\n\ndata: {"b": 2}\n\ndata: {'])) == [{"a": 1}, {"b": 2}]
 
 
-def typed(*texts: str | BaseException) -> Callable[[str], str]:
+def typed(prompts: list[str], *texts: str | BaseException) -> Callable[[str], str]:
     """Reads these lines, and then the end of input."""
     waiting = list(texts)
 
     def read(prompt: str) -> str:
-        PROMPTS.append(prompt)
+        prompts.append(prompt)
         if not waiting:
             raise EOFError
         text = waiting.pop(0)
@@ -276,18 +277,13 @@ def typed(*texts: str | BaseException) -> Callable[[str], str]:
             raise text
         return text
 
-    PROMPTS.clear()
     return read
-
-
-PROMPTS: list[str] = []
-"""The prompts of the last conversation."""
 
 
 def talk(
     told: Told, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
 ) -> int:
-    return converse(options(told, *replies, **more), typed(*texts), interactive=interactive)
+    return converse(options(told, *replies, **more), typed(told.prompts, *texts), interactive=interactive)
 
 
 TALK = stream(
@@ -335,7 +331,7 @@ def test_half_a_surrogate_pair_can_be_asked_and_saved(told: Told, tmp_path: Path
 
 def test_the_result_of_a_call_is_typed_and_sent_with_its_id(told: Told) -> None:
     assert talk(told, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
-    assert PROMPTS == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
+    assert told.prompts == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
     result = {"role": "function", "name": "get_weather", "content": "sunny", "extra": {"function_id": "c1"}}
     assert told.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
 
@@ -349,7 +345,7 @@ def test_a_prompt_for_a_result_is_one_short_line_without_control_characters(told
     call = {"role": "assistant", "content": "", "function_call": {"name": "f\x1b", "arguments": "x\n" * 100}}
     made = stream({"type": "message.completed", "index": 0, "message": call}, REPLY[-1])
     talk(told, ["Hi", "done"], made, TALK)
-    assert PROMPTS[1] == f"result of f␛({'x ' * 29}x…): "
+    assert told.prompts[1] == f"result of f␛({'x ' * 29}x…): "
     assert told.bodies()[1]["messages"][2] == {"role": "function", "name": "f\x1b", "content": "done"}
 
 
