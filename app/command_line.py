@@ -51,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, help=_CONFIG_HELP)
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     parser.add_argument("--host", help="the address to listen on")
     parser.add_argument("--port", type=int, help="the port to listen on")
 
@@ -109,7 +109,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
 def _add_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=["stats", "purge"])
     parser.add_argument("--model", help="only replies of this model")
-    parser.add_argument("--config", type=Path, help=_CONFIG_HELP)
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     parser.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
 
 
@@ -120,7 +120,7 @@ def _add_usage(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="only requests for this model")
     parser.add_argument("--group-by", help="day, key, model, or several with commas (default: all of them)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--config", type=Path, help=_CONFIG_HELP)
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +145,7 @@ def _add_check_config(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, help=_CONFIG_HELP)
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     parser.add_argument(
         "--url",
         help="check only the model server with this base URL, such as http://127.0.0.1:8001/v1, and print the lines "
@@ -155,7 +155,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-probes", action="store_true", help="send no requests to models; each costs some tokens")
     parser.add_argument(
         "--timeout",
-        type=_positive,
+        type=_parse_seconds,
         default=30.0,
         metavar="SECONDS",
         help="the limit of each check (default: %(default)g)",
@@ -163,8 +163,11 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _positive(text: str) -> float:
-    seconds = float(text)
+def _parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
     return seconds

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import signal
@@ -15,6 +16,9 @@ from app.terminal import COMMANDS, ChatOptions, LineReader, ask_once, converse, 
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # for bytes and characters that the locale does not know
     options = ChatOptions(
         arguments.url,
         sys.stdout,

@@ -47,7 +47,9 @@ async def _examine_url(url: str, how: Examination) -> list[Finding]:
     try:
         return await examine_server(url, os.environ.get("PARLEY_UPSTREAM_API_KEY"), how)
     except ValidationError as error:
-        raise UsageError(f"--url: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+        mistake = error.errors()[0]
+        name = "PARLEY_UPSTREAM_API_KEY" if "api_key" in mistake["loc"] else "--url"
+        raise UsageError(f"{name}: {mistake['msg'].removeprefix('Value error, ')}") from None
 
 
 def _examine_configuration(arguments: argparse.Namespace, how: Examination) -> list[Finding]:

@@ -31,7 +31,7 @@ class LineReader:
         """`history` is the file of the lines typed before; None keeps no file. `commands` are completed by Tab."""
         self._history = history
         self._commands = [command.partition(" ")[0] + (" " if " " in command else "") for command in commands]
-        self.is_terminal = sys.stdin.isatty()
+        self.is_terminal = sys.stdin is not None and sys.stdin.isatty()
         self._edits = self.is_terminal and sys.stdout.isatty() and readline is not None
         if self._edits:
             self._set_up()
@@ -42,7 +42,7 @@ class LineReader:
             return input(prompt)
         if self.is_terminal:
             _write(sys.stderr, prompt)
-        line = sys.stdin.readline()
+        line = sys.stdin.readline() if sys.stdin is not None else ""
         if not line:
             raise EOFError
         return line.removesuffix("\n")

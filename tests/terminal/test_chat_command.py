@@ -1,18 +1,23 @@
 """`parley chat` as people use it: at a pseudo-terminal and in pipes, against a gateway with the demo model."""
 
 import base64
+import io
 import json
+import os
 import re
 import subprocess
-from collections.abc import Iterator
+import sys
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+from app.cli import main
+from msgspec import Struct
 
 from tests.terminal.cutting_proxy import cutting_proxy
-from tests.terminal.gateway_process import COMMAND, clean_environment, running_gateway
+from tests.terminal.gateway_process import COMMAND, clean_environment
 from tests.terminal.pseudo_terminal import CTRL_C, CTRL_D, SECONDS, TAB, UP, at_terminal
-from tests.terminal.slow_model import SlowModel, slow_model
+from tests.terminal.slow_model import SlowModel
 
 CHAT = (*COMMAND, "chat")
 DIM, CALL, END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
@@ -24,76 +29,70 @@ PNG = base64.b64decode(
 WEATHER = [{"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]
 
 
-@pytest.fixture(scope="module")
-def gateway() -> Iterator[str]:
-    with running_gateway() as url:
-        yield url
+class Ran(Struct):
+    status: int
+    out: str
+    err: str
 
 
-@pytest.fixture(scope="module")
-def slow() -> Iterator[SlowModel]:
-    with slow_model() as model:
-        yield model
+class Parley(Protocol):
+    def __call__(self, *arguments: str, stdin: str = "", url: str = ...) -> Ran: ...
 
 
-@pytest.fixture(scope="module")
-def slow_gateway(slow: SlowModel) -> Iterator[str]:
-    with running_gateway({"PARLEY_UPSTREAM_URL": slow.url}) as url:
-        yield url
+@pytest.fixture
+def parley(gateway: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Parley:
+    """Runs a command in an empty folder, with its input from a pipe."""
+    monkeypatch.chdir(tmp_path)
 
+    def run(*arguments: str, stdin: str = "", url: str = gateway) -> Ran:
+        monkeypatch.setattr(os, "environ", clean_environment(PARLEY_URL=url))
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        return Ran(main([*arguments]), *capsys.readouterr())
 
-def chat(
-    gateway: str, *arguments: str, stdin: str = "", folder: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    environ = clean_environment(PARLEY_URL=gateway)
-    return subprocess.run(
-        [*CHAT, *arguments],
-        input=stdin,
-        env=environ,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return run
 
 
 def home(gateway: str, folder: Path) -> dict[str, str]:
     return clean_environment(PARLEY_URL=gateway, XDG_STATE_HOME=str(folder), TERM="xterm", INPUTRC="/dev/null")
 
 
-def test_a_question_and_a_pipe_are_answered_without_colours_and_prompts(gateway: str) -> None:
-    asked = chat(gateway, "Hello", "there")
-    piped = chat(gateway, stdin="Hello there\n")
-    both = chat(gateway, "Hello", "-", stdin="there\n")
+def test_a_question_and_a_pipe_are_answered_without_colours_and_prompts(parley: Parley) -> None:
+    asked = parley("chat", "Hello", "there")
+    piped = parley("chat", stdin="Hello there\n")
+    both = parley("chat", "Hello", "-", stdin="there\n")
     for ran in (asked, piped, both):
-        assert (ran.returncode, ran.stderr) == (0, "")
-        assert "You asked: “Hello there”." in ran.stdout
-        assert "\x1b" not in ran.stdout and "> " not in ran.stdout
+        assert (ran.status, ran.err) == (0, "")
+        assert "You asked: “Hello there”." in ran.out
+        assert "\x1b" not in ran.out and "> " not in ran.out
 
 
-def test_each_line_of_a_pipe_is_a_question_of_one_conversation(gateway: str, tmp_path: Path) -> None:
-    assert chat(gateway, stdin="One\nTwo\n/save talk.json\n", folder=tmp_path).returncode == 0
-    saved = json.loads((tmp_path / "talk.json").read_text())
-    assert [message["content"] for message in saved if message["role"] == "user"] == ["One", "Two"]
-
-
-def test_a_saved_conversation_can_be_converted(gateway: str, tmp_path: Path) -> None:
-    chat(gateway, stdin="One\n/save talk.json\n", folder=tmp_path)
-    converted = subprocess.run(
-        [*COMMAND, "convert", "--to", "openai", "talk.json"], cwd=tmp_path, capture_output=True, text=True, check=True
+def test_bytes_that_are_no_text_and_a_closed_input_are_no_crash(gateway: str) -> None:
+    environ = clean_environment(PARLEY_URL=gateway, PYTHONIOENCODING="ascii")
+    ran = subprocess.run([*CHAT, "-"], input=b"caf\xe9", env=environ, capture_output=True, timeout=SECONDS, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"You asked: ?caf" in ran.stdout
+    closed = subprocess.run(
+        ["bash", "-c", 'exec "$@" <&-', "bash", *CHAT], env=environ, capture_output=True, timeout=SECONDS, check=False
     )
-    assert [message["role"] for message in json.loads(converted.stdout)] == ["user", "assistant"]
+    assert (closed.returncode, closed.stdout, closed.stderr) == (0, b"", b"")
 
 
-def test_an_image_and_a_pdf_reach_the_model(gateway: str, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(PNG)
-    (tmp_path / "b.pdf").write_text(PDF)
-    ran = chat(gateway, "What is this?", "--image", "a.png", folder=tmp_path)
-    assert "I see 1 attachment(s), known to me only by media type: image/png." in ran.stdout
-    ran = chat(gateway, "Read", "--image", "b.pdf", folder=tmp_path)
-    assert "The secret word is parsley." in ran.stdout
-    assert ran.stderr == "b.pdf is sent with the next question, as file\n"
+def test_each_line_of_a_pipe_is_a_question_of_one_conversation_which_can_be_converted(parley: Parley) -> None:
+    assert parley("chat", stdin="One\nTwo\n/save talk.json\n").status == 0
+    saved = json.loads(Path("talk.json").read_text())
+    assert [message["content"] for message in saved if message["role"] == "user"] == ["One", "Two"]
+    converted = parley("convert", "--to", "openai", "talk.json")
+    assert [message["role"] for message in json.loads(converted.out)] == ["user", "assistant"] * 2
+
+
+def test_an_image_and_a_pdf_reach_the_model(parley: Parley) -> None:
+    Path("a.png").write_bytes(PNG)
+    Path("b.pdf").write_text(PDF)
+    ran = parley("chat", "What is this?", "--image", "a.png")
+    assert "I see 1 attachment(s), known to me only by media type: image/png." in ran.out
+    ran = parley("chat", "Read", "--image", "b.pdf")
+    assert "The secret word is parsley." in ran.out
+    assert ran.err == "b.pdf is sent with the next question, as file\n"
 
 
 def test_a_conversation_at_a_terminal_has_prompts_colours_and_history(gateway: str, tmp_path: Path) -> None:
@@ -149,11 +148,11 @@ def test_a_call_is_shown_and_answered_at_the_prompt(gateway: str, tmp_path: Path
 
 
 def test_ctrl_c_stops_the_reply_at_the_model_server_and_not_the_program(
-    slow: SlowModel, slow_gateway: str, tmp_path: Path
+    slow: SlowModel, gateway: str, tmp_path: Path
 ) -> None:
     slow.go.clear()
     slow.left.clear()
-    with at_terminal([*CHAT, "--model", "m"], home(slow_gateway, tmp_path)) as terminal:
+    with at_terminal([*CHAT, "--model", "slow"], home(gateway, tmp_path)) as terminal:
         terminal.wait_for("> ")
         terminal.type("Hello\r")
         terminal.wait_for("Wait")
@@ -171,23 +170,23 @@ def test_ctrl_c_stops_the_reply_at_the_model_server_and_not_the_program(
         assert terminal.ended() == 130
 
 
-def test_a_program_that_is_ended_stops_its_reply(slow: SlowModel, slow_gateway: str, tmp_path: Path) -> None:
+def test_a_program_that_is_ended_stops_its_reply(slow: SlowModel, gateway: str, tmp_path: Path) -> None:
     slow.go.clear()
     slow.left.clear()
-    command = [*CHAT, "--model", "m", "Hello"]
-    with subprocess.Popen(command, env=home(slow_gateway, tmp_path), stdout=subprocess.PIPE) as process:
+    command = [*CHAT, "--model", "slow", "Hello"]
+    with subprocess.Popen(command, env=home(gateway, tmp_path), stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.read(4) == b"Wait"
         process.terminate()
         assert slow.left.wait(SECONDS)
         assert process.wait(SECONDS) == 130
 
 
-def test_a_connection_that_breaks_in_a_reply_is_resumed(gateway: str) -> None:
-    whole = chat(gateway, "Hello").stdout
+def test_a_connection_that_breaks_in_a_reply_is_resumed(gateway: str, parley: Parley) -> None:
+    whole = parley("chat", "Hello").out
     with cutting_proxy(gateway, 3000) as proxy:
-        ran = chat(proxy.url, "Hello")
-    assert (ran.returncode, ran.stdout) == (0, whole)
-    assert ran.stderr == "parley: the connection broke; the reply is resumed in 0.5 s\n"
+        ran = parley("chat", "Hello", url=proxy.url)
+    assert (ran.status, ran.out) == (0, whole)
+    assert ran.err == "parley: the connection broke; the reply is resumed in 0.5 s\n"
     first, second = proxy.requests
     assert first == "POST /v1/chat HTTP/1.1"
     assert second.startswith("GET /v1/chat/chat-") and "/events?after=" in second

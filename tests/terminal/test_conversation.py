@@ -72,6 +72,7 @@ class FakeTerminal:
 
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
+        self.prompts: list[str] = []
         self.out, self.err = io.StringIO(), io.StringIO()
 
     def transport(self, *replies: Answer) -> httpx.MockTransport:
@@ -216,7 +217,7 @@ def test_a_refused_request_is_one_line_of_error(screen: FakeTerminal, status: in
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "error_line"),
+    ("reply", "code", "told_of"),
     [
         (stream(*REPLY[:5]), 1, "ended before it was complete"),
         (b"data: {\n\n", 1, "does not answer like a Parley"),
@@ -237,10 +238,10 @@ def test_a_refused_request_is_one_line_of_error(screen: FakeTerminal, status: in
     ],
 )
 def test_every_other_ending_has_its_exit_code_and_its_line(
-    screen: FakeTerminal, reply: Answer, code: int, error_line: str
+    screen: FakeTerminal, reply: Answer, code: int, told_of: str
 ) -> None:
     assert run(screen, reply) == code
-    assert error_line in screen.err.getvalue()
+    assert told_of in screen.err.getvalue()
     assert screen.err.getvalue().count("\n") == 1
 
 
@@ -265,12 +266,12 @@ def test_data_of_several_lines_is_one_frame() -> None:
     assert list(frames([b'data:{"a":\r', b'\ndata: 1}\n\nid: 3\n\ndata: {"b": 2}\n\ndata: {'])) == [{"a": 1}, {"b": 2}]
 
 
-def typed(*texts: str | BaseException) -> Callable[[str], str]:
+def typed(prompts: list[str], *texts: str | BaseException) -> Callable[[str], str]:
     """Reads these lines, and then the end of input."""
     waiting = list(texts)
 
     def read(prompt: str) -> str:
-        PROMPTS.append(prompt)
+        prompts.append(prompt)
         if not waiting:
             raise EOFError
         text = waiting.pop(0)
@@ -278,18 +279,13 @@ def typed(*texts: str | BaseException) -> Callable[[str], str]:
             raise text
         return text
 
-    PROMPTS.clear()
     return read
-
-
-PROMPTS: list[str] = []
-"""The prompts of the last conversation."""
 
 
 def run_conversation(
     screen: FakeTerminal, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
 ) -> int:
-    return converse(options(screen, *replies, **more), typed(*texts), interactive=interactive)
+    return converse(options(screen, *replies, **more), typed(screen.prompts, *texts), interactive=interactive)
 
 
 TALK = stream(
@@ -337,7 +333,7 @@ def test_half_a_surrogate_pair_can_be_asked_and_saved(screen: FakeTerminal, tmp_
 
 def test_the_result_of_a_call_is_typed_and_sent_with_its_id(screen: FakeTerminal) -> None:
     assert run_conversation(screen, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
-    assert PROMPTS == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
+    assert screen.prompts == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
     result = {"role": "function", "name": "get_weather", "content": "sunny", "extra": {"function_id": "c1"}}
     assert screen.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
 
@@ -351,7 +347,7 @@ def test_a_prompt_for_a_result_is_one_short_line_without_control_characters(scre
     call = {"role": "assistant", "content": "", "function_call": {"name": "f\x1b", "arguments": "x\n" * 100}}
     made = stream({"type": "message.completed", "index": 0, "message": call}, REPLY[-1])
     run_conversation(screen, ["Hi", "done"], made, TALK)
-    assert PROMPTS[1] == f"result of f␛({'x ' * 29}x…): "
+    assert screen.prompts[1] == f"result of f␛({'x ' * 29}x…): "
     assert screen.bodies()[1]["messages"][2] == {"role": "function", "name": "f\x1b", "content": "done"}
 
 

@@ -2,38 +2,20 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 
 import httpx
-import pytest
 
-from tests.terminal.gateway_process import COMMAND, clean_environment, running_gateway
+from tests.terminal.gateway_process import COMMAND, clean_environment
 from tests.terminal.pseudo_terminal import at_terminal
 
 MODELS = (*COMMAND, "models")
-TOML = """
-[upstreams.local]
-base_url = "http://127.0.0.1:1/v1"
-kind = "vllm"
-[models.qwen3]
-upstreams = ["local"]
-profile = {text_tools = "hermes", media = [], max_input_tokens = 32000}
-[models.eyes]
-upstreams = ["local"]
-"""
 TABLE = """\
-MODEL  KIND  TOOLS      THINKING  MEDIA                MAX INPUT
-qwen3  vllm  from text  on/off    text only            32000
-eyes   vllm  server     on/off    image, video, audio  -
+MODEL  KIND               TOOLS      THINKING  MEDIA                      MAX INPUT
+slow   openai_compatible  server     on/off    image, audio, video, file  -
+qwen3  vllm               from text  on/off    text only                  32000
+eyes   vllm               server     on/off    image, video, audio        -
+demo   demo               server     on/off    image, video, audio        -
 """
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    file = tmp_path_factory.mktemp("models") / "parley.toml"
-    file.write_text(TOML)
-    with running_gateway({"PARLEY_CONFIG": str(file)}) as url:
-        yield url
 
 
 def models(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
