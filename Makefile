@@ -71,6 +71,6 @@ compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the
 	@scripts/bootstrap dev
 	@.venv/bin/python scripts/compatibility
 
-interop: ## try real client packages and write the results into docs/evidence/compatibility.md (ARGS="openai-3")
+interop: ## try real client packages and write docs/evidence/compatibility.md (ARGS="openai-3"; PARLEY_GOLDENS)
 	@scripts/bootstrap dev
 	@exec .venv/bin/python scripts/interop $(ARGS)

@@ -39,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, target in PAGES.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
     for source in sorted({name for page in _written_pages(files) for name in _linked_files(page)}):
-        files.append(File.generated(config, f"files/{source}", abs_src_path=str(ROOT / source)))
+        files.append(File.generated(config, _name_copy(source), abs_src_path=str(ROOT / source)))
     return files
 
 
@@ -108,6 +108,11 @@ def _is_other_file(name: str) -> bool:
     return (ROOT / name).is_file() and name not in PAGES and not name.startswith("docs/")
 
 
+def _name_copy(name: str) -> str:
+    """Where a file of the repository is in the site; a page that is none of the site's is text there."""
+    return f"files/{name}.txt" if name.endswith(".md") else f"files/{name}"
+
+
 def _resolve(source: str, target: str) -> tuple[str, str] | None:
     """The path in the repository and the fragment of a relative link; None for one with a scheme or to its own page."""
     path, _, fragment = target.partition("#")
@@ -127,7 +132,7 @@ def _follow_links(text: str, source: str, src_uri: str) -> str:
         elif name.startswith("docs/"):
             goal = name.removeprefix("docs/")
         else:
-            goal = f"files/{name}"
+            goal = _name_copy(name)
         relative = posixpath.relpath(goal, posixpath.dirname(src_uri) or ".")
         return f"{found[1]}{relative}{'#' + fragment if fragment else ''}{found[3]}"
 

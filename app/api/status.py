@@ -4,24 +4,25 @@ import asyncio
 
 from fastapi import Request
 from msgspec.structs import asdict
-from pydantic import BaseModel
 
 from app import __version__
 from app.api.admin import CacheStats, UpstreamStatus, check_admin, describe_cache, list_upstreams
 from app.api.application import ParleyApp
 from app.api.context import AppContext
+from app.api.openapi.components import Described, give_examples
+from app.api.openapi.errors import describe
 from app.cache.stores import StoreError
 from app.limits.values import Kind
 from app.observe.recent_requests import RecentRequest, RecentRequests
 
 
-class RequestLoad(BaseModel):
+class RequestLoad(Described):
     in_progress: int
     queued: int
     max_concurrent: int
 
 
-class LimitStatus(BaseModel):
+class LimitStatus(Described):
     owner: str
     """`the gateway`, `the model 'qwen3'` or `the API key 'alice'`."""
     kind: Kind
@@ -29,7 +30,7 @@ class LimitStatus(BaseModel):
     used: float
 
 
-class RequestStatus(BaseModel):
+class RequestStatus(Described):
     """One request that has ended, without its prompt and its reply."""
 
     ended_at: float
@@ -51,14 +52,26 @@ class RequestStatus(BaseModel):
     """The upstreams that were tried, each as `name: outcome`."""
 
 
-class GatewayStatus(BaseModel):
+class GatewayStatus(Described):
+    model_config = give_examples(
+        {
+            "version": "0.1.0",
+            "draining": False,
+            "load": {"in_progress": 1, "queued": 0, "max_concurrent": 1000},
+            "upstreams": [],
+            "cache": {"entries": 0, "bytes": 0, "models": {}, "requests": {}},
+            "limits": [{"owner": "the API key 'alice'", "kind": "requests_per_minute", "limit": 60, "used": 1}],
+            "requests": [],
+        }
+    )
+
     version: str
     draining: bool
     load: RequestLoad
     upstreams: list[UpstreamStatus]
     cache: CacheStats | None
     """None if the store cannot be reached."""
-    cache_error: str | None
+    cache_error: str | None = None
     limits: list[LimitStatus]
     requests: list[RequestStatus]
     """The last 50, newest first."""
@@ -77,8 +90,9 @@ def add_routes(app: ParleyApp, recent: RecentRequests) -> None:
     @app.get(
         "/v1/status",
         tags=["upstreams"],
+        operation_id="get_status",
         summary="Show load, model servers, cache, limits and the last requests",
-        responses={403: {"description": "Without an admin key"}},
+        responses=describe(403),
     )
     async def status(request: Request) -> GatewayStatus:
         check_operator(request, context)

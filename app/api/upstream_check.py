@@ -10,7 +10,7 @@ from typing import cast
 
 import httpx
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from app.api.admin import check_admin
@@ -18,6 +18,9 @@ from app.api.application import ParleyApp
 from app.api.asgi import Receive, read_body
 from app.api.chat_schema import invalid_json
 from app.api.context import AppContext
+from app.api.openapi.components import Described, give_examples, json_content
+from app.api.openapi.errors import describe
+from app.api.upstream_check_schema import UpstreamCheck
 from app.errors import Forbidden, InvalidInput
 from app.model_registry import targets
 from app.settings import Settings, Upstream
@@ -29,22 +32,21 @@ CONNECT_SECONDS = 5.0
 NAME = "server"
 
 
-class UpstreamCheck(BaseModel):
-    """The body of `POST /v1/upstreams/check`."""
+class UpstreamCheckResult(Described):
+    model_config = give_examples(
+        {
+            "works": True,
+            "lines": ["it lists 1 model: qwen3"],
+            "models": ["qwen3"],
+        }
+    )
 
-    model_config = ConfigDict(extra="forbid")
-
-    base_url: str = Field(max_length=2000)
-    api_key: str | None = Field(default=None, max_length=4000)
-
-
-class UpstreamCheckResult(BaseModel):
     works: bool
     lines: list[str]
     """What was found, and what to do."""
     models: list[str]
     """The names that the server lists."""
-    working_url: str | None
+    working_url: str | None = None
     """A base_url that works, if the given one does not."""
 
 
@@ -56,13 +58,9 @@ def add_routes(app: ParleyApp, transport: httpx.AsyncBaseTransport | None) -> No
         "/v1/upstreams/check",
         tags=["upstreams"],
         summary="Ask a model server for its models before it is configured",
-        responses={403: {"description": "Without an admin key"}, 422: {"description": "The address is not valid"}},
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": UpstreamCheck.model_json_schema()}},
-            }
-        },
+        operation_id="check_upstream",
+        responses=describe(400, 403, 413, 422),
+        openapi_extra={"requestBody": {"required": True, "content": json_content(UpstreamCheck.__name__)}},
     )
     async def check(request: Request) -> UpstreamCheckResult:
         _check_caller(request, context)

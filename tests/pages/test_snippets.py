@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -56,12 +57,13 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
         serving(Settings.model_validate({"demo": True, **admin})) as with_keys,
     ):
         script = [
-            "set -eu",
+            f"set -eu; git init -q; export PARLEY_URL={without_keys.base_url}",
             f"export PARLEY_USAGE__URL={usage}",
             'curl() { command curl --silent --show-error --fail-with-body --max-time 20 "$@"; }',
             *(f"{name}={ADMIN_KEY}" for name in ("KEY", "ADMIN_KEY", "PARLEY_API_KEY")),
             *(_address(block, str((with_keys if "Bearer" in block else without_keys).base_url)) for block in run),
         ]
+        shutil.copy(ROOT / "README.md", folder)
         with anyio.fail_after(60):
             done = await anyio.run_process(["bash", "-c", "\n".join(script)], cwd=folder, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr).decode()[-2000:]
@@ -70,8 +72,7 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
 def _address(block: str, base_url: str) -> str:
     block = re.sub(r"(http://)?(127\.0\.0\.1|localhost):800[01]", base_url.rstrip("/"), block)
     program = f"{shlex.quote(sys.executable)} -m app.cli"
-    block = re.sub(r"(?:\.venv/bin/)?\bparley (?=[a-z])", f"PYTHONPATH={shlex.quote(str(ROOT))} {program} ", block)
-    return re.sub(r"(-m app\.cli chat)\b", rf"\1 --url {base_url}", block)
+    return re.sub(r"(?:\.venv/bin/)?\bparley (?=[a-z])", f"PYTHONPATH={shlex.quote(str(ROOT))} {program} ", block)
 
 
 @each_case("command", NOT_RUN)
