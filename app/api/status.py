@@ -13,7 +13,7 @@ from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
 from app.cache.stores import StoreError
 from app.limits.values import Kind
-from app.observe.recent_requests import RecentRequests
+from app.observe.recent_requests import RecentRequest, RecentRequests
 
 
 class RequestLoad(Described):
@@ -49,6 +49,7 @@ class RequestStatus(Described):
     output_tokens: int | None
     cost: float | None
     attempts: list[str]
+    """The upstreams that were tried, each as `name: outcome`."""
 
 
 class GatewayStatus(Described):
@@ -108,7 +109,7 @@ def add_routes(app: ParleyApp, recent: RecentRequests) -> None:
             cache=cache,
             cache_error=cache_error,
             limits=await _list_limits(context),
-            requests=[RequestStatus(**asdict(row)) for row in recent.list_newest_first()],
+            requests=[_describe_request(row) for row in recent.list_newest_first()],
         )
 
 
@@ -117,6 +118,28 @@ def _describe_load(context: AppContext) -> RequestLoad:
         in_progress=context.in_progress,
         queued=context.admission.queued,
         max_concurrent=context.server.max_concurrent_requests,
+    )
+
+
+def _describe_request(row: RecentRequest) -> RequestStatus:
+    tokens, first = row.tokens, row.first_token_seconds
+    return RequestStatus(
+        ended_at=row.ended_at,
+        request_id=row.request_id,
+        endpoint=row.endpoint,
+        key=row.caller,
+        model=row.model,
+        stream=row.stream,
+        status=row.status,
+        error=row.error,
+        finish_reason=row.finish_reason,
+        cache=row.cache,
+        milliseconds=round(row.duration * 1000, 1),
+        first_token_ms=None if first is None else round(first * 1000, 1),
+        input_tokens=None if tokens is None else tokens.input,
+        output_tokens=None if tokens is None else tokens.output,
+        cost=row.cost,
+        attempts=[f"{attempt.upstream}: {attempt.outcome}" for attempt in row.attempts],
     )
 
 

@@ -2,36 +2,39 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from app.chat.stream import Attempt
+from app.chat.token_usage import TokenUsage
 from app.observe.request_record import RequestRecord
 
 MAX_REQUESTS = 50
+MAX_MODEL_CHARACTERS = 200
+"""A name is cut to this length: behind a pass-through it is any text that a caller chose."""
 
 
 class RecentRequest(Struct, frozen=True):
+    """The fields of a `RequestRecord` of the same names."""
+
     ended_at: float
     """Unix seconds."""
     request_id: str
     endpoint: str
-    key: str
-    """The name of the API key; empty without one."""
+    caller: str
     model: str
     stream: bool
     status: int
     error: str | None
     finish_reason: str | None
     cache: str
-    milliseconds: float
-    first_token_ms: float | None
+    duration: float
+    first_token_seconds: float | None
     """From the start of the request to the reply's first event."""
-    input_tokens: int | None
-    output_tokens: int | None
+    tokens: TokenUsage | None
     cost: float | None
-    attempts: tuple[str, ...]
-    """Each as `upstream: outcome`, in order."""
+    attempts: Sequence[Attempt]
 
 
 class RecentRequests:
@@ -42,25 +45,24 @@ class RecentRequests:
         self._clock = clock
 
     def observe(self, record: RequestRecord) -> None:
-        tokens, first = record.tokens, record.first_token_at
+        first = record.first_token_at
         self._rows.append(
             RecentRequest(
                 self._clock(),
                 record.request_id,
                 record.endpoint,
                 record.caller,
-                record.model[:200],
+                record.model[:MAX_MODEL_CHARACTERS],
                 record.stream,
                 record.status,
                 record.error,
                 record.finish_reason,
                 record.cache,
-                round(record.duration * 1000, 1),
-                None if first is None else round((first - record.started_at) * 1000, 1),
-                None if tokens is None else tokens.input,
-                None if tokens is None else tokens.output,
+                record.duration,
+                None if first is None else first - record.started_at,
+                record.tokens,
                 record.cost,
-                tuple([f"{attempt.upstream}: {attempt.outcome}" for attempt in record.attempts]),
+                record.attempts,
             )
         )
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 TIMEOUT_MS = 20_000
 WATCH = """
@@ -19,13 +17,16 @@ addEventListener("securitypolicyviolation", (event) =>
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Playwright runs an event loop in this thread, so it must end before other modules run theirs."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
+    playwright.expect.set_options(timeout=TIMEOUT_MS)
     with playwright.sync_playwright() as engine:
         # As root, which CI containers often are, Chromium does not start with its sandbox.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments = ["--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         chromium = engine.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield chromium
         chromium.close()
@@ -52,11 +53,8 @@ class Watched:
             self.faults.append(f"request: {url}")
 
 
-OpenPage = Callable[..., Any]
-
-
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page of a gateway: `open_page(url, "#status", width=390, locale="zh-CN", colour="dark")`."""
     watched, contexts, pages = Watched(), [], []
 
@@ -77,7 +75,6 @@ def open_page(browser: Any) -> Iterator[OpenPage]:
         pages.append(page)
         return page
 
-    playwright.expect.set_options(timeout=TIMEOUT_MS)
     yield open_at
     for page in pages:
         watched.faults += [f"policy: {one}" for one in page.evaluate("window.policyViolations")]

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.browser.conftest import OpenPage, playwright
+from tests.browser.page_checks import OpenPage, check_accessible, expect
 from tests.browser.page_gateway import PageGateway, delta, end, stream
-
-expect = playwright.expect
+from tests.scripted_server import Reply
 
 ROOT = Path(__file__).parent.parent.parent
 IMAGES = os.environ.get("PLAYGROUND_IMAGES")
@@ -52,6 +51,7 @@ code
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mM4IScHAAK2AQUKW6YGAAAAAElFTkSuQmCC"
 )
+FORMATS = ("qwen", "openai", "responses", "anthropic", "autogen", "agentscope", "agentscope2")
 USAGE = {"prompt_tokens": 31, "completion_tokens": 164, "total_tokens": 195, "cost": 0.0021}
 
 
@@ -87,6 +87,7 @@ def gateway(gates: Gates) -> Iterator[PageGateway]:
         "slow": stream(
             *pieces("The begin. ", "content"), gates.after_begin, *pieces("The rest.", "content"), end("stop")
         ),
+        "broken": Reply(chunks=pieces("All is well so far", "content"), chunked=True, abrupt=True),
         "stuck": stream(*pieces("Once upon a time", "content"), asyncio.Event()),
     }
     settings = {
@@ -117,14 +118,6 @@ def ask(page: Any, text: str) -> None:
 
 def figures(page: Any) -> str:
     return str(page.locator(".details").inner_text())
-
-
-def check_accessible(page: Any) -> None:
-    """No violation of WCAG 2.2 A and AA that axe can find."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": tags}})
-    assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]] == []
 
 
 def take_picture(page: Any, name: str) -> None:
@@ -184,14 +177,16 @@ def test_the_cache_says_why_and_a_new_reply_can_be_asked_for(gateway: PageGatewa
 def test_a_function_is_called_and_its_result_is_answered_in_each_format(
     gateway: PageGateway, open_page: OpenPage
 ) -> None:
-    page = open_page(gateway.url)
+    page = open_page(gateway.url, colour="dark")
     choose_model(page, "demo")
     page.locator("aside.options").get_by_role("button", name="Example").click()
-    for format_ in ("qwen", "openai", "responses", "anthropic", "autogen", "agentscope", "agentscope2"):
+    for format_ in FORMATS:
         page.get_by_label("Format").select_option(format_)
         ask(page, "What is the weather in Rome?")
         call = page.locator(".part.call").last
         expect(call, format_).to_contain_text('"city": "Rome"')
+        if format_ == "openai":
+            check_accessible(page)
         page.get_by_label("Result of get_weather").last.fill(f'{{"sky": "{format_}"}}')
         page.get_by_role("button", name="Send the results").click()
         expect(page.locator(".part.content").last, format_).to_contain_text(
@@ -199,6 +194,51 @@ def test_a_function_is_called_and_its_result_is_answered_in_each_format(
         )
         expect(page.locator(".composer button.primary")).to_be_enabled()
         page.get_by_role("button", name="Clear").last.click()
+
+
+def test_a_reply_that_breaks_off_fails_in_each_format_and_can_be_tried_again(
+    gateway: PageGateway, open_page: OpenPage
+) -> None:
+    page = open_page(gateway.url)
+    for format_ in FORMATS:
+        page.get_by_label("Format").select_option(format_)
+        choose_model(page, "broken")
+        ask(page, "Will it break?")
+        failure = page.locator(".live .problem")
+        expect(failure, format_).to_contain_text("connection")
+        expect(page.locator(".live .part.content"), format_).to_have_text("All is well so far")
+        choose_model(page, "demo")
+        failure.get_by_role("button", name="Try again").click()
+        expect(page.locator(".part.content").last, format_).to_contain_text("You asked: “Will it break?”")
+        page.get_by_role("button", name="Clear").last.click()
+
+
+def test_the_messages_that_the_page_writes_are_valid_in_each_format(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    found = page.evaluate(
+        """async () => {
+          const { writeUser, writeSystem } = await import("./playground/formats/compose.js");
+          const { FORMATS } = await import("./playground/formats/names.js");
+          const files = [
+            { name: "a.png", mediaType: "image/png", url: "data:image/png;base64,iVBORw0KGgo=" },
+            { name: "b.pdf", mediaType: "application/pdf", url: "data:application/pdf;base64,JVBERi0xLjQK" },
+          ];
+          const rows = [];
+          for (const name of Object.keys(FORMATS)) {
+            const { format, message } = writeUser(name, "What is this?", files);
+            const messages = [writeSystem(format, "Be brief."), message];
+            const request = JSON.stringify({ from: format, to: "openai", messages });
+            const headers = { "content-type": "application/json" };
+            const response = await fetch("v1/convert", { method: "POST", headers, body: request });
+            const body = await response.json();
+            const kinds = body.messages?.[1].content.map((part) => part.type).sort();
+            rows.push([name, body.messages?.[0].role, kinds, body.error?.message ?? ""]);
+          }
+          return rows;
+        }"""
+    )
+    assert [row[0] for row in found] == list(FORMATS)
+    assert [row for row in found if row[1:] != ["system", ["file", "image_url", "text"], ""]] == []
 
 
 def test_every_format_has_an_example_that_every_other_format_can_read(

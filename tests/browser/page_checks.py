@@ -1,0 +1,24 @@
+"""What tests say of a page. Playwright is imported only when they run: it is not installed everywhere."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+OpenPage: TypeAlias = Callable[..., Any]
+"""The fixture `open_page`."""
+
+
+def expect(locator: Any, message: str | None = None) -> Any:
+    """Return Playwright's assertions of a locator, which wait until they hold."""
+    from playwright import sync_api
+
+    return sync_api.expect(locator, message)
+
+
+def check_accessible(page: Any) -> None:
+    """No violation of WCAG 2.2 A and AA that axe can find."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": tags}, "resultTypes": ["violations"]})
+    assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]] == []
