@@ -8,9 +8,8 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from checks import PARLEY, equal, holds  # noqa: E402
-
-from interop.examples import ANSWER, EXAMPLES, Example, tidy  # noqa: E402
+from checks import PARLEY, equal, holds
+from interop.examples import ANSWER, EXAMPLES, Example, tidy
 
 
 def try_example(example: Example) -> None:
@@ -36,4 +35,5 @@ for example in EXAMPLES:
         try_example(example)
     except Exception as error:
         line |= {"ok": False, "detail": f"{type(error).__name__}: {error}"[:900]}
-    print("\n" + json.dumps(line), flush=True)
+    sys.stdout.write("\n" + json.dumps(line) + "\n")
+    sys.stdout.flush()
