@@ -20,7 +20,7 @@ from starlette.routing import Route
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, health, metrics, pages, usage
+from app.api import admin, health, metrics, pages, status, upstream_check, usage
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
@@ -70,6 +70,7 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
+from app.observe.recent_requests import RecentRequests
 from app.reload import Reloader
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
@@ -259,6 +260,11 @@ def create_app(
     _add_routes(app)
     health.add_routes(app)
     admin.add_routes(app)
+    recent = RecentRequests()
+    context.observers.append(recent.observe)
+    status.add_routes(app, recent)
+    if settings.server.playground:
+        upstream_check.add_routes(app, transport)
     if reporters.metrics is not None and settings.metrics.port is None:
         metrics.add_routes(app, reporters.metrics)
     usage.add_routes(app)
@@ -541,7 +547,7 @@ def _add_routes(app: ParleyApp) -> None:
     )
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
-            return await list_models(context.registry.names(), context.catalog, request.state.caller)
+            return await list_models(context.registry, context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
@@ -555,7 +561,7 @@ def _add_routes(app: ParleyApp) -> None:
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
         try:
-            return await get_model(model, context.registry.names(), context.catalog, request.state.caller)
+            return await get_model(model, context.registry, context.catalog, request.state.caller)
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 

@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Collection
 from functools import cached_property
+from typing import Literal
 
+from msgspec import Struct
+
+from app.chat.messages import MediaKind
+from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.settings import DEMO, Model, Settings, Upstream
 from app.token_counting import TokenCounters
@@ -12,6 +17,21 @@ from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
 """Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
+
+
+class ModelAbilities(Struct, frozen=True):
+    """What a model can do on every one of its upstreams, as their profiles say."""
+
+    kinds: tuple[str, ...]
+    """The kinds of server that serve it."""
+    tools: Literal["native", "text", "prompt"]
+    """How it calls functions: the server returns calls, the gateway reads them from the text, or it also explains the
+    functions in the prompt."""
+    thinking_switch: bool
+    """Whether a caller can switch its reasoning on and off."""
+    media: tuple[MediaKind, ...]
+    max_input_tokens: int | None
+    """Longer conversations are truncated; None without a limit."""
 
 
 class ModelRegistry:
@@ -114,6 +134,31 @@ class ModelRegistry:
             deployment = self._deployment(model, self._settings.passthrough, model)
             return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
         return route
+
+    def find_abilities(self, model: str) -> ModelAbilities | None:
+        route = self.find(model)
+        if route is None:
+            return None
+        profiles = [deployment.profile for deployment in route.deployments]
+        limits = [profile.max_input_tokens for profile in profiles if profile.max_input_tokens is not None]
+        return ModelAbilities(
+            tuple(dict.fromkeys(self._kind(deployment.target.name) for deployment in route.deployments)),
+            _find_tools(profiles),
+            all(profile.thinking_switch != "none" for profile in profiles),
+            tuple(kind for kind in profiles[0].media if all(kind in profile.media for profile in profiles)),
+            min(limits, default=None),
+        )
+
+    def _kind(self, upstream: str) -> str:
+        row = self._settings.upstreams.get(upstream)
+        return DEMO if row is None else row.kind
+
+
+def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "prompt"]:
+    """Return what all of these upstreams can do at least."""
+    if not all(profile.native_tools for profile in profiles):
+        return "prompt"
+    return "text" if any(profile.text_tools for profile in profiles) else "native"
 
 
 def _hedge_delay(row: Model) -> HedgeDelay | None:

@@ -79,6 +79,28 @@ def test_the_module_runs() -> None:
     assert ran.stderr.startswith("parley: server.port (PARLEY_SERVER__PORT): ")
 
 
+def test_the_version_is_printed_without_loading_what_takes_long() -> None:
+    script = """
+import sys
+from app.cli import main
+try:
+    main(["--version"])
+except SystemExit:
+    pass
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"asyncio", "fastapi", "httpx", "pydantic", "redis"}))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"parley {__version__}\n\n"
+
+
+def test_an_output_whose_reader_has_left_is_no_error() -> None:
+    command = [sys.executable, "-m", "app.cli", "openapi"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 1)
+
+
 # -- check-config ---------------------------------------------------------------------------
 
 
@@ -307,8 +329,8 @@ def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: s
         too_long.start()
         try:
             line = process.stderr.readline()
-            said = json.loads(line)["message"] if log_format == "json" else line.strip()
-            where = said.partition(" listens at ")[2].partition(",")[0]
+            logged = json.loads(line)["message"] if log_format == "json" else line.strip()
+            where = logged.partition(" listens at ")[2].partition(",")[0]
             with urllib.request.urlopen(f"{where}/healthz") as answer:
                 assert answer.status == 200
         finally:
@@ -405,7 +427,8 @@ def test_a_question_is_asked_and_the_reply_shown(asked: list[Any], capsys: pytes
     assert capsys.readouterr() == ("Hello\nstop\n", "")
     ((path, headers, body),) = asked
     assert path == "/v1/chat"
-    assert body == {"messages": [{"role": "user", "content": "How are you?"}], "stream": True}
+    assert body["messages"] == [{"role": "user", "content": "How are you?"}]
+    assert body.keys() == {"messages", "stream", "cancel_on_disconnect"}
     assert "authorization" not in {name.lower() for name in headers}
 
 
@@ -460,7 +483,17 @@ def test_functions_that_cannot_be_read_are_an_error(
     assert asked == []
 
 
-def test_a_system_message_needs_a_question(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["chat", "--system", "Be brief."]) == 2
-    assert capsys.readouterr().err == "parley: --system needs a question on the command line\n"
-    assert asked == []
+def test_a_conversation_begins_with_the_system_message(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("One\n"))
+    assert main(["chat", "--system", "Be brief."]) == 0
+    assert [message["content"] for message in asked[0][2]["messages"]] == ["Be brief.", "One"]
+
+
+def test_standard_input_is_part_of_the_question_once(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\nb\n"))
+    assert main(["chat", "Explain:", "-"]) == 0
+    assert asked[0][2]["messages"][0]["content"] == "Explain:\n\na\nb\n"
+    assert main(["chat", "-", "-"]) == 2
+    assert capsys.readouterr().err == "parley: standard input (-) can be read only once\n"

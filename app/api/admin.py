@@ -120,12 +120,9 @@ def add_routes(app: ParleyApp) -> None:
     async def stats(request: Request) -> CacheStats:
         check_admin(request, context)
         try:
-            totals = await context.cache.stats()
+            return await describe_cache(context)
         except StoreError as error:
             raise StoreDown(str(error)) from None
-        models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in totals.by_model.items()}
-        requests = dict(context.cache.counts)
-        return CacheStats(entries=totals.entries, bytes=totals.bytes, models=models, requests=requests)
 
     @app.delete(
         "/v1/cache", operation_id="purge_cache", summary="Delete all cached replies, or those of one model", **row
@@ -146,11 +143,21 @@ def add_routes(app: ParleyApp) -> None:
     )
     async def upstreams(request: Request) -> UpstreamList:
         check_admin(request, context)
-        now = asyncio.get_running_loop().time()
-        uses = _list_uses(context)
-        return UpstreamList(
-            upstreams=[_describe_upstream(state, now, uses.get(state.name, [])) for state in context.upstreams]
-        )
+        return UpstreamList(upstreams=list_upstreams(context, asyncio.get_running_loop().time()))
+
+
+async def describe_cache(context: AppContext) -> CacheStats:
+    """Count the stored replies. Raises StoreError."""
+    totals = await context.cache.stats()
+    models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in totals.by_model.items()}
+    requests = dict(context.cache.counts)
+    return CacheStats(entries=totals.entries, bytes=totals.bytes, models=models, requests=requests)
+
+
+def list_upstreams(context: AppContext, now: float) -> list[UpstreamStatus]:
+    """Describe the state of each upstream at a time of the event loop's clock."""
+    uses = _list_uses(context)
+    return [_describe_upstream(state, now, uses.get(state.name, [])) for state in context.upstreams]
 
 
 def _list_uses(context: AppContext) -> dict[str, list[UpstreamUse]]:

@@ -1,12 +1,16 @@
-"""`GET /v1/models` and `/v1/models/{model}`: the models, with the fields that OpenAI's and Anthropic's SDKs read."""
+"""`GET /v1/models` and `/v1/models/{model}`: the models, with the fields that OpenAI's and Anthropic's SDKs read,
+and what each model can do."""
 
 import logging
 import time
 from typing import Any, Literal
 
+import msgspec
+
 from app.access import Caller
 from app.api.openapi.components import Described, give_examples
 from app.errors import UnknownModel, UpstreamFailed
+from app.model_registry import ModelRegistry
 from app.upstream.catalog import Catalog
 from app.upstream.causes import describe_fault
 from app.upstream.model_names import suggest_model
@@ -56,27 +60,28 @@ class ModelList(Described):
     last_id: str | None
 
 
-async def list_models(names: list[str], catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
+async def list_models(registry: ModelRegistry, catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
     """Return the configured models, then those that the pass-through's upstream lists: those that the caller may use.
 
     If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
     """
+    names = registry.names()
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
-    rows = [_row(name) for name in caller.select_models(dict.fromkeys(names))]
+    rows = [_row(name, registry) for name in caller.select_models(dict.fromkeys(names))]
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
     return {"object": "list", "data": rows, "has_more": False, **ends}
 
 
-async def get_model(name: str, names: list[str], catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
+async def get_model(name: str, registry: ModelRegistry, catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
     """Return the row of one model. Raises UnknownModel or UpstreamFailed."""
-    listed = caller.select_models(names)
+    listed = caller.select_models(registry.names())
     if name not in listed:
-        listed = [row["id"] for row in (await list_models(names, catalog, caller))["data"]]
+        listed = [row["id"] for row in (await list_models(registry, catalog, caller))["data"]]
     if name not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
-    return _row(name)
+    return _row(name, registry)
 
 
 async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple[str, ...]:
@@ -96,8 +101,9 @@ async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple
         raise
 
 
-def _row(name: str) -> dict[str, Any]:
+def _row(name: str, registry: ModelRegistry) -> dict[str, Any]:
     now = int(time.time())
+    abilities = registry.find_abilities(name)
     return {
         "id": name,
         "object": "model",
@@ -106,4 +112,5 @@ def _row(name: str) -> dict[str, Any]:
         "type": "model",
         "display_name": name,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+        "parley": None if abilities is None else msgspec.to_builtins(abilities),
     }

@@ -13,7 +13,6 @@ from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
-from app.chat.token_usage import CallUsage
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
@@ -146,14 +145,19 @@ def observe_usage(ledger: UsageLedger) -> RequestObserver:
 
 def count_request(record: RequestRecord) -> Totals:
     """Return the numbers of one request. A call to a model that goes on is counted when it ends."""
-    tokens = record.tokens
-    hit = record.cache in ("hit", "shared")
-    request = Totals(
-        requests=1,
-        errors=int(record.error is not None and not record.disconnected),
-        cache_hits=int(hit),
-        saved_tokens=tokens.total if hit and tokens is not None else 0,
+    tokens, failed = record.tokens, int(record.error is not None and not record.disconnected)
+    if record.cache in ("hit", "shared"):
+        return Totals(1, failed, 1, saved_tokens=0 if tokens is None else tokens.total)
+    if tokens is None:
+        return Totals(1, failed)
+    return Totals(
+        1,
+        failed,
+        0,
+        int(record.tokens_estimated),
+        tokens.input,
+        tokens.cached_input,
+        tokens.output,
+        tokens.reasoning,
+        cost=record.cost or 0.0,
     )
-    if hit or tokens is None:
-        return request
-    return request.add(Totals.from_call(CallUsage(tokens, record.cost, record.tokens_estimated)))

@@ -4,9 +4,9 @@ import json
 import re
 from typing import Any, Protocol, TextIO
 
+from app.terminal.color import CYAN, DIM, paint
 from app.terminal.frames import Frame
 
-_DIM, _CALL, _END = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -79,20 +79,20 @@ class PrettyScreen:
         call = message.get("function_call")
         self._called = isinstance(call, dict)
         if isinstance(call, dict):
-            self._write(f"{_text(call.get('name'))}(", _CALL)
+            self._write(f"{_text(call.get('name'))}(", CYAN)
 
     def _show_parts(self, parts: Frame) -> None:
         call = parts.get("function_call")
-        self._write(_text(parts.get("reasoning_content")), _DIM)
+        self._write(_text(parts.get("reasoning_content")), DIM)
         self._write(_text(parts.get("content")))
-        self._write(_text(call.get("arguments")) if isinstance(call, dict) else "", _CALL)
+        self._write(_text(call.get("arguments")) if isinstance(call, dict) else "", CYAN)
 
     def _complete(self, frame: Frame) -> None:
         """End a message; one that came without deltas is shown now."""
         if frame.get("index") not in self._shown:
             self._show_parts(_part(frame, "message"))
         if self._called:
-            self._write(")", _CALL)
+            self._write(")", CYAN)
         self._called = False
         self.end_line()
 
@@ -104,7 +104,7 @@ class PrettyScreen:
             parts.append(f"{usage.get('prompt_tokens', '?')} + {usage.get('completion_tokens', '?')} tokens")
         if frame.get("cached") is True:
             parts.append("cached")
-        self._write(" · ".join(part for part in parts if part), _DIM)
+        self._write(" · ".join(part for part in parts if part), DIM)
         self.end_line()
 
     def _write(self, text: str, style: str = "") -> None:
@@ -112,7 +112,7 @@ class PrettyScreen:
             return
         shown = replace_control_characters(text)
         self._at_line_start = shown.endswith("\n") if shown else self._at_line_start
-        self._out.write(f"{style}{shown}{_END}" if style and self._color else shown)
+        self._out.write(paint(shown, style, color=self._color and bool(style)))
 
 
 def _part(frame: Frame, key: str) -> Frame:

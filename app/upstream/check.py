@@ -21,6 +21,10 @@ class UpstreamReport(Struct, frozen=True):
 
     works: bool
     lines: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    """The names that the server lists."""
+    working_url: str | None = None
+    """A base_url that works, if the given one does not."""
 
 
 async def check_upstreams(
@@ -52,7 +56,7 @@ async def _check_upstream(target: Target, wanted: Sequence[str], client: Upstrea
     if not names:
         return UpstreamReport(True, (f"{head}works; it lists no models",))
     missing = [f"  it does not list {name!r}{suggest_model(name, names)}" for name in wanted if name not in names]
-    return UpstreamReport(True, (f"{head}works; models: {join_names(names)}", *missing))
+    return UpstreamReport(True, (f"{head}works; models: {join_names(names)}", *missing), tuple(names))
 
 
 async def _report_failure(head: str, fault: Fault, target: Target, client: UpstreamClient) -> UpstreamReport:
@@ -61,7 +65,8 @@ async def _report_failure(head: str, fault: Fault, target: Target, client: Upstr
         if suggestion is not None:
             base_url, mistake = suggestion
             text = f"the server has no such path, but {base_url} works"
-            return UpstreamReport(False, (f"{head}{text}", f"  base_url probably {mistake}: set it to {base_url!r}"))
+            lines = (f"{head}{text}", f"  base_url probably {mistake}: set it to {base_url!r}")
+            return UpstreamReport(False, lines, working_url=base_url)
         return UpstreamReport(
             True, (f"{head}answers, but has no list of models ({fault.status})", "  check that base_url is right")
         )

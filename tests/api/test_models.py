@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 
 UPSTREAM = {"base_url": "http://model.test/v1", "api_key": "s3cret", "headers": {"x-team": "s3cret"}}
 PASSING = {"upstreams": {"local": UPSTREAM}, "passthrough": "local"}
@@ -25,7 +25,7 @@ def serving(body: bytes, status: int = 200) -> ModelServer:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v1/models":
             return httpx.Response(status, content=body)
-        return streamed(SAID, STOP)
+        return streamed(HELLO, STOP)
 
     return ModelServer(answer)
 
@@ -40,7 +40,7 @@ def names(settings: dict[str, Any], server: ModelServer) -> list[str]:
     assert answer.status == 200
     assert answer.json["object"] == "list"
     assert all(
-        set(row) == {"id", "object", "created", "owned_by", "type", "display_name", "created_at"}
+        set(row) == {"id", "object", "created", "owned_by", "type", "display_name", "created_at", "parley"}
         for row in answer.json["data"]
     )
     assert b"s3cret" not in answer.body
@@ -51,6 +51,42 @@ def test_configured_models_are_listed_with_their_aliases_without_a_request() -> 
     server = ModelServer()
     assert names(CONFIGURED, server) == ["m", "also-m", "n"]
     assert server.requests == []
+
+
+def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
+    upstreams = {"a": {**UPSTREAM, "kind": "vllm"}, "b": {**UPSTREAM, "kind": "transformers"}}
+    models = {
+        "both": {"upstreams": ["a", "b"], "aliases": ["alias"]},
+        "text": {"upstreams": ["a"], "profile": {"text_tools": "hermes", "media": [], "max_input_tokens": 100}},
+        "prompt": {"upstreams": ["a"], "profile": {"native_tools": False}},
+    }
+    with Running({"upstreams": upstreams, "models": models, "demo": True}, ModelServer()) as gateway:
+        rows = {row["id"]: row["parley"] for row in gateway.get("/v1/models").json["data"]}
+        one = gateway.get("/v1/models/text").json["parley"]
+    both = {
+        "kinds": ["vllm", "transformers"],
+        "tools": "native",
+        "thinking_switch": False,
+        "media": ["image"],
+        "max_input_tokens": None,
+    }
+    assert rows["both"] == rows["alias"] == both
+    assert one == rows["text"]
+    assert one == {
+        "kinds": ["vllm"],
+        "tools": "text",
+        "thinking_switch": True,
+        "media": [],
+        "max_input_tokens": 100,
+    }
+    assert (rows["prompt"]["tools"], rows["demo"]["kinds"]) == ("prompt", ["demo"])
+
+
+def test_a_model_of_the_pass_throughs_server_has_what_its_kind_can_do() -> None:
+    settings = {"upstreams": {"local": {**UPSTREAM, "kind": "openai"}}, "passthrough": "local"}
+    with Running(settings, listing("x")) as gateway:
+        (row,) = gateway.get("/v1/models").json["data"]
+    assert (row["parley"]["kinds"], row["parley"]["media"]) == (["openai"], ["image", "audio", "file"])
 
 
 def test_what_the_pass_throughs_server_lists_follows_each_name_once() -> None:
@@ -86,7 +122,7 @@ def test_the_demo_model_is_listed() -> None:
     assert names({"demo": True}, ModelServer()) == ["demo"]
 
 
-def told_of(settings: dict[str, Any], server: ModelServer, model: str) -> Answer:
+def get_model(settings: dict[str, Any], server: ModelServer, model: str) -> Answer:
     with Running(settings, server) as gateway:
         return gateway.get(f"/v1/models/{model}")
 
@@ -94,18 +130,18 @@ def told_of(settings: dict[str, Any], server: ModelServer, model: str) -> Answer
 @pytest.mark.parametrize("model", ["m", "also-m"])
 def test_a_configured_model_is_read_without_a_request(model: str) -> None:
     server = ModelServer()
-    answer = told_of({**CONFIGURED, "passthrough": "local"}, server, model)
+    answer = get_model({**CONFIGURED, "passthrough": "local"}, server, model)
     assert (answer.status, answer.json["id"], answer.json["object"]) == (200, model, "model")
     assert server.requests == []
 
 
 def test_a_model_of_the_pass_through_is_read_by_its_name_with_slashes() -> None:
-    assert told_of(PASSING, listing("some/x"), "some/x").json["id"] == "some/x"
+    assert get_model(PASSING, listing("some/x"), "some/x").json["id"] == "some/x"
 
 
 @pytest.mark.parametrize("settings", [CONFIGURED, PASSING])
 def test_a_model_that_is_not_listed_is_not_found(settings: dict[str, Any]) -> None:
-    answer = told_of(settings, listing("x"), "some/y")
+    answer = get_model(settings, listing("x"), "some/y")
     error = answer.json["error"]
     assert (answer.status, error["code"], error["param"]) == (404, "model_not_found", "model")
     assert "'some/y'" in error["message"]
@@ -125,7 +161,7 @@ def ask(settings: dict[str, Any], model: str | None) -> tuple[Answer, str | None
 
 
 @pytest.mark.parametrize(
-    ("settings", "model", "told", "asked"),
+    ("settings", "model", "model_used", "asked"),
     [
         (CONFIGURED, "m", "m", "served/m"),
         (CONFIGURED, "also-m", "m", "served/m"),
@@ -137,9 +173,9 @@ def ask(settings: dict[str, Any], model: str | None) -> tuple[Answer, str | None
         ({**PASSING, "default_model": "any"}, None, "any", "any"),
     ],
 )
-def test_a_name_leads_to_its_model(settings: dict[str, Any], model: str | None, told: str, asked: str) -> None:
+def test_a_name_leads_to_its_model(settings: dict[str, Any], model: str | None, model_used: str, asked: str) -> None:
     answer, sent = ask(settings, model)
-    assert (answer.status, answer.json["model"], sent) == (200, told, asked)
+    assert (answer.status, answer.json["model"], sent) == (200, model_used, asked)
 
 
 def test_an_unknown_model_is_named_and_nothing_is_sent() -> None:
@@ -207,7 +243,7 @@ def test_the_server_is_asked_once_for_its_models_until_it_fails() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             return httpx.Response(200, json={"data": [{"id": "new" if broken[0] else "old"}]})
-        return httpx.Response(500, json={}) if broken[0] else streamed(SAID, STOP)
+        return httpx.Response(500, json={}) if broken[0] else streamed(HELLO, STOP)
 
     server = ModelServer(answer)
     body = {"messages": [{"role": "user", "content": "x"}], "stream": False}
@@ -273,7 +309,7 @@ def at(*paths: str) -> ModelServer:
         if request.url.path not in paths:
             return httpx.Response(404, json={"detail": "Not Found"})
         listed = {"data": [{"id": "x"}]}
-        return httpx.Response(200, json=listed) if request.method == "GET" else streamed(SAID, STOP)
+        return httpx.Response(200, json=listed) if request.method == "GET" else streamed(HELLO, STOP)
 
     return ModelServer(answer)
 

@@ -11,6 +11,7 @@ from app.api.convert import Conversion, Converted
 from app.api.messages import CountTokensRequest, MessagesRequest
 from app.api.openapi import chat, completions, errors, frameworks, messages, responses
 from app.api.openapi.components import Components, Json, json_content, ref, walk
+from app.api.upstream_check_schema import UpstreamCheck
 from app.formats import FORMATS
 
 _PREFIXES = {
@@ -112,6 +113,7 @@ def _add_requests(components: Components, names: dict[str, dict[str, str]], item
     components.schemas["Conversion"]["properties"]["messages"] = any_messages
     converted = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "warnings": []}
     components.add(Converted, examples=[converted])
+    components.add(UpstreamCheck, examples=[{"base_url": "http://127.0.0.1:8001/v1"}])
     components.add(completions.CompletionRequest, prefixes=names["openai"])
     private = {f"_{name}": f"Anthropic{name}" for name in ("ToolChoice", "Thinking", "OutputFormat", "OutputConfig")}
     for type_, examples in (

@@ -1,0 +1,1 @@
+"""What the commands of `parley` do: one module for each, with a function `run` that returns the exit status."""

@@ -1,0 +1,31 @@
+"""`parley check-config`: report every mistake in a configuration."""
+
+import argparse
+import asyncio
+
+from app.commands.configuration import describe_models, load_settings
+from app.model_registry import targets
+from app.settings import Settings
+from app.upstream.check import check_upstreams
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = load_settings(arguments.file)
+    print(f"the configuration is valid; models: {', '.join(describe_models(settings))}")
+    return _check_online(settings) if arguments.online else 0
+
+
+def _check_online(settings: Settings) -> int:
+
+    models = {
+        name: [
+            row.name or model
+            for model, row in settings.models.items()
+            if any(upstream.name == name for upstream in row.upstreams)
+        ]
+        for name in settings.upstreams
+    }
+    reports = asyncio.run(check_upstreams(targets(settings).values(), models))
+    for report in reports:
+        print("\n".join(report.lines))
+    return 0 if all(report.works for report in reports) else 1

@@ -1,0 +1,24 @@
+"""Load the settings for a command, and describe them in its output."""
+
+from pathlib import Path
+
+from app.command_line import UsageError
+from app.settings import Settings, SettingsError, load
+
+
+def load_settings(file: Path | None = None) -> Settings:
+    """Load the settings of this process. Raises UsageError with every mistake."""
+    try:
+        return load(path=file)
+    except SettingsError as error:
+        raise UsageError(*error.mistakes) from None
+
+
+def describe_models(settings: Settings) -> list[str]:
+    """Describe the models that callers may use."""
+    served = list(settings.models)
+    if settings.demo:
+        served.append("the built-in model demo")
+    if settings.passthrough:
+        served.append(f"every {'other ' if served else ''}model of {settings.upstreams[settings.passthrough].base_url}")
+    return served

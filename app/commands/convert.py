@@ -1,0 +1,30 @@
+"""`parley convert`: convert a conversation from one format to another."""
+
+import argparse
+import json
+import sys
+
+from app.api.convert import convert
+from app.command_line import UsageError
+from app.errors import InvalidInput, ParleyError
+
+
+def run(arguments: argparse.Namespace) -> int:
+
+    try:
+        text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
+        options = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
+        result = convert(json.dumps(options | {"messages": json.loads(text)}).encode())
+    except OSError as error:
+        raise UsageError(f"{arguments.file}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{arguments.file}: is not valid JSON ({error})") from None
+    except ParleyError as error:
+        violations = error.violations if isinstance(error, InvalidInput) else ()
+        for line in [f"{violation.path}: {violation.message}" for violation in violations] or [error.message]:
+            print(f"parley: {line}", file=sys.stderr)
+        return 1
+    for warning in result["warnings"]:
+        print(f"parley: {warning}", file=sys.stderr)
+    print(json.dumps(result["messages"], ensure_ascii=False, indent=2))
+    return 0

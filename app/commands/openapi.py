@@ -1,0 +1,13 @@
+"""`parley openapi`: print the OpenAPI document."""
+
+import argparse
+import json
+
+from app.main import create_app
+from app.settings import Settings
+
+
+def run(arguments: argparse.Namespace) -> int:
+    document = create_app(Settings(demo=True)).openapi()
+    print(json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True))
+    return 0

@@ -1,0 +1,49 @@
+"""`parley usage`: total the usage and cost by day, key and model."""
+
+import argparse
+import json
+import sys
+import time
+
+from app.command_line import UsageError
+from app.commands.configuration import load_settings
+from app.errors import InvalidInput
+from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+from app.usage.report import format_table, parse_query, report_usage
+from app.usage.stores import UsageStoreError, open_usage_store
+from app.usage.urls import FileUrl, NoUrl, describe_usage_url, parse_usage_url
+
+
+def run(arguments: argparse.Namespace) -> int:
+
+    address = parse_usage_url(load_settings(arguments.config).usage.url or "memory:")
+    if isinstance(address, NoUrl) or address == FileUrl(""):
+        raise UsageError(
+            f"usage.url is {describe_usage_url(address)}: it cannot be read from outside the gateway; "
+            "use a file or PostgreSQL"
+        )
+    try:
+        query = parse_query(
+            utc_day(time.time()),
+            first=arguments.first,
+            last=arguments.last,
+            group_by=arguments.group_by,
+            key=arguments.key,
+            model=arguments.model,
+            names=("--from", "--to", "--group-by"),
+        )
+    except InvalidInput as error:
+        raise UsageError("; ".join(f"{item.path}: {item.message}" for item in error.violations)) from None
+    try:
+        ledger = UsageLedger(open_usage_store(address))
+        rows = ledger.read(query)
+        ledger.close()
+    except (UsageStoreError, TooManyRows) as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps(report_usage(query, rows), ensure_ascii=False, indent=2))
+    else:
+        print(f"usage: {describe_usage_url(address)}, {query.first_day} to {query.last_day} (UTC)")
+        print(format_table(query, rows))
+    return 0

@@ -1,0 +1,40 @@
+"""`parley serve` in a process of its own, for tests without an event loop."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+COMMAND = (sys.executable, "-m", "app.cli")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """The environment of this process without settings of Parley and of colours."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "NO_COLOR"))}
+    return own | more
+
+
+@contextlib.contextmanager
+def running_gateway(environ: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The URL of a gateway that runs while the context is open. Without settings it serves the demo model."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    settings = {"PARLEY_CACHE__URL": "null:", "PARLEY_USAGE__URL": "null:", "PARLEY_SERVER__LOG_FORMAT": "json"}
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--port", str(port)],
+        env=clean_environment(**settings, **(environ or {})),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert "listens at" in json.loads(line)["message"], line
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)

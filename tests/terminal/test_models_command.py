@@ -1,0 +1,66 @@
+"""`parley models`: the table of a gateway's models, and the answers of gateways that have none."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.terminal.gateway_process import COMMAND, clean_environment, running_gateway
+from tests.terminal.pseudo_terminal import at_terminal
+
+MODELS = (*COMMAND, "models")
+TOML = """
+[upstreams.local]
+base_url = "http://127.0.0.1:1/v1"
+kind = "vllm"
+[models.qwen3]
+upstreams = ["local"]
+profile = {text_tools = "hermes", media = [], max_input_tokens = 32000}
+[models.eyes]
+upstreams = ["local"]
+"""
+TABLE = """\
+MODEL  KIND  TOOLS      THINKING  MEDIA                MAX INPUT
+qwen3  vllm  from text  on/off    text only            32000
+eyes   vllm  server     on/off    image, video, audio  -
+"""
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    file = tmp_path_factory.mktemp("models") / "parley.toml"
+    file.write_text(TOML)
+    with running_gateway({"PARLEY_CONFIG": str(file)}) as url:
+        yield url
+
+
+def models(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
+    environ = clean_environment(PARLEY_URL=url)
+    return subprocess.run([*MODELS, *arguments], env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_models_are_a_table_or_json(gateway: str) -> None:
+    ran = models(url=gateway)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, TABLE, "")
+    listed = models("--json", url=f"{gateway}/v1/")
+    assert [row["parley"] for row in json.loads(listed.stdout)] == [
+        row["parley"] for row in httpx.get(f"{gateway}/v1/models", trust_env=False).json()["data"]
+    ]
+
+
+def test_the_header_is_bold_at_a_terminal(gateway: str) -> None:
+    with at_terminal(MODELS, clean_environment(PARLEY_URL=gateway)) as terminal:
+        assert terminal.ended() == 0
+    assert terminal.text.startswith("\x1b[1mMODEL ")
+    assert terminal.text.count("\x1b") == 2
+
+
+def test_a_gateway_that_cannot_be_asked_is_one_line_of_error(gateway: str) -> None:
+    ran = models(url="http://127.0.0.1:1")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert ran.stderr.startswith("parley: cannot connect to http://127.0.0.1:1: Connection refused. Is a gateway")
+    ran = models(url=f"{gateway}/nowhere")
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert ran.stderr.startswith("parley: not_found: ")
