@@ -21,8 +21,8 @@ from tests.golden_gateway import GoldenGateway, Json
 from tests.goldens import message_goldens
 from tests.in_process_gateway import Answer
 
-from interop.rooms import Client, NotInstalled, furnish
-from interop.trying import Outcome
+from interop.environments import Client, NotInstalled, install
+from interop.outcomes import Outcome
 
 FOLDER = os.environ.get("PARLEY_GOLDENS", "")
 CHECKS = {
@@ -65,7 +65,7 @@ FACES = {
 async def validate(client: Client) -> list[Outcome]:
     """One outcome for each kind of case."""
     try:
-        await furnish(client)
+        await install(client)
     except NotInstalled as error:
         return [Outcome(client, "", "the packages can be installed", False, str(error))]
     source = Path(FOLDER) / client.goldens
@@ -75,7 +75,7 @@ async def validate(client: Client) -> list[Outcome]:
 
 
 async def _run(client: Client, program: Path, kind: str, folder: Path) -> Outcome:
-    python = str(client.room / "bin" / "python")
+    python = str(client.folder / "bin" / "python")
     running = await asyncio.create_subprocess_exec(
         python, str(program), str(folder), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
