@@ -9,6 +9,7 @@ import msgspec
 
 from app.access import Caller
 from app.api.openapi.components import Described, give_examples
+from app.chat.messages import MediaKind
 from app.errors import UnknownModel, UpstreamFailed
 from app.model_registry import ModelRegistry
 from app.upstream.catalog import Catalog
@@ -28,7 +29,29 @@ _EXAMPLE: dict[str, Any] = {
     "type": "model",
     "display_name": "demo",
     "created_at": "2026-11-22T16:28:02Z",
+    "parley": {
+        "kinds": ["vllm"],
+        "tools": "native",
+        "thinking_switch": True,
+        "media": ["image"],
+        "max_input_tokens": 32000,
+    },
 }
+
+
+class ListedAbilities(Described):
+    """What a model can do on every one of its upstreams."""
+
+    kinds: list[str]
+    """The kinds of server that serve it."""
+    tools: Literal["native", "text", "prompt"]
+    """How it calls functions: the server returns calls, the gateway reads them from the text, or it also explains the
+    functions in the prompt."""
+    thinking_switch: bool
+    """Whether a caller can switch its reasoning on and off."""
+    media: list[MediaKind]
+    max_input_tokens: int | None
+    """Longer conversations are truncated; null without a limit."""
 
 
 class ModelEntry(Described):
@@ -44,6 +67,8 @@ class ModelEntry(Described):
     type: Literal["model"]
     display_name: str
     created_at: str
+    parley: ListedAbilities | None
+    """Null if nothing is known of the model."""
 
 
 class ModelList(Described):

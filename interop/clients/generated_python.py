@@ -58,7 +58,7 @@ def _() -> None:
 
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
     functions = [{"name": "get_weather", "parameters": parameters}]
-    first = ChatRequest.from_dict({"messages": [QUESTION], "functions": functions, "stream": False})
+    first = ChatRequest.from_dict({"model": "demo", "messages": [QUESTION], "functions": functions, "stream": False})
     reply = chat.sync(client=client(), body=first)
     holds(isinstance(reply, ChatReply), reply)
     thought, text, call = reply.messages
@@ -66,7 +66,7 @@ def _() -> None:
     equal((call.function_call.name, json.loads(call.function_call.arguments)), ("get_weather", {"city": "Paris"}))
     result = {"role": "function", "name": "get_weather", "content": "21 °C", "extra": call.extra.to_dict()}
     history = [QUESTION, *(message.to_dict() for message in reply.messages), result]
-    second = ChatRequest.from_dict({"messages": history, "functions": functions, "stream": False})
+    second = ChatRequest.from_dict({"model": "demo", "messages": history, "functions": functions, "stream": False})
     holds("21 °C" in chat.sync(client=client(), body=second).messages[-1].content, "no answer")
 
 
@@ -82,7 +82,7 @@ def _() -> None:
         "message.completed": models.MessageCompletedFrame,
         "response.completed": models.ResponseCompletedFrame,
     }
-    body = models.ChatRequest.from_dict({"messages": [QUESTION]})
+    body = models.ChatRequest.from_dict({"model": "demo", "messages": [QUESTION]})
     with client().get_httpx_client().stream(**_get_kwargs(body=body)) as response:
         lines = [line for line in response.read().decode().split("\n") if line.startswith("data: ")]
     data = [json.loads(line[6:]) for line in lines]

@@ -21,7 +21,7 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 type Frame = components["schemas"]["ChatFrame"];
 const client = createClient<paths>({ baseUrl: process.env.PARLEY_URL! });
-const body = { messages: [{ role: "user" as const, content: "What is the weather in Paris?" }] };
+const body = { model: "demo", messages: [{ role: "user" as const, content: "What is the weather in Paris?" }] };
 const { data } = await client.POST("/v1/chat", { body: { ...body, stream: false } });
 if (!data || !("finish_reason" in data) || !("response_id" in data)) throw new Error("no reply");
 const texts: (typeof data.messages)[number]["content"][] = data.messages.map((message) => message.content);
@@ -34,9 +34,9 @@ for (const line of String(streamed.data).split("\\n").filter((line) => line.star
 }
 const { error } = await client.POST("/v1/chat", { body: { ...body, model: "nobody" } });
 const code = error && "error" in error && "code" in error.error ? error.error.code : "";
-const completion = await client.POST("/v1/chat/completions", { body: { ...body, model: "demo" } });
+const completion = await client.POST("/v1/chat/completions", { body });
 const models = await client.GET("/v1/models");
-const converted = await client.POST("/v1/convert", { body: { from: "openai", to: "qwen", ...body } });
+const converted = await client.POST("/v1/convert", { body: { from: "openai", to: "qwen", messages: body.messages } });
 console.log(JSON.stringify({
   texts, text, code, completion: completion.data && "choices" in completion.data,
   models: models.data?.data.map((model) => model.id), converted: converted.data?.messages,
