@@ -244,7 +244,8 @@ class ChatEndpoint:
         plain = not (media_requests or request.is_large or dropped)
         prepared = gateway.prepare(route, parsed.request) if plain else None
         request.record.record_request(route.model, settings.stream, settings.metadata)
-        if context.captures_content and isinstance(request.record.trace, RequestTrace) and request.record.trace.sampled:
+        trace = request.record.trace
+        if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.content = CapturedContent(parsed.request.messages)
         create = context.create_event_stream if settings.stream else context.create_json_response
         response = create(request.writer, info, parsed.reply_format, settings.mode)

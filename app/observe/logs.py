@@ -27,8 +27,8 @@ class RequestLine(Struct, omit_defaults=True):
     endpoint: str
     key: str = ""
     model: str = ""
-    stream: bool | UnsetType = UNSET
     fallback_model: str | None = None
+    stream: bool | UnsetType = UNSET
     metadata: Any = None
     status: int = 0
     cache: str = ""
@@ -67,13 +67,12 @@ def log_request(record: RequestRecord) -> None:
         cache=record.cache,
         error=record.error,
         finish_reason=record.finish_reason,
+        fallback_model=record.fallback_model,
         cost=record.cost or 0.0,
         ms=round(record.duration * 1000, 1),
     )
     if record.model:
         line.model, line.stream = shorten_text(record.model, MAX_TEXT), record.stream
-    if record.fallback_model is not None:
-        line.fallback_model = record.fallback_model
     if record.metadata:
         line.metadata = shorten(record.metadata)
     tokens = record.tokens

@@ -185,8 +185,12 @@ OTHER_PATHS = {
     "pydantic-ai-responses",
     "ai-openai",
     "codex",
+    "examples",
+    "openapi-python-client",
+    "openapi-typescript",
 }
-"""Clients of other endpoints, whose requests are in the goldens of those."""
+"""Clients of other endpoints, whose requests are in the goldens of those, and programs that are not a package of their
+own: the examples, and clients made from openapi.json."""
 
 
 def test_every_client_of_chat_completions_has_recorded_requests() -> None:
