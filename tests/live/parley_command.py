@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from tests.live.raw_client import readiness
 from tests.scripted_server import ScriptedServer
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 180.0
 """A gateway with three workers loads its modules four times, which takes long on a busy machine."""
 
 
