@@ -1,22 +1,27 @@
+# The image is for x86-64 and arm64: requirements.lock has the hashes of both. `make release` builds it on the base image
+# of the digest that the registry has for this tag, and records the digest in the labels.
 FROM python:3.12-slim AS builder
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /srv/parley
+RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends binutils
 COPY requirements.lock ./
 COPY scripts/bootstrap scripts/
-RUN scripts/bootstrap runtime && .venv/bin/python -m pip uninstall --quiet --yes pip
+RUN scripts/bootstrap runtime
+COPY pyproject.toml ./
+COPY deploy/image deploy/image
+RUN .venv/bin/python deploy/image/trim.py
 COPY app app
 # The root file system may be read-only and file times may not survive a copy, so the bytecode is made here and trusted as it is.
 RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash .venv/lib app \
+    && .venv/bin/python -B deploy/image/check_imports.py \
     && chmod -R a+rX .venv app
 
 FROM python:3.12-slim
-LABEL org.opencontainers.image.title="parley" \
-      org.opencontainers.image.description="HTTP gateway that translates chat message formats" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="0.1.0"
+# Nothing is installed in this image after it is built.
 RUN groupadd --gid 10001 parley \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin parley \
-    && install -d -o parley -g parley -m 0750 /data
+    && install -d -o parley -g parley -m 0750 /data \
+    && python3 -m pip uninstall --quiet --yes --root-user-action ignore pip
 WORKDIR /srv/parley
 COPY --from=builder /srv/parley/.venv .venv
 COPY --from=builder /srv/parley/app app
@@ -33,6 +38,14 @@ VOLUME ["/data"]
 # -e PARLEY_SERVER__ALLOW_ANONYMOUS=true to serve everyone who can reach its port.
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=4s --start-period=15s --retries=3 \
-    CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('PARLEY_SERVER__PORT') or 8000), timeout=3); c.request('GET', '/healthz'); sys.exit(c.getresponse().status != 200)"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "app.health"]
 CMD ["parley", "serve"]
+ARG CREATED="" REVISION="" BASE_DIGEST=""
+LABEL org.opencontainers.image.title="parley" \
+      org.opencontainers.image.description="HTTP gateway that translates chat message formats" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.created="$CREATED" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.12-slim" \
+      org.opencontainers.image.base.digest="$BASE_DIGEST"

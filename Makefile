@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test coverage check format openapi lock bench bench-quick chaos compatibility interop storms
+.PHONY: help serve test coverage check format openapi docs lock bench bench-quick chaos compatibility interop storms
 .NOTPARALLEL:
 
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
@@ -47,6 +47,11 @@ openapi: ## write openapi/openapi.json
 	@mkdir -p openapi
 	@.venv/bin/parley openapi >openapi/.new && mv openapi/.new openapi/openapi.json || { rm -f openapi/.new; exit 1; }
 
+docs: ## build the documentation as a site, in build/site
+	@scripts/bootstrap dev
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
+	@echo "docs: open build/site/index.html"
+
 lock: ## write both lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
@@ -66,6 +71,6 @@ compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the
 	@scripts/bootstrap dev
 	@.venv/bin/python scripts/compatibility
 
-interop: ## try real client packages and write the results into docs/evidence/compatibility.md (ARGS="openai-3")
+interop: ## try real client packages and write docs/evidence/compatibility.md (ARGS="openai-3"; PARLEY_GOLDENS)
 	@scripts/bootstrap dev
 	@exec .venv/bin/python scripts/interop $(ARGS)

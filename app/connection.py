@@ -15,7 +15,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -105,6 +106,14 @@ def _join_lines(headers: Headers) -> bytes:
     return b"".join([b"%b: %b\r\n" % line for line in headers])
 
 
+@lru_cache(maxsize=256)
+def _split_target(target: bytes) -> tuple[str, bytes, bytes]:
+    """Return (path, raw path, query). Nearly all requests have one of a few targets."""
+    url = httptools.parse_url(target)
+    path = url.path.decode("ascii")
+    return unquote(path) if "%" in path else path, url.path, url.query or b""
+
+
 class _DefaultLines:
     """The headers of every response as bytes. uvicorn makes them anew each second, because the date is one of them."""
 
@@ -121,22 +130,58 @@ class _DefaultLines:
 _default_lines = _DefaultLines()
 
 
+class _UnusedEvent:
+    """Stands for the event of a request whose body was not waited for."""
+
+    def set(self) -> None: ...
+
+
+_UNUSED_EVENT = _UnusedEvent()
+
+
 class ClientCycle(RequestResponseCycle):
     """One request and its response. It is also the writer that `app/api/response_writer.py` describes: the head goes
     out with the first bytes of the body, nothing is awaited, and no task waits for the client to disconnect."""
 
     notices_disconnect = True
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, drop: Callable[[], None], **values: Any) -> None:
-        super().__init__(**values)
-        self.extra_headers: Headers = ()
-        self.abort = drop
-        self.blocked = False
-        self.blocked_since = 0.0
-        self._loop = loop
-        self._sender: Sender | None = None
-        self._head: list[bytes] = []
-        """The part of the head that has not been sent."""
+    access_log = False
+    body: bytearray
+    blocked = False
+    blocked_since = 0.0
+    chunked_encoding = None
+    disconnected = False
+    expected_content_length = 0
+    extra_headers: Headers = ()
+    message_event: Any = _UNUSED_EVENT
+    more_body = True
+    response_complete = False
+    response_started = False
+    _sender: Sender | None = None
+    _head: Sequence[bytes] = ()
+    """The part of the head that has not been sent."""
+
+    def __init__(self, connection: "ClientConnection", *, keep_alive: bool) -> None:
+        """Set what uvicorn's constructor sets. That takes twelve arguments, one of them an event that `receive` alone
+        needs."""
+        self.scope = connection.scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.default_headers = connection.server_state.default_headers
+        self.on_response = connection.on_response_complete
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.abort = connection.drop
+        self.body = bytearray()
+        self._loop = connection.loop
+
+    async def receive(self) -> Any:
+        if self.message_event is _UNUSED_EVENT:
+            self.message_event = asyncio.Event()
+            if self.body or not self.more_body:
+                self.message_event.set()
+        return await super().receive()
 
     def attach(self, sender: Sender) -> None:
         self._sender = sender
@@ -169,7 +214,7 @@ class ClientCycle(RequestResponseCycle):
     def write(self, data: bytes, *, last: bool) -> None:
         if self.disconnected:
             return
-        pieces, self._head = self._head, []
+        pieces, self._head = [*self._head], ()
         if self.chunked_encoding:
             if data:
                 pieces += (b"%x\r\n" % len(data), data, b"\r\n")
@@ -333,8 +378,9 @@ class ClientConnection(HttpToolsProtocol):
             error = self._too_long(sum(len(name) + len(value) + 4 for name, value in self.headers))
             if error is not None:
                 self._stop(error)
-        self._check_target()
-        cycle, cycles = self._make_cycle(), self._cycles
+        version = self.parser.get_http_version()
+        self._check_target(version)
+        cycle, cycles = self._make_cycle(version), self._cycles
         self._in_head = False
         self._body_bytes = self._body_wire_bytes = 0
         self.headers = []  # the parser adds the trailers here; they are not used
@@ -345,18 +391,17 @@ class ClientConnection(HttpToolsProtocol):
             cycle.keep_alive = False
         self._last_request = not cycle.keep_alive
 
-    def _make_cycle(self) -> ClientCycle:
+    def _make_cycle(self, version: str) -> ClientCycle:
         """Complete the scope, and start the request or queue it behind earlier ones."""
         scope, parser = self.scope, self.parser
+        path, raw_path, query = _split_target(self.url)
         scope["method"] = parser.get_method().decode("ascii")
-        version = scope["http_version"] = parser.get_http_version()
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
-        scope["raw_path"] = self.root_path.encode("ascii") + url.path
-        scope["query_string"] = url.query or b""
+        scope["http_version"] = version
+        scope["path"] = self.root_path + path
+        scope["raw_path"] = self.root_path.encode("ascii") + raw_path
+        scope["query_string"] = query
         before = self.cycle
-        cycle = self.cycle = self._new_cycle(keep_alive=version != "1.0" and parser.should_keep_alive())
+        cycle = self.cycle = ClientCycle(self, keep_alive=version != "1.0" and parser.should_keep_alive())
         scope["extensions"] = {WRITER: {"writer": cycle}}
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
@@ -364,23 +409,6 @@ class ClientConnection(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
         return cycle
-
-    def _new_cycle(self, *, keep_alive: bool) -> ClientCycle:
-        return ClientCycle(
-            self.loop,
-            self.drop,
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=keep_alive,
-            on_response=self.on_response_complete,
-        )
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -399,9 +427,8 @@ class ClientConnection(HttpToolsProtocol):
 
     # Refusals.
 
-    def _check_target(self) -> None:
+    def _check_target(self, version: str) -> None:
         """Check the version, the target and the Host header."""
-        version = self.parser.get_http_version()
         if version != "1.1":
             if version != "1.0":
                 self._stop(BadRequest(f"HTTP/{version} is not supported: send HTTP/1.1"))
@@ -461,7 +488,7 @@ class ClientConnection(HttpToolsProtocol):
             return
         if self._in_head or not waiting[-1].more_body:
             self.scope["method"] = "GET"
-            cycle = self._new_cycle(keep_alive=False)
+            cycle = ClientCycle(self, keep_alive=False)
             self._cycles.append(cycle)
             self.pipeline.appendleft((cycle, _error_app(error)))
             return

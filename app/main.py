@@ -17,11 +17,10 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from app import __version__
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, metrics, pages, usage
+from app.api import admin, health, metrics, pages, status, upstream_check, usage
 from app.api.application import ParleyApp
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
@@ -34,13 +33,14 @@ from app.api.live_configuration import LiveConfiguration
 from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
-from app.api.models import get_model, list_models
+from app.api.models import ModelEntry, ModelList, get_model, list_models
 from app.api.openai_responses.background import BackgroundRuns
 from app.api.openai_responses.endpoint import ResponsesEndpoint
 from app.api.openai_responses.input_tokens import InputTokensEndpoint
 from app.api.openai_responses.stored import StoredResponses
 from app.api.openai_responses.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.api.openapi import install_openapi
+from app.api.openapi.errors import OpenAIErrorBody
 from app.api.origins import OriginRules
 from app.api.request_limits import request_limits
 from app.api.responses import ResponseLimits
@@ -70,6 +70,7 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
+from app.observe.recent_requests import RecentRequests
 from app.reload import Reloader
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
@@ -257,7 +258,13 @@ def create_app(
     ]
     app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     _add_routes(app)
+    health.add_routes(app)
     admin.add_routes(app)
+    recent = RecentRequests()
+    context.observers.append(recent.observe)
+    status.add_routes(app, recent)
+    if settings.server.playground:
+        upstream_check.add_routes(app, transport)
     if reporters.metrics is not None and settings.metrics.port is None:
         metrics.add_routes(app, reporters.metrics)
     usage.add_routes(app)
@@ -525,7 +532,19 @@ async def _run(
 def _add_routes(app: ParleyApp) -> None:
     context = app.context
 
-    @app.get("/v1/models", tags=["models"], summary="List the models", response_model=dict[str, Any])
+    failures: dict[int | str, dict[str, Any]] = {
+        status: {"description": text, "model": OpenAIErrorBody}
+        for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
+    }
+
+    @app.get(
+        "/v1/models",
+        tags=["models"],
+        operation_id="list_models",
+        summary="List the models",
+        response_model=None,
+        responses={200: {"model": ModelList}, **failures},
+    )
     async def models(request: Request) -> dict[str, Any] | Response:
         try:
             return await list_models(context.registry, context.catalog, request.state.caller)
@@ -535,9 +554,10 @@ def _add_routes(app: ParleyApp) -> None:
     @app.get(
         "/v1/models/{model:path}",
         tags=["models"],
+        operation_id="get_model",
         summary="Read one model",
-        response_model=dict[str, Any],
-        responses={"4XX": {"description": "No such model"}},
+        response_model=None,
+        responses={200: {"model": ModelEntry}, **failures},
     )
     async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
         try:
@@ -545,7 +565,9 @@ def _add_routes(app: ParleyApp) -> None:
         except ParleyError as error:
             return _error_response(request, error, OPENAI.error)
 
-    @app.post("/v1/convert", tags=["convert"], summary="Convert a conversation to another format")
+    @app.post(
+        "/v1/convert", tags=["convert"], operation_id="convert", summary="Convert a conversation to another format"
+    )
     async def convert_messages(request: Request) -> Response:
         server = context.server
         receive = cast(Receive, request.receive)
@@ -554,21 +576,6 @@ def _add_routes(app: ParleyApp) -> None:
             await wait_for_parse_memory(body, lease, server.max_json_values)
             converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
             return Response(await converting, media_type="application/json")
-
-    @app.get("/healthz", tags=["health"], summary="Check that the process runs")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok", "version": __version__}
-
-    @app.get(
-        "/readyz",
-        tags=["health"],
-        summary="Check that the gateway accepts new requests",
-        responses={503: {"description": "The gateway is shutting down"}},
-    )
-    async def readyz() -> JSONResponse:
-        if context.draining:
-            return JSONResponse({"status": "draining"}, 503)
-        return JSONResponse({"status": "ready"})
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:

@@ -216,6 +216,7 @@ class Server(_Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: LogFormat = "auto"
     watch_config: bool = True
+    playground: bool = True
 
     @field_validator("max_request_memory_bytes")
     @classmethod
@@ -409,6 +410,14 @@ class Settings(_Section):
     def separate_callers(self) -> bool:
         """Whether stored replies are shared only among the requests of one caller."""
         return self.cache.scope == "caller" or (self.cache.scope == "auto" and bool(self.keys))
+
+    @property
+    def serves_this_machine_only(self) -> bool:
+        """Whether every caller is a program or a user of this machine: the gateway listens on a loopback address, and
+        no key, admin key or other host name suggests that a proxy passes on the requests of others."""
+        server = self.server
+        local = is_loopback(server.host.strip("[]").lower())
+        return local and not (self.keys or server.admin_key or server.allowed_hosts or server.allowed_origins)
 
     def kind_profile(self, kind: str) -> Profile:
         return KINDS[kind]

@@ -267,9 +267,12 @@ def question(text: str = QUESTION, **fields: Any) -> dict[str, Any]:
 
 def conversation(count: int) -> list[dict[str, str]]:
     """`count` messages, the last of the user's."""
-    said = ("And what is it like in the city of number %d? Tell me in a sentence, please.", "There the sun shines: %d.")
+    sentences = (
+        "And what is it like in the city of number %d? Tell me in a sentence, please.",
+        "There the sun shines: %d.",
+    )
     roles = ("user", "assistant")
-    return [{"role": roles[back % 2], "content": said[back % 2] % back} for back in reversed(range(count))]
+    return [{"role": roles[back % 2], "content": sentences[back % 2] % back} for back in reversed(range(count))]
 
 
 def functions(count: int) -> list[dict[str, Any]]:

@@ -128,14 +128,14 @@ def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str
     `extra` is set on top of that; an empty value takes the variable away.
     """
     port = free_port()
-    told = {
+    environment_of_gateway = {
         "PARLEY_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}/v1",
         "PARLEY_SERVER__PORT": str(port),
         "PARLEY_SERVER__WORKERS": "1",
         "PARLEY_SERVER__LOG_LEVEL": "warning",
     }
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
-    environment = {key: value for key, value in (inherited | told | extra).items() if value}
+    environment = {key: value for key, value in (inherited | environment_of_gateway | extra).items() if value}
     words = shlex.split(command) if command else _default_command()
     with serve("gateway", words, port, GATEWAY_CORE, folder, environment) as server:
         yield server

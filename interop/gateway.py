@@ -15,7 +15,7 @@ from app.settings import Settings
 
 from interop.servers import Misbehaving, settings
 
-SAID = ("content-type", "accept", "openai-beta")
+KEPT_HEADERS = ("content-type", "accept", "openai-beta")
 """Headers worth keeping: none of them tells a machine or a key."""
 
 
@@ -44,23 +44,23 @@ class Gateway:
             return await self.app(scope, receive, send)
         raw: list[bytes] = []
 
-        async def heard() -> Any:
+        async def observe_receive() -> Any:
             message = await receive()
             raw.append(message.get("body", b""))
             return message
 
-        async def told(message: Any) -> None:
+        async def observe_send(message: Any) -> None:
             if message["type"] == "http.response.start":
                 self.asked.append(_asked(scope, b"".join(raw), message["status"]))
                 self.hits += (b"x-parley-cache", b"hit") in message["headers"]
             await send(message)
 
-        return await self.app(scope, heard, told)
+        return await self.app(scope, observe_receive, observe_send)
 
 
 def _asked(scope: Any, body: bytes, status: int) -> Asked:
     headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
-    kept = {name: headers[name] for name in SAID if name in headers}
+    kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
     return Asked(scope["method"], scope["path"], kept, json.loads(body) if body else None, status)
 
 

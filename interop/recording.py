@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from interop.gateway import Asked
-from interop.trying import Outcome
+from interop.outcomes import Outcome
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "interop" / "recorded"
 
@@ -30,8 +30,8 @@ def record(outcomes: list[Outcome]) -> None:
 def _kind(asked: Asked) -> Any:
     """What is said but for the words: the keys of the body and of its messages, and whether it streams."""
     body = asked.body
-    spoken = {(message.get("role"), message.get("type"), *sorted(message)) for message in body["messages"]}
-    return asked.path, body.get("stream"), body.get("format"), frozenset(body), frozenset(spoken)
+    shapes = {(message.get("role"), message.get("type"), *sorted(message)) for message in body["messages"]}
+    return asked.path, body.get("stream"), body.get("format"), frozenset(body), frozenset(shapes)
 
 
 def _shortened(value: Any) -> Any:

@@ -48,8 +48,8 @@ CALLED_IN_TEXT = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Pa
 def prompted(body: dict[str, Any]) -> Reply:
     """A call as text where none was answered yet, else the answer."""
     answered = "21 degrees" in json.dumps(body["messages"])
-    told = "It is 21 degrees in Paris." if answered else CALLED_IN_TEXT
-    return Reply([chunk({"content": told}), chunk({}, "stop")])
+    content = "It is 21 degrees in Paris." if answered else CALLED_IN_TEXT
+    return Reply([chunk({"content": content}), chunk({}, "stop")])
 
 
 FROM, TO = "FROM:", "TO:"

@@ -15,7 +15,7 @@ from app.formats.anthropic import ANTHROPIC
 from app.formats.base import Format, ReplyMode
 from app.formats.responses import RESPONSES
 
-from tests.frame_reader import Told
+from tests.frame_reader import ReceivedReply
 from tests.reply_pipeline import INFO
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ class FaceReply:
     failed: bool = False
 
 
-def list_losses(reply_format: Format, batches: Sequence[list[Event]], whole: Told) -> list[str]:
+def list_losses(reply_format: Format, batches: Sequence[list[Event]], whole: ReceivedReply) -> list[str]:
     """Name what of the reply does not reach a client of the format, in a stream or in one body. `whole` is the reply in
     the format `qwen`."""
     lost: list[str] = []
@@ -57,13 +57,13 @@ def encode(reply_format: Format, batches: Sequence[list[Event]], mode: ReplyMode
         staged = events if stage is None else stage.feed(events)
         last = staged[-1] if staged else None
         if isinstance(last, Failed):
-            said = encoder.feed(staged[:-1]) if len(staged) > 1 else b""
-            return data + said + encoder.fail(UpstreamFailed(last.fault).to_dict(INFO.request_id)), True
+            before = encoder.feed(staged[:-1]) if len(staged) > 1 else b""
+            return data + before + encoder.fail(UpstreamFailed(last.fault).to_dict(INFO.request_id)), True
         data += encoder.feed(staged)
     return data, False
 
 
-def _compare(found: FaceReply, whole: Told, mode: ReplyMode) -> Iterator[str]:
+def _compare(found: FaceReply, whole: ReceivedReply, mode: ReplyMode) -> Iterator[str]:
     if found.failed is not (whole.error is not None):
         yield FAILED if found.failed else UNFAILED
         return
@@ -73,22 +73,22 @@ def _compare(found: FaceReply, whole: Told, mode: ReplyMode) -> Iterator[str]:
         yield f"the finish reason: {whole.finish_reason} becomes {found.finish_reason}"
     if whole.error is not None:
         return
-    for name, given, told in (
+    for name, given, received in (
         ("reasoning", _join(whole, "reasoning_content"), found.reasoning),
         ("text", _join(whole, "content"), found.text + found.refusal),
         ("calls", _list_calls(whole), [(name, _value(arguments)) for name, arguments in found.calls]),
     ):
-        if given != told:
+        if given != received:
             yield f"{name} of a reply that {_ENDS[whole.finish_reason]}"
     usage = whole.usage or {}
     yield from (f"the number of {name}" for name in _COUNTED if usage.get(name) and found.tokens[name] != usage[name])
 
 
-def _join(whole: Told, name: str) -> str:
+def _join(whole: ReceivedReply, name: str) -> str:
     return "".join(message.get(name) or "" for message in whole.messages)
 
 
-def _list_calls(whole: Told) -> list[tuple[str, Any]]:
+def _list_calls(whole: ReceivedReply) -> list[tuple[str, Any]]:
     calls = [message["function_call"] for message in whole.messages if "function_call" in message]
     return [(call["name"], _value(call["arguments"])) for call in calls]
 

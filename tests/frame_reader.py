@@ -14,7 +14,7 @@ PAYLOADS = ("reasoning_content", "content")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReceivedReply:
     """A reply in the words of the conformance cases."""
 
     messages: list[Json]
@@ -42,7 +42,7 @@ def frames(data: bytes) -> list[Json]:
     return found
 
 
-def of_deltas(data: bytes) -> Told:
+def of_deltas(data: bytes) -> ReceivedReply:
     """A stream of what is new: the deltas of every completed message add up to it."""
     opening, *middle, end = frames(data)
     assert opening["type"] == "response.started"
@@ -67,7 +67,7 @@ def of_deltas(data: bytes) -> Told:
     return _ended(messages, end)
 
 
-def of_snapshots(data: bytes) -> Told:
+def of_snapshots(data: bytes) -> ReceivedReply:
     """A stream of whole lists: each begins as the one before it."""
     opening, *middle, end = frames(data)
     assert opening["type"] == "response.started"
@@ -79,14 +79,14 @@ def of_snapshots(data: bytes) -> Told:
     return _ended(messages, end)
 
 
-def of_whole(data: bytes) -> Told:
+def of_whole(data: bytes) -> ReceivedReply:
     """One JSON body; an error may have messages beside it."""
     body = json.loads(data)
     kind = "response.failed" if "error" in body else "response.completed"
     return _ended(body.get("messages", []), {"type": kind, **body})
 
 
-READERS: dict[str, Callable[[bytes], Told]] = {"delta": of_deltas, "snapshot": of_snapshots, "whole": of_whole}
+READERS: dict[str, Callable[[bytes], ReceivedReply]] = {"delta": of_deltas, "snapshot": of_snapshots, "whole": of_whole}
 
 
 def _begun(frame: Json) -> Json:
@@ -121,13 +121,15 @@ def _payload(message: Json) -> str:
     return str(call["name"] + call["arguments"] if call else message.get("reasoning_content") or message["content"])
 
 
-def _ended(messages: list[Json], end: Json) -> Told:
+def _ended(messages: list[Json], end: Json) -> ReceivedReply:
     plain = [_one_payload(message) for message in messages]
     if end["type"] == "response.completed":
-        return Told(plain, end["finish_reason"], end["usage"], None)
+        return ReceivedReply(plain, end["finish_reason"], end["usage"], None)
     assert end["type"] == "response.failed", end
     error = end["error"]
-    return Told([_judged(message) for message in plain], "error", None, _in_words_of_a_case(error, bool(plain)))
+    return ReceivedReply(
+        [_judged(message) for message in plain], "error", None, _in_words_of_a_case(error, bool(plain))
+    )
 
 
 def _one_payload(message: Json) -> Json:

@@ -18,7 +18,7 @@ SERVER: dict[str, Any] = {
     "upstreams": {"local": {"base_url": "http://model.test/v1"}},
     "models": {"m": {"upstreams": ["local"]}},
 }
-SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+HELLO = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
 STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
@@ -43,7 +43,7 @@ class ModelServer(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
         self.requests.append(request)
-        response = self._answer(request) if self._answer else streamed(SAID, STOP)
+        response = self._answer(request) if self._answer else streamed(HELLO, STOP)
         body = Pieces([response.content]) if response.is_closed else response.stream
         return httpx.Response(response.status_code, headers=response.headers, stream=body, request=request)
 

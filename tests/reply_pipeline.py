@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from tests.bare_gateway import make_gateway
 from tests.default_limits import upstream_target
-from tests.frame_reader import READERS, Told
+from tests.frame_reader import READERS, ReceivedReply
 
 INFO = ReplyInfo(response_id="chat-1", request_id="req-1", model="m", created=1)
 TARGET = upstream_target("scripted", "http://model.test/v1", first_token_seconds=10.0, idle_seconds=10.0)
@@ -103,7 +103,7 @@ async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[s
     return received.batches
 
 
-def told(batches: list[list[Event]], mode: ReplyMode) -> Told:
+def read_reply(batches: list[list[Event]], mode: ReplyMode) -> ReceivedReply:
     """What a caller of that mode reads."""
     encoder = QWEN.reply_encoder(INFO, mode)
     data = encoder.open() + b"".join(encoder.feed(events) for events in batches)

@@ -329,8 +329,8 @@ def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: s
         too_long.start()
         try:
             line = process.stderr.readline()
-            said = json.loads(line)["message"] if log_format == "json" else line.strip()
-            where = said.partition(" listens at ")[2].partition(",")[0]
+            logged = json.loads(line)["message"] if log_format == "json" else line.strip()
+            where = logged.partition(" listens at ")[2].partition(",")[0]
             with urllib.request.urlopen(f"{where}/healthz") as answer:
                 assert answer.status == 200
         finally:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.cuts import bytewise, every_cut, random_cuts, whole
+from tests.cuts import bytewise, distinct_cuts, every_cut, random_cuts, whole
+from tests.effort import LONG
 
 BODIES = [b"", b"a", b"data: {}\n\n", bytes(range(256))]
 
@@ -29,3 +30,11 @@ def test_random_cuts_follow_from_the_seed() -> None:
 
 def test_more_cuts_than_places_cut_everywhere() -> None:
     assert random_cuts(b"abc", 1, 99) == bytewise(b"abc")
+
+
+@pytest.mark.skipif(LONG, reason="all cuts are given then")
+def test_cuts_are_distinct_by_what_the_reader_of_events_returns_for_them() -> None:
+    """One before the end of the first event's line, one before that of the second, and one behind it."""
+    first, second = b'data: {"id":"a"}\n\n', b'data: {"id":"b"}\n\n'
+    whole_lines = [len(first) - 2, len(first + second) - 2]
+    assert [len(parts[0]) for parts in distinct_cuts(first + second)] == [*whole_lines, len(first + second) - 1]

@@ -23,7 +23,7 @@ def classes(base: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]
         yield from classes(child)
 
 
-def told() -> dict[tuple[str, int], bool]:
+def documented() -> dict[tuple[str, int], bool]:
     """The document's table: (code, status) and whether it works later."""
     rows = re.findall(r"^\| `(\w+)` \| (\d{3}) \| (yes|no) \| \S.*\|$", DOCUMENT, re.MULTILINE)
     assert len(rows) == len({row[:2] for row in rows}), "a row stands twice"
@@ -40,7 +40,7 @@ def known() -> dict[tuple[str, int], bool]:
 
 
 def test_the_document_lists_every_code_with_its_status_and_nothing_else() -> None:
-    assert told() == known()
+    assert documented() == known()
 
 
 def test_the_tree_at_the_top_of_the_module_is_true() -> None:

@@ -95,8 +95,8 @@ def gateway() -> Iterator[Running]:
         yield running
 
 
-def body(said: str, rest: str = "") -> bytes:
-    return f'{{"messages":[{{"role":"user","content":{said}}}]{rest}}}'.encode()
+def body(content: str, rest: str = "") -> bytes:
+    return f'{{"messages":[{{"role":"user","content":{content}}}]{rest}}}'.encode()
 
 
 def check_answer(answer: Answer, raw: bytes) -> None:

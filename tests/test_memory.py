@@ -49,7 +49,7 @@ class Caller:
     def __init__(self, body: bytes) -> None:
         self._pieces = [body[at : at + PIECE] for at in range(0, len(body), PIECE)]
         self._sent = 0
-        self.said = b""
+        self.received = b""
         self.word = asyncio.Event()
 
     async def receive(self) -> Message:
@@ -63,8 +63,8 @@ class Caller:
         }
 
     async def send(self, message: Message) -> None:
-        self.said += message.get("body", b"")
-        if b"message.delta" in self.said:
+        self.received += message.get("body", b"")
+        if b"message.delta" in self.received:
             self.word.set()
 
 
@@ -92,7 +92,7 @@ async def test_a_large_image_is_held_less_than_three_times_and_then_not_at_all(s
             tracemalloc.stop()
         server.gate.set()
         await asyncio.wait_for(asking, 10)
-    assert b"stop" in caller.said
+    assert b"stop" in caller.received
     assert peak < 2.8 * len(body)
     assert held < 0.2 * len(body)
 

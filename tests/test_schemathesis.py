@@ -46,8 +46,8 @@ def test_the_document_is_kept(case: schemathesis.Case[Any], gateway: Running) ->
     headers = {name: str(value) for name, value in sent.headers.items() if name.lower() != "content-length"}
     answer = gateway.ask(str(sent.method), sent.path_url, [body], headers)
     assert answer.headers["x-request-id"]
-    told = {name: answer.headers.get_list(name) for name in answer.headers}
-    response = schemathesis.Response(answer.status, told, answer.body, sent, elapsed=0.0, verify=True)
+    header_lists = {name: answer.headers.get_list(name) for name in answer.headers}
+    response = schemathesis.Response(answer.status, header_lists, answer.body, sent, elapsed=0.0, verify=True)
     # A schema cannot say everything that is refused: the order of messages, results without calls, equal names.
     case.validate_response(response, excluded_checks=[positive_data_acceptance, not_a_server_error])
     assert answer.status < 500 or answer.json["error"]["code"] in _codes_asked_for(case.body), answer.body

@@ -170,7 +170,7 @@ def test_each_profile_has_its_own_counter_and_the_rest_the_default(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("tokenizer.json", "{}", "is not a valid tokenizer file"),
         ("tokenizer.json", "no json", "is not a valid tokenizer file"),
@@ -181,13 +181,13 @@ def test_each_profile_has_its_own_counter_and_the_rest_the_default(tmp_path: Pat
         ("missing.tiktoken", None, "cannot be read"),
     ],
 )
-def test_a_file_that_is_none_is_named_at_start(name: str, content: str | None, said: str, tmp_path: Path) -> None:
+def test_a_file_that_is_none_is_named_at_start(name: str, content: str | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(TokenizerError) as error:
         TokenCounters([str(tmp_path / name)])
     assert str(tmp_path / name) in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_nothing_is_opened_when_no_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,9 +237,9 @@ def test_choices_that_are_no_texts_are_written_as_json() -> None:
     assert "true" in found.message and "null" in found.message and "None" not in found.message
 
 
-@pytest.mark.parametrize(("given", "told"), [({}, ", not an object"), ({1}, "")])
-def test_what_was_given_is_named_where_json_has_a_name_for_it(given: object, told: str) -> None:
+@pytest.mark.parametrize(("given", "expected"), [({}, ", not an object"), ({1}, "")])
+def test_what_was_given_is_named_where_json_has_a_name_for_it(given: object, expected: str) -> None:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(int).validate_python(given)
     (found,) = to_violations(caught.value, given, "here")
-    assert found.message.endswith(f"integer{told}") or found.message.endswith(f"number{told}"), found.message
+    assert found.message.endswith(f"integer{expected}") or found.message.endswith(f"number{expected}"), found.message

@@ -13,7 +13,7 @@ from app.main import create_app
 from app.settings import CacheSettings, Settings
 from typing_extensions import override
 
-from tests.frame_reader import READERS, Told
+from tests.frame_reader import READERS, ReceivedReply
 from tests.scripted_server import Reply, Request, ScriptedServer
 
 QUESTION = [{"role": "user", "content": "Hi"}]
@@ -67,7 +67,7 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
         await running
 
 
-async def ask(client: httpx.AsyncClient, mode: str, **body: Any) -> tuple[int, Told]:
+async def ask(client: httpx.AsyncClient, mode: str, **body: Any) -> tuple[int, ReceivedReply]:
     """Status and telling of one question in one mode."""
     modes = {"stream": mode != "whole"} | ({"stream_mode": mode} if mode != "whole" else {})
     response = await client.post("/v1/chat", json={"messages": QUESTION, **modes, **body})

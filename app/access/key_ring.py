@@ -61,6 +61,10 @@ class KeyRing:
         self._anonymous = anonymous
         self._now = now
 
+    def callers(self) -> list[Caller]:
+        """Return the callers of all keys."""
+        return [key.caller for key in self._keys.values()]
+
     def authenticate(self, headers: Headers) -> Caller:
         """Return the caller of a request with these headers. Raises InvalidApiKey.
 

@@ -6,50 +6,58 @@ import hmac
 from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel
 
 from app.api.application import ParleyApp
 from app.api.context import AppContext
+from app.api.openapi.components import Described, give_examples
+from app.api.openapi.errors import describe
 from app.cache.stores import StoreError
 from app.errors import Forbidden, StoreDown
 from app.routing.upstream_state import BreakerState, UpstreamState
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    403: {"description": "Without an admin key"},
-    503: {"description": "The store cannot be reached"},
-}
 
-
-class CachedModel(BaseModel):
+class CachedModel(Described):
     entries: int
     bytes: int
     """The size of the compressed replies."""
 
 
 class CacheStats(CachedModel):
+    model_config = give_examples(
+        {
+            "entries": 2,
+            "bytes": 2048,
+            "models": {"demo": {"entries": 2, "bytes": 2048}},
+            "requests": {"hit": 5, "miss": 2},
+        }
+    )
+
     models: dict[str, CachedModel]
     requests: dict[str, int]
     """The number of replies that this process opened since it started, by the value of `x-parley-cache`."""
 
 
-class Purged(BaseModel):
+class Purged(Described):
+    model_config = give_examples({"purged": 2})
+
     purged: int
+    """The number of replies that were deleted."""
 
 
-class UpstreamUse(BaseModel):
+class UpstreamUse(Described):
     model: str
     weight: float
     priority: int
 
 
-class UpstreamFault(BaseModel):
+class UpstreamFault(Described):
     code: str
     cause: str | None
     status: int | None
     age_seconds: float
 
 
-class FirstTokenTimes(BaseModel):
+class FirstTokenTimes(Described):
     """Milliseconds from the request to the first token, of the last requests that this process sent."""
 
     requests: int
@@ -58,7 +66,7 @@ class FirstTokenTimes(BaseModel):
     p99: float
 
 
-class UpstreamStatus(BaseModel):
+class UpstreamStatus(Described):
     name: str
     address: str
     available: bool
@@ -77,28 +85,48 @@ class UpstreamStatus(BaseModel):
     models: list[UpstreamUse]
 
 
-class UpstreamList(BaseModel):
+class UpstreamList(Described):
     """What the process that answers knows of each upstream."""
+
+    model_config = give_examples(
+        {
+            "upstreams": [
+                {
+                    "name": "local",
+                    "address": "http://127.0.0.1:8001/v1",
+                    "available": True,
+                    "breaker": "closed",
+                    "open_seconds": 0,
+                    "cooldown_seconds": 0,
+                    "healthy": True,
+                    "outstanding": 1,
+                    "consecutive_failures": 0,
+                    "last_fault": {"code": "timeout", "cause": "first_token", "status": 200, "age_seconds": 41.5},
+                    "first_token_ms": {"requests": 3, "p50": 12.5, "p95": 30.1, "p99": 30.1},
+                    "models": [{"model": "qwen3", "weight": 1, "priority": 0}],
+                }
+            ]
+        }
+    )
 
     upstreams: list[UpstreamStatus]
 
 
 def add_routes(app: ParleyApp) -> None:
-    row: dict[str, Any] = {"tags": ["cache"], "responses": _ERRORS}
+    row: dict[str, Any] = {"tags": ["cache"], "responses": describe(403, 503)}
     context = app.context
 
-    @app.get("/v1/cache", summary="Count the cached replies", **row)
+    @app.get("/v1/cache", operation_id="get_cache_stats", summary="Count the cached replies", **row)
     async def stats(request: Request) -> CacheStats:
         check_admin(request, context)
         try:
-            totals = await context.cache.stats()
+            return await describe_cache(context)
         except StoreError as error:
             raise StoreDown(str(error)) from None
-        models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in totals.by_model.items()}
-        requests = dict(context.cache.counts)
-        return CacheStats(entries=totals.entries, bytes=totals.bytes, models=models, requests=requests)
 
-    @app.delete("/v1/cache", summary="Delete all cached replies, or those of one model", **row)
+    @app.delete(
+        "/v1/cache", operation_id="purge_cache", summary="Delete all cached replies, or those of one model", **row
+    )
     async def purge(request: Request, model: str | None = None) -> Purged:
         check_admin(request, context)
         try:
@@ -109,16 +137,27 @@ def add_routes(app: ParleyApp) -> None:
     @app.get(
         "/v1/upstreams",
         tags=["upstreams"],
+        operation_id="list_upstreams",
         summary="Show the state of the model servers",
-        responses={403: {"description": "Without an admin key"}},
+        responses=describe(403),
     )
     async def upstreams(request: Request) -> UpstreamList:
         check_admin(request, context)
-        now = asyncio.get_running_loop().time()
-        uses = _list_uses(context)
-        return UpstreamList(
-            upstreams=[_describe_upstream(state, now, uses.get(state.name, [])) for state in context.upstreams]
-        )
+        return UpstreamList(upstreams=list_upstreams(context, asyncio.get_running_loop().time()))
+
+
+async def describe_cache(context: AppContext) -> CacheStats:
+    """Count the stored replies. Raises StoreError."""
+    totals = await context.cache.stats()
+    models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in totals.by_model.items()}
+    requests = dict(context.cache.counts)
+    return CacheStats(entries=totals.entries, bytes=totals.bytes, models=models, requests=requests)
+
+
+def list_upstreams(context: AppContext, now: float) -> list[UpstreamStatus]:
+    """Describe the state of each upstream at a time of the event loop's clock."""
+    uses = _list_uses(context)
+    return [_describe_upstream(state, now, uses.get(state.name, [])) for state in context.upstreams]
 
 
 def _list_uses(context: AppContext) -> dict[str, list[UpstreamUse]]:

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
+from app.api.openapi.errors import describe
 from app.observe.loop_lag import LoopLagSampler
 from app.observe.metric_tables import LabelValues
 from app.observe.metrics import Metrics
@@ -253,6 +254,9 @@ def _read_redis(context: AppContext) -> Readings:
     return [((use,), float(connected)) for use, connected in uses.items() if connected is not None]
 
 
+_TEXT = {"type": "string", "examples": ['parley_requests_total{model="demo",status="200"} 3.0\n']}
+
+
 def add_routes(app: ParleyApp, service: MetricsService) -> None:
     context = app.context
 
@@ -261,7 +265,8 @@ def add_routes(app: ParleyApp, service: MetricsService) -> None:
         tags=["health"],
         summary="Read the metrics for Prometheus",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {}}}, 403: {"description": "Without the admin key"}},
+        operation_id="read_metrics",
+        responses={200: {"content": {"text/plain": {"schema": _TEXT}}}, **describe(403)},
     )
     async def metrics(request: Request) -> Response:
         if context.server.admin_key is not None:

@@ -46,7 +46,7 @@ def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 _OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
 """These need no API key: load balancers have none, and the pages are the same on every gateway."""
-_OPEN_FOLDER = "/docs/"
+_OPEN_FOLDERS = ("/docs/", "/playground/")
 _ADMIN_PATHS = frozenset(("/metrics",))
 """These name all callers and models, so they need a key with `admin = true` as soon as there are keys."""
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
@@ -139,7 +139,7 @@ class _RequestChecks:
         """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
         path = scope["path"]
         keys = self._keys
-        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
             return
         caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
         if path in _ADMIN_PATHS and not caller.admin:

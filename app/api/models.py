@@ -3,11 +3,12 @@ and what each model can do."""
 
 import logging
 import time
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from app.access import Caller
+from app.api.openapi.components import Described, give_examples
 from app.errors import UnknownModel, UpstreamFailed
 from app.model_registry import ModelRegistry
 from app.upstream.catalog import Catalog
@@ -18,6 +19,45 @@ log = logging.getLogger("parley.models")
 
 MAX_LIST_AGE_SECONDS = 1.0
 """How old a list of the upstream may be when it is sent to a caller."""
+
+_EXAMPLE: dict[str, Any] = {
+    "id": "demo",
+    "object": "model",
+    "created": 1795364882,
+    "owned_by": "parley",
+    "type": "model",
+    "display_name": "demo",
+    "created_at": "2026-11-22T16:28:02Z",
+}
+
+
+class ModelEntry(Described):
+    """A model, with the fields that OpenAI's and Anthropic's SDKs read."""
+
+    model_config = give_examples(_EXAMPLE)
+
+    id: str
+    """The name that requests have in `model`."""
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    type: Literal["model"]
+    display_name: str
+    created_at: str
+
+
+class ModelList(Described):
+    """The models that the caller may use."""
+
+    model_config = give_examples(
+        {"object": "list", "data": [_EXAMPLE], "has_more": False, "first_id": "demo", "last_id": "demo"}
+    )
+
+    object: Literal["list"]
+    data: list[ModelEntry]
+    has_more: Literal[False]
+    first_id: str | None
+    last_id: str | None
 
 
 async def list_models(registry: ModelRegistry, catalog: Catalog | None, caller: Caller) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HTML pages: `/` with links, and `/docs`, which needs nothing from the internet.
+"""HTML pages: `/`, which is the playground or a page with links, and `/docs`, which needs nothing from the internet.
 
 The files of Swagger UI come from the package fastapi-swagger. The browser loads everything from the gateway itself: the
 content security policy allows no inline script and no other origin. Links are relative, so a proxy may add a prefix.
@@ -7,10 +7,12 @@ content security policy allows no inline script and no other origin. Links are r
 from collections.abc import Callable
 from importlib import resources
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from app import __version__
+from app.api import playground
+from app.api.application import ParleyApp
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -79,12 +81,16 @@ _ASSETS = {
 }
 
 
-def add_routes(app: FastAPI) -> None:
+def add_routes(app: ParleyApp) -> None:
+    has_playground = app.context.server.playground
+
     @app.get("/", include_in_schema=False)
     async def start(request: Request) -> Response:
         """Return a page for browsers, and JSON for other clients."""
         headers = _HEADERS | {"vary": "accept"}
         if "text/html" in request.headers.get("accept", ""):
+            if has_playground:
+                return await playground.send_page(request)
             return HTMLResponse(_START, headers=headers | {"content-security-policy": _START_POLICY})
         links = {f"/{path}": text for path, text in _LINKS.items()}
         return JSONResponse({"name": "parley", "version": __version__, "links": links}, headers=headers)
@@ -102,6 +108,8 @@ def add_routes(app: FastAPI) -> None:
     async def docs_start() -> Response:
         return Response(_DOCS_START, media_type="text/javascript", headers=_HEADERS)
 
+    if has_playground:
+        playground.add_routes(app)
     for name, media_type in _ASSETS.items():
         app.add_api_route(f"/docs/{name}", _make_asset_endpoint(name, media_type), include_in_schema=False)
 

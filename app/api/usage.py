@@ -5,13 +5,14 @@ import time
 from typing import Annotated, Any
 
 from fastapi import Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from app.access.caller import Caller
 from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
-from app.chat.token_usage import CallUsage
+from app.api.openapi.components import Described, give_examples
+from app.api.openapi.errors import describe
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
@@ -19,16 +20,21 @@ from app.usage.report import parse_query, report_usage
 from app.usage.stores import UsageStoreError
 from app.usage.totals import Totals
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The result has too many rows"},
-    403: {"description": "The usage of another key, or a missing admin key"},
-    404: {"description": "Usage is not counted (`usage.url` is `null:`)"},
-    422: {"description": "A parameter is wrong"},
-    503: {"description": "The database cannot be reached"},
+_NUMBERS: dict[str, Any] = {
+    "requests": 3,
+    "errors": 0,
+    "cache_hits": 2,
+    "estimated_requests": 0,
+    "input_tokens": 1000,
+    "cached_input_tokens": 400,
+    "output_tokens": 100,
+    "reasoning_tokens": 0,
+    "saved_tokens": 2200,
+    "cost": 0.0024,
 }
 
 
-class UsageNumbers(BaseModel):
+class UsageNumbers(Described):
     requests: int
     errors: int
     """Requests that ended with an error; a client that left is none."""
@@ -56,7 +62,17 @@ class UsageEntry(UsageNumbers):
     """Empty for requests that were refused before their model was known."""
 
 
-class UsageReport(BaseModel):
+class UsageReport(Described):
+    model_config = give_examples(
+        {
+            "from": "2026-10-24",
+            "to": "2026-11-22",
+            "group_by": ["model"],
+            "data": [{"model": "large", **_NUMBERS}],
+            "total": _NUMBERS,
+        }
+    )
+
     first_day: str = Field(serialization_alias="from", validation_alias="from")
     last_day: str = Field(serialization_alias="to", validation_alias="to")
     group_by: list[str]
@@ -70,8 +86,9 @@ def add_routes(app: ParleyApp) -> None:
     @app.get(
         "/v1/usage",
         tags=["usage"],
+        operation_id="get_usage",
         summary="Total the usage and cost by day, key and model",
-        responses=_ERRORS,
+        responses=describe(400, 403, 404, 422, 503),
         response_model=UsageReport,
         response_model_exclude_unset=True,
     )
@@ -128,14 +145,19 @@ def observe_usage(ledger: UsageLedger) -> RequestObserver:
 
 def count_request(record: RequestRecord) -> Totals:
     """Return the numbers of one request. A call to a model that goes on is counted when it ends."""
-    tokens = record.tokens
-    hit = record.cache in ("hit", "shared")
-    request = Totals(
-        requests=1,
-        errors=int(record.error is not None and not record.disconnected),
-        cache_hits=int(hit),
-        saved_tokens=tokens.total if hit and tokens is not None else 0,
+    tokens, failed = record.tokens, int(record.error is not None and not record.disconnected)
+    if record.cache in ("hit", "shared"):
+        return Totals(1, failed, 1, saved_tokens=0 if tokens is None else tokens.total)
+    if tokens is None:
+        return Totals(1, failed)
+    return Totals(
+        1,
+        failed,
+        0,
+        int(record.tokens_estimated),
+        tokens.input,
+        tokens.cached_input,
+        tokens.output,
+        tokens.reasoning,
+        cost=record.cost or 0.0,
     )
-    if hit or tokens is None:
-        return request
-    return request.add(Totals.from_call(CallUsage(tokens, record.cost, record.tokens_estimated)))

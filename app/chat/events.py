@@ -86,10 +86,10 @@ class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
 
 
 End: TypeAlias = Finish | Failed
-_END_TYPES = (Finish, Failed)
+END_TYPES = (Finish, Failed)
 Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | End
 
 
 def is_end(events: Sequence[Event]) -> bool:
     """Whether the last of the events ends the reply."""
-    return bool(events) and type(events[-1]) in _END_TYPES
+    return bool(events) and type(events[-1]) in END_TYPES

@@ -4,7 +4,7 @@ import itertools
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from app.errors import QuotaExceeded, RateLimited
 from app.limits.stores import LimitStore, MemoryStore, StoreUnavailable, Taken
 from app.limits.values import UNITS_OF_MONEY, Kind, Limits, Rule, make_rules
-from app.limits.windows import fits, period_end, remaining, reset_seconds, wait_seconds
+from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
 from app.observe.request_record import RequestRecord
 from app.usage.pricing import read_cost
 
@@ -57,6 +57,15 @@ class Reservation(Struct, eq=False):
     headers: Headers
     """The headers `x-ratelimit-*` of the response."""
     settled: bool = False
+
+
+class LimitUse(Struct, frozen=True):
+    """What is used of one limit. Money is in the currency of the models' prices."""
+
+    owner: str
+    kind: Kind
+    limit: float
+    used: float
 
 
 class _RuleSet(Struct, frozen=True):
@@ -166,6 +175,20 @@ class Limiter:
             log.info("limits are counted in redis again")
         return store, taken
 
+    async def read(self, callers: Iterable[Owner]) -> list[LimitUse]:
+        """Return what is used of each limit: of the gateway, the models and these callers."""
+        rules = [*self._global, *itertools.chain.from_iterable(self._models.values())]
+        for caller in callers:
+            rules += make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
+        if not rules:
+            return []
+        nothing = [0] * len(rules)
+        if self._store is None:
+            taken = self._memory.take_now(rules, nothing)
+        else:
+            taken = (await self._take(self._store, rules, nothing, ""))[1]
+        return [_describe_use(rule, count) for rule, count in zip(rules, taken.counts, strict=True)]
+
     def settle(self, reservation: Reservation, tokens: int | None, cost: float | None) -> None:
         """End a request: it used these tokens and cost this much. With None for the tokens the estimate remains. A
         second call does nothing."""
@@ -186,6 +209,12 @@ class Limiter:
     async def aclose(self) -> None:
         if self._store is not None:
             await self._store.aclose()
+
+
+def _describe_use(rule: Rule, count: Count) -> LimitUse:
+    unit = UNITS_OF_MONEY if rule.is_spending else 1
+    used = count.previous * (1 - count.elapsed) + count.current
+    return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used / unit, 6))
 
 
 def _used_tokens(record: RequestRecord) -> int | None:

@@ -219,11 +219,12 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": shorten_text(record.getMessage(), MAX_MESSAGE),
+            **_short_fields(record),
         }
-        line |= _short_fields(record)
         if record.exc_info:
             line["exception"] = _shorten_traceback(self.formatException(record.exc_info))
-        return escape_control_characters(_encode_json(line))
+        text = _encode_json(line)  # JSON escapes the control characters of ASCII but one
+        return text if text.isascii() and "\x7f" not in text else escape_control_characters(text)
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}

@@ -6,12 +6,14 @@ configuration gives them.
 
 from collections.abc import Collection, Sequence
 
+from msgspec import Struct
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
 from app import __version__
+from app.chat.stream import Attempt
 from app.chat.token_usage import CallUsage, TokenUsage
-from app.observe.metric_tables import CounterTable, GaugeTable, HistogramTable, LabelValues, ReadGauge
+from app.observe.metric_tables import Counter, CounterTable, GaugeTable, Histogram, HistogramTable, ReadGauge
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
 
@@ -26,6 +28,19 @@ LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 FROM_OTHER_CALLS = frozenset(("hit", "shared"))
 """The values of `x-parley-cache` for replies that cost the model nothing more."""
+
+
+class _RequestRows(Struct, frozen=True):
+    """The rows that count the requests with the same labels."""
+
+    counters: tuple[Counter, ...]
+    """Each counts every request."""
+    durations: Histogram
+    overhead: Histogram
+    first_token: Histogram
+    output_token: Histogram
+    input_tokens: Counter
+    output_tokens: Counter
 
 
 class Metrics:
@@ -122,6 +137,8 @@ class Metrics:
         """Set the configured names, after a reload of the configuration too."""
         self._models = frozenset(models)
         self._upstreams = frozenset(upstreams)
+        self._rows: dict[tuple[str | bool | None, ...], _RequestRows] = {}
+        """Of requests with the same labels. To look up each row by itself costs several times as much."""
 
     def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
         """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""
@@ -129,56 +146,93 @@ class Metrics:
 
     def observe_request(self, record: RequestRecord) -> None:
         model = record.model if record.model in self._models else OTHER
-        endpoint, key, error = record.endpoint, record.caller, record.error
-        group = (endpoint, model)
-        if error is None:
-            self._requests.add((endpoint, model, key, "completed", ""))
-        else:
-            fault = find_responsible(error, from_upstream=record.error_from_upstream)
-            outcome = "disconnected" if record.disconnected else "failed"
-            self._requests.add((endpoint, model, key, outcome, fault))
-            self._errors.add((endpoint, model, error, fault))
-        self._durations.observe(group, record.duration)
+        key = (
+            record.endpoint,
+            model,
+            record.caller,
+            record.cache,
+            record.error,
+            record.error_from_upstream,
+            record.disconnected,
+        )
+        rows = self._rows.get(key)
+        if rows is None:
+            rows = self._rows[key] = self._find_rows(*key)
+        for counter in rows.counters:
+            counter.total += 1
+        rows.durations.observe(record.duration)
         overhead = record.overhead
         if overhead is not None:
-            self._overhead.observe((endpoint,), overhead)
+            rows.overhead.observe(overhead)
         if record.attempts:
-            self._observe_attempts(model, record)
-        if record.cache:
-            self._cache.add((model, record.cache))
-            if record.cache not in FROM_OTHER_CALLS:
-                self._observe_reply(group, record)
+            self._observe_attempts(model, record.attempts)
+        if record.cache and record.cache not in FROM_OTHER_CALLS:
+            self._observe_reply(rows, model, record)
 
-    def _observe_attempts(self, model: str, record: RequestRecord) -> None:
-        for attempt in record.attempts:
+    def _find_rows(
+        self,
+        endpoint: str,
+        model: str,
+        caller: str,
+        cache: str,
+        error: str | None,
+        error_from_upstream: bool,
+        disconnected: bool,
+    ) -> "_RequestRows":
+        outcome, fault, counters = "completed", "", []
+        if error is not None:
+            outcome = "disconnected" if disconnected else "failed"
+            fault = find_responsible(error, from_upstream=error_from_upstream)
+            counters.append(self._errors.row((endpoint, model, error, fault)))
+        counters.append(self._requests.row((endpoint, model, caller, outcome, fault)))
+        if cache:
+            counters.append(self._cache.row((model, cache)))
+        return _RequestRows(
+            tuple(counters),
+            self._durations.row((endpoint, model)),
+            self._overhead.row((endpoint,)),
+            self._first_token.row((endpoint, model)),
+            self._output_token.row((endpoint, model)),
+            self._tokens.row((model, caller, "input")),
+            self._tokens.row((model, caller, "output")),
+        )
+
+    def _observe_attempts(self, model: str, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
             upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
             self._attempts.add((upstream, attempt.outcome, attempt.cause or ""))
-        if len(record.attempts) > 1:
-            self._retries.add((model,), len(record.attempts) - 1)
+        if len(attempts) > 1:
+            self._retries.add((model,), len(attempts) - 1)
 
-    def _observe_reply(self, group: LabelValues, record: RequestRecord) -> None:
+    def _observe_reply(self, rows: "_RequestRows", model: str, record: RequestRecord) -> None:
         """Count what a model's reply cost and how fast it came."""
         tokens, first_at = record.tokens, record.first_token_at
         if tokens is not None:
-            self._count_tokens(group[1], record.caller, tokens, record.cost)
+            rows.input_tokens.total += tokens.input
+            rows.output_tokens.total += tokens.output
+            if tokens.cached_input or tokens.reasoning or record.cost:
+                self._count_rare_tokens(model, record.caller, tokens, record.cost)
         if first_at is not None:
             first = first_at - record.started_at
-            self._first_token.observe(group, first)
+            rows.first_token.observe(first)
             if tokens is not None and tokens.output > 1 and record.error is None:
-                self._output_token.observe(group, (record.duration - first) / (tokens.output - 1))
+                rows.output_token.observe((record.duration - first) / (tokens.output - 1))
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request."""
         self._count_tokens(model if model in self._models else OTHER, caller, usage.tokens, usage.cost)
 
     def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
-        count = self._tokens.add
-        count((model, key, "input"), tokens.input)
-        count((model, key, "output"), tokens.output)
+        self._tokens.add((model, key, "input"), tokens.input)
+        self._tokens.add((model, key, "output"), tokens.output)
+        self._count_rare_tokens(model, key, tokens, cost)
+
+    def _count_rare_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
+        """Count what most replies have none of."""
         if tokens.cached_input:
-            count((model, key, "cached_input"), tokens.cached_input)
+            self._tokens.add((model, key, "cached_input"), tokens.cached_input)
         if tokens.reasoning:
-            count((model, key, "reasoning"), tokens.reasoning)
+            self._tokens.add((model, key, "reasoning"), tokens.reasoning)
         if cost:
             self._cost.add((model, key), cost)
 

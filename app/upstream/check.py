@@ -33,6 +33,8 @@ class UpstreamReport(Struct, frozen=True):
     """A sentence for each configured model that the server does not list."""
     owner: str | None = None
     """`owned_by` of the first model; servers name themselves there."""
+    working_url: str | None = None
+    """A base_url that works, if the given one does not."""
 
     @property
     def works(self) -> bool:
@@ -93,7 +95,7 @@ async def _report_failure(address: str, fault: Fault, target: Target, client: Up
             base_url, mistake = suggestion
             text = f"the server has no such path, but {base_url} works"
             advice = f"base_url probably {mistake}: set it to {base_url!r}"
-            return UpstreamReport(address, "wrong_base_url", text, advice)
+            return UpstreamReport(address, "wrong_base_url", text, advice, working_url=base_url)
         text = f"answers, but has no list of models ({fault.status})"
         return UpstreamReport(address, "no_list", text, "check that base_url is right")
     if fault.code in ("authentication", "permission"):

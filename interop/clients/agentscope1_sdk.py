@@ -118,26 +118,26 @@ async def errors() -> None:
 
 @check("/v1/chat: a whole reply loads with Msg.from_dict, and goes back as history")
 def native() -> None:
-    said = Msg.from_dict(whole(**TOLD, messages=[ASKED.to_dict()])["msg"])
-    equal(kinds(said.content), ["thinking", "text", "tool_use", "tool_use"])
+    whole_reply = Msg.from_dict(whole(**TOLD, messages=[ASKED.to_dict()])["msg"])
+    equal(kinds(whole_reply.content), ["thinking", "text", "tool_use", "tool_use"])
     results = [
         ToolResultBlock(type="tool_result", id=block["id"], name=block["name"], output="21 degrees")
-        for block in said.get_content_blocks("tool_use")
+        for block in whole_reply.get_content_blocks("tool_use")
     ]
-    history = [ASKED, said, Msg("system", results, "system")]
+    history = [ASKED, whole_reply, Msg("system", results, "system")]
     answer = Msg.from_dict(whole(**TOLD, messages=[msg.to_dict() for msg in history])["msg"])
     holds("21 degrees" in answer.get_text_content(), answer)
 
 
 @check("/v1/chat: every frame of a stream loads, under one id, and only grows")
 def native_stream() -> None:
-    told = frames(**TOLD, messages=[ASKED.to_dict()])
-    said = [Msg.from_dict(frame["msg"]) for frame in told]
-    equal((len({msg.id for msg in said}), [frame["last"] for frame in told][-1]), (1, True))
-    texts = [msg.get_text_content() or "" for msg in said]
+    received = frames(**TOLD, messages=[ASKED.to_dict()])
+    whole_reply = [Msg.from_dict(frame["msg"]) for frame in received]
+    equal((len({msg.id for msg in whole_reply}), [frame["last"] for frame in received][-1]), (1, True))
+    texts = [msg.get_text_content() or "" for msg in whole_reply]
     holds(all(after.startswith(before) for before, after in zip(texts, texts[1:], strict=False)), texts)
-    equal(kinds(said[-1].content), ["thinking", "text", "tool_use", "tool_use"])
-    equal(said[-1].metadata["finish_reason"], "tool_calls")
+    equal(kinds(whole_reply[-1].content), ["thinking", "text", "tool_use", "tool_use"])
+    equal(whole_reply[-1].metadata["finish_reason"], "tool_calls")
 
 
 @check("/v1/chat: an error is the last frame")

@@ -109,22 +109,22 @@ async def errors() -> None:
         raise AssertionError(f"no {kind.__name__} for {name}")
 
 
-def answered(said: Msg) -> Msg:
+def answered(whole_reply: Msg) -> Msg:
     output, state = [TextBlock(text="21 degrees")], ToolResultState.SUCCESS
     results = [
         ToolResultBlock(id=block.id, name=block.name, output=output, state=state)
-        for block in said.content
+        for block in whole_reply.content
         if block.type == "tool_call"
     ]
-    return said.model_copy(update={"content": [*said.content, *results]})
+    return whole_reply.model_copy(update={"content": [*whole_reply.content, *results]})
 
 
 @check("/v1/chat: a whole reply loads as Msg, and goes back as history")
 def native() -> None:
-    said = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED))["msg"])
-    equal(kinds(said.content), ["thinking", "text", "tool_call", "tool_call"])
-    holds(said.usage, said)
-    answer = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED, answered(said)))["msg"])
+    whole_reply = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED))["msg"])
+    equal(kinds(whole_reply.content), ["thinking", "text", "tool_call", "tool_call"])
+    holds(whole_reply.usage, whole_reply)
+    answer = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED, answered(whole_reply)))["msg"])
     holds("21 degrees" in (answer.get_text_content() or ""), answer)
 
 
@@ -132,26 +132,29 @@ def native() -> None:
 def native_stream() -> None:
     events = [EVENT.validate_python(frame) for frame in frames(**TOLD, messages=dumped(ASKED))]
     equal((events[0].type, events[-1].type), ("REPLY_START", "REPLY_END"))
-    said = AssistantMsg(events[0].name, [], id=events[0].reply_id)
+    whole_reply = AssistantMsg(events[0].name, [], id=events[0].reply_id)
     for event in events:
-        said.append_event(event)
+        whole_reply.append_event(event)
     entire = Msg.model_validate(whole(**TOLD, messages=dumped(ASKED))["msg"])
     own = {"id", "created_at", "finished_at"}
-    told = [[block.model_dump(exclude=own) for block in msg.content] for msg in (said, entire)]
-    equal(told[0], told[1])
-    holds(said.finished_at and said.usage, said)
-    answer = whole(**TOLD, messages=dumped(ASKED, answered(said)))["msg"]
+    received = [[block.model_dump(exclude=own) for block in msg.content] for msg in (whole_reply, entire)]
+    equal(received[0], received[1])
+    holds(whole_reply.finished_at and whole_reply.usage, whole_reply)
+    answer = whole(**TOLD, messages=dumped(ASKED, answered(whole_reply)))["msg"]
     holds("21 degrees" in (Msg.model_validate(answer).get_text_content() or ""), answer)
 
 
 @check("/v1/chat: an error ends the reply, and append_event accepts it")
 def native_error() -> None:
-    told = frames(model="broken", format="agentscope2", messages=dumped(ASKED))
-    events = [EVENT.validate_python(frame) for frame in told]
-    said = AssistantMsg(events[0].name, [], id=events[0].reply_id)
+    received = frames(model="broken", format="agentscope2", messages=dumped(ASKED))
+    events = [EVENT.validate_python(frame) for frame in received]
+    whole_reply = AssistantMsg(events[0].name, [], id=events[0].reply_id)
     for event in events:
-        said.append_event(event)
-    holds(said.finished_reason == "error" and said.error and said.get_text_content() == "Half a", said)
+        whole_reply.append_event(event)
+    holds(
+        whole_reply.finished_reason == "error" and whole_reply.error and whole_reply.get_text_content() == "Half a",
+        whole_reply,
+    )
 
 
 run("agentscope")

@@ -53,14 +53,14 @@ async def later() -> None:
 @check("tools: two calls, their results with the thought, an answer")
 def tools() -> None:
     with CLIENT.messages.stream(**ASKED) as stream:
-        said = stream.get_final_message()
-    calls = [block for block in said.content if block.type == "tool_use"]
+        reply = stream.get_final_message()
+    calls = [block for block in reply.content if block.type == "tool_use"]
     equal([call.input for call in calls], [{"city": "Paris"}, {"city": "Tokyo"}])
-    equal(said.stop_reason, "tool_use")
+    equal(reply.stop_reason, "tool_use")
     results = [
         {"type": "tool_result", "tool_use_id": call.id, "content": weather(call.input["city"])} for call in calls
     ]
-    history = [{"role": "assistant", "content": said.content}, {"role": "user", "content": results}]
+    history = [{"role": "assistant", "content": reply.content}, {"role": "user", "content": results}]
     answer = CLIENT.messages.create(**{**ASKED, "messages": [*ASKED["messages"], *history]})
     holds("21 degrees in Paris" in text(answer) and "Tokyo" in text(answer), answer)
 

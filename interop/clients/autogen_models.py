@@ -11,7 +11,7 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import Image
 from autogen_core.models import CreateResult, UserMessage
 from autogen_core.tools import FunctionTool
-from autogen_talk import HELLO, agent, client, get_weather
+from autogen_shared import HELLO, agent, client, get_weather
 from checks import DOT, QUESTION, check, equal, holds
 from pydantic import BaseModel
 
@@ -77,8 +77,8 @@ async def assistant_streamed() -> None:
 async def team() -> None:
     members = [AssistantAgent(name, client()) for name in ("writer", "critic")]
     result = await RoundRobinGroupChat(members, termination_condition=MaxMessageTermination(4)).run(task="Hello there")
-    spoken = [message.source for message in result.messages if isinstance(message, TextMessage)]
-    equal(spoken, ["user", "writer", "critic", "writer"])
+    sources = [message.source for message in result.messages if isinstance(message, TextMessage)]
+    equal(sources, ["user", "writer", "critic", "writer"])
 
 
 @check("errors are those of OpenAI's SDK, also in a stream")

@@ -14,7 +14,7 @@ from autogen_agentchat.messages import (
 )
 from autogen_core import CancellationToken, Image
 from autogen_core.models import CreateResult, FunctionExecutionResult, UserMessage
-from autogen_talk import agent
+from autogen_shared import agent
 from checks import DOT, QUESTION, WEATHER, check, equal, frames, holds, whole
 
 
@@ -37,10 +37,10 @@ def executed(request: ToolCallRequestEvent) -> ToolCallExecutionEvent:
 @check("/v1/chat: every message of a whole reply loads, and goes back as history")
 def native() -> None:
     reply = whole(**TOLD, messages=dumped(ASKED))
-    said = [MessageFactory().create(message) for message in reply["messages"]]
-    equal([message.type for message in said], ["ThoughtEvent", "ThoughtEvent", "ToolCallRequestEvent"])
-    equal([call.name for call in said[-1].content], ["get_weather"] * 2)
-    answer = whole(**TOLD, messages=dumped(ASKED, *said, executed(said[-1])))
+    created = [MessageFactory().create(message) for message in reply["messages"]]
+    equal([message.type for message in created], ["ThoughtEvent", "ThoughtEvent", "ToolCallRequestEvent"])
+    equal([call.name for call in created[-1].content], ["get_weather"] * 2)
+    answer = whole(**TOLD, messages=dumped(ASKED, *created, executed(created[-1])))
     final = MessageFactory().create(answer["messages"][-1])
     holds(isinstance(final, TextMessage) and "21 degrees" in final.content and final.models_usage, final)
 
@@ -48,20 +48,20 @@ def native() -> None:
 @check("/v1/chat: an image is accepted")
 def native_picture() -> None:
     shown = MultiModalMessage(content=["What is this?", Image.from_base64(DOT)], source="user")
-    said = MessageFactory().create(whole(format="autogen", messages=dumped(shown))["messages"][-1])
-    holds("image/png" in said.to_text(), said)
+    created = MessageFactory().create(whole(format="autogen", messages=dumped(shown))["messages"][-1])
+    holds("image/png" in created.to_text(), created)
 
 
 @check("/v1/chat: every event of a stream loads; chunks make the messages that they name")
 def native_stream() -> None:
     *events, result = frames(**TOLD, messages=dumped(ASKED))
     loaded = [MessageFactory().create(event) for event in events]
-    told: dict[str, str] = {}
+    received: dict[str, str] = {}
     for event in loaded:
         if isinstance(event, ModelClientStreamingChunkEvent):
-            told[event.full_message_id] = told.get(event.full_message_id, "") + event.content
+            received[event.full_message_id] = received.get(event.full_message_id, "") + event.content
     whole = {event.id: event.content for event in loaded if isinstance(event, TextMessage | ThoughtEvent)}
-    equal(told, whole)
+    equal(received, whole)
     equal(result["type"], "TaskResult")
     messages = [MessageFactory().create(message) for message in result["messages"]]
     kept = TaskResult(messages=messages, stop_reason=result["stop_reason"])
@@ -106,8 +106,8 @@ async def agent_context() -> list[Any]:
 @check("/v1/chat: an agent that takes the reply into its state goes on")
 async def state() -> None:
     reply = whole(format="autogen", messages=dumped(TextMessage(content="Hello there", source="user")))
-    said = MessageFactory().create(reply["messages"][-1])
-    result = await agent().run(task=[TextMessage(content="Hello there", source="user"), said, ASKED])
+    created = MessageFactory().create(reply["messages"][-1])
+    result = await agent().run(task=[TextMessage(content="Hello there", source="user"), created, ASKED])
     holds("21 degrees" in result.messages[-1].to_text(), result)
 
 

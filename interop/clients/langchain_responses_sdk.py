@@ -49,10 +49,10 @@ def stream() -> None:
 @check("bind_tools: two calls, their results, an answer")
 def tools() -> None:
     bound = model().bind_tools([get_weather])
-    said = bound.invoke(ASKED)
-    equal([call["args"] for call in said.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
-    results = [get_weather.invoke(call) for call in said.tool_calls]
-    answer = bound.invoke([*ASKED, said, *results])
+    calling = bound.invoke(ASKED)
+    equal([call["args"] for call in calling.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
+    results = [get_weather.invoke(call) for call in calling.tool_calls]
+    answer = bound.invoke([*ASKED, calling, *results])
     holds("21 degrees in Paris" in answer.text and "Tokyo" in answer.text, answer)
 
 
@@ -75,8 +75,8 @@ def structured() -> None:
 @check("`use_previous_response_id`: continued, or refused by a gateway that stores nothing")
 def previous() -> str:
     bound = model(use_previous_response_id=True).bind_tools([get_weather])
-    said = bound.invoke(ASKED)
-    history: list[Any] = [*ASKED, said, *(get_weather.invoke(call) for call in said.tool_calls)]
+    calling = bound.invoke(ASKED)
+    history: list[Any] = [*ASKED, calling, *(get_weather.invoke(call) for call in calling.tool_calls)]
     try:
         answer = bound.invoke(history)
     except openai.BadRequestError as error:

@@ -60,11 +60,11 @@ async def later() -> None:
 @check("bind_tools: two calls, their results, an answer")
 def tools() -> None:
     bound = model().bind_tools([get_weather])
-    said = bound.invoke(ASKED)
-    equal([call["args"] for call in said.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
-    results = [get_weather.invoke(call) for call in said.tool_calls]
+    calling = bound.invoke(ASKED)
+    equal([call["args"] for call in calling.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
+    results = [get_weather.invoke(call) for call in calling.tool_calls]
     holds(all(isinstance(result, ToolMessage) for result in results), results)
-    answer = bound.invoke([*ASKED, said, *results])
+    answer = bound.invoke([*ASKED, calling, *results])
     holds("21 degrees in Paris" in answer.text and "Tokyo" in answer.text, answer)
 
 

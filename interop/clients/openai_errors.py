@@ -4,7 +4,7 @@ from typing import Any
 
 import openai
 from checks import KEY, V1, check, equal, holds, raises
-from openai_talk import HELLO, chat
+from openai_shared import HELLO, chat
 
 
 @check("NotFoundError for an unknown model")

@@ -2,7 +2,7 @@
 
 import openai
 from checks import KEY, V1, WEATHER, check, equal, holds
-from openai_talk import ASKED, HELLO, chat, results
+from openai_shared import ASKED, HELLO, chat, results
 from pydantic import BaseModel
 
 

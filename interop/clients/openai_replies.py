@@ -4,7 +4,7 @@ from typing import Any
 
 import openai
 from checks import DOT, KEY, V1, WEATHER, check, equal, holds, weather
-from openai_talk import ASKED, CLIENT, HELLO, chat, gathered, results, thoughts
+from openai_shared import ASKED, CLIENT, HELLO, chat, gathered, results, thoughts
 
 
 @check("models are listed")
@@ -75,9 +75,9 @@ def tools_streamed() -> None:
     calls = list(made["calls"].values())
     equal((made["finish"], [call["name"] for call in calls]), ("tool_calls", ["get_weather"] * 2))
     holds(len({call["id"] for call in calls}) == 2 and all(call["id"] for call in calls), calls)
-    said = [{"id": c["id"], "type": "function", "function": {k: c[k] for k in ("name", "arguments")}} for c in calls]
+    rebuilt = [{"id": c["id"], "type": "function", "function": {k: c[k] for k in ("name", "arguments")}} for c in calls]
     answers = [{"role": "tool", "tool_call_id": c["id"], "content": weather(c["arguments"])} for c in calls]
-    history = [*ASKED, {"role": "assistant", "content": made["text"], "tool_calls": said}, *answers]
+    history = [*ASKED, {"role": "assistant", "content": made["text"], "tool_calls": rebuilt}, *answers]
     holds("21 degrees" in gathered(list(chat.create(model="demo", messages=history, stream=True)))["text"])
 
 
@@ -93,10 +93,10 @@ def choice() -> None:
 @check("images, developer messages and names are accepted")
 def parts() -> None:
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DOT}", "detail": "low"}}
-    said = [{"type": "text", "text": "What is this?"}, picture]
+    rebuilt = [{"type": "text", "text": "What is this?"}, picture]
     messages: list[Any] = [
         {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": said, "name": "ann"},
+        {"role": "user", "content": rebuilt, "name": "ann"},
     ]
     holds("image/png" in chat.create(model="demo", messages=messages).choices[0].message.content)
 

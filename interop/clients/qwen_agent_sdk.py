@@ -131,14 +131,14 @@ def errors() -> None:
 
 @check("/v1/chat: replies load as its Message, and go back as history")
 def native() -> None:
-    said = [Message(**message) for message in whole(messages=ASKED, functions=[FUNCTION])["messages"]]
-    equal(calls(said), ["get_weather"] * 2)
+    reply = [Message(**message) for message in whole(messages=ASKED, functions=[FUNCTION])["messages"]]
+    equal(calls(reply), ["get_weather"] * 2)
     results = [
         Message(role="function", name=message.function_call.name, content="21 degrees", extra=message.extra)
-        for message in said
+        for message in reply
         if message.function_call
     ]
-    history = [*ASKED, *(message.model_dump() for message in [*said, *results])]
+    history = [*ASKED, *(message.model_dump() for message in [*reply, *results])]
     answer = whole(messages=history, functions=[FUNCTION])
     holds("21 degrees" in Message(**answer["messages"][-1]).content, answer)
 
@@ -153,15 +153,15 @@ def picture() -> None:
 @check("/v1/chat: the messages of an Assistant go back as history")
 def transcript() -> None:
     agent = Assistant(llm=configured(use_raw_api=True), function_list=["get_weather"])
-    said = agent.run_nonstream(messages=ASKED)
-    holds(whole(messages=[*ASKED, *said, {"role": "user", "content": "Thank you"}])["messages"])
+    reply = agent.run_nonstream(messages=ASKED)
+    holds(whole(messages=[*ASKED, *reply, {"role": "user", "content": "Thank you"}])["messages"])
 
 
 @check("/v1/chat: every message of a stream loads as its Message")
 def native_stream() -> None:
-    told = frames(messages=ASKED, functions=[FUNCTION])
-    said = [Message(**event["message"]) for event in told if event["type"] == "message.completed"]
-    equal((calls(said), told[-1]["type"]), (["get_weather"] * 2, "response.completed"))
+    received = frames(messages=ASKED, functions=[FUNCTION])
+    reply = [Message(**event["message"]) for event in received if event["type"] == "message.completed"]
+    equal((calls(reply), received[-1]["type"]), (["get_weather"] * 2, "response.completed"))
 
 
 run("qwen-agent")

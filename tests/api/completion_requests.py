@@ -44,7 +44,7 @@ THOUGHT_SAID_CALLED = (
 )
 
 
-def saying(*pieces: bytes) -> ModelServer:
+def server_sending(*pieces: bytes) -> ModelServer:
     return ModelServer(lambda _: streamed(*pieces))
 
 

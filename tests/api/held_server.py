@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from typing_extensions import override
 
-from tests.in_process_gateway import SAID, STOP, ModelServer, streamed
+from tests.in_process_gateway import HELLO, STOP, ModelServer, streamed
 
 
 def code(answer: Any) -> tuple[int, str]:
@@ -24,4 +24,4 @@ class Held(ModelServer):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.asked.set()
         await self.may.wait()
-        return streamed(SAID, STOP)
+        return streamed(HELLO, STOP)

@@ -23,7 +23,7 @@ from app.memory_budget import MemoryBudget
 from app.routing import ModelRoute
 
 from tests.bare_gateway import make_gateway
-from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 from tests.redis_server import RedisServer
 
 Json = dict[str, Any]
@@ -37,9 +37,9 @@ class HeldBody(httpx.AsyncByteStream):
         self._release = release
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield SAID
+        yield HELLO
         await self._release.wait()
-        yield SAID
+        yield HELLO
         yield STOP
 
 
@@ -53,7 +53,7 @@ class Gateway:
 
     def _answer(self) -> httpx.Response:
         if not self.held:
-            return streamed(SAID, STOP)
+            return streamed(HELLO, STOP)
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=HeldBody(self.release))
 
     def create(self, headers: Json | None = None, **body: Any) -> Answer:

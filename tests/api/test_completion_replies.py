@@ -17,7 +17,7 @@ from tests.api.completion_requests import (
     event,
     frame,
     profiled,
-    saying,
+    server_sending,
 )
 from tests.cuts import bytewise, random_cuts
 from tests.in_process_gateway import Answer
@@ -27,7 +27,7 @@ DETAILS = [{"type": "reasoning.encrypted", "data": "e"}]
 BROKEN = frame({"error": {"message": "out of memory", "type": "server_error"}})
 
 
-def told(answer: Answer) -> list[Json]:
+def read_chunks(answer: Answer) -> list[Json]:
     """The chunks of a stream that ended well; each has the shape that SDKs expect and the same head."""
     assert answer.headers["content-type"].startswith("text/event-stream")
     *lines, done = [line for line in answer.body.decode().split("\n\n") if line and not line.startswith(":")]
@@ -41,7 +41,7 @@ def told(answer: Answer) -> list[Json]:
 
 def deltas(*pieces: bytes, **body: Any) -> list[Any]:
     """The delta of every chunk, and at last the reason why the reply ended."""
-    chunks = told(ask(saying(*pieces), stream=True, **body))
+    chunks = read_chunks(ask(server_sending(*pieces), stream=True, **body))
     *middle, last = [choice for chunk in chunks for choice in chunk["choices"]]
     assert all(choice["finish_reason"] is None for choice in middle)
     assert last["delta"] == {}
@@ -49,7 +49,7 @@ def deltas(*pieces: bytes, **body: Any) -> list[Any]:
 
 
 def message(*pieces: bytes, settings: Json | None = None, **body: Any) -> Json:
-    answer = ask(saying(*pieces), settings, **body)
+    answer = ask(server_sending(*pieces), settings, **body)
     assert answer.status == 200, answer.body
     COMPLETION_VALIDATOR.validate(answer.json)
     found: Json = answer.json["choices"][0]["message"]
@@ -80,14 +80,14 @@ def test_a_stream_has_reasoning_text_and_calls_in_their_order() -> None:
     [({"include_usage": True}, True), ({"include_usage": False}, False), ({}, False), (None, False)],
 )
 def test_usage_comes_in_a_chunk_without_choices_and_only_where_it_was_asked_for(options: Any, expected: bool) -> None:
-    chunks = told(ask(saying(event({"content": "Hi"}), ENDED), stream=True, stream_options=options))
+    chunks = read_chunks(ask(server_sending(event({"content": "Hi"}), ENDED), stream=True, stream_options=options))
     assert [chunk for chunk in chunks if not chunk["choices"]] == (chunks[-1:] if expected else [])
     assert [chunk.get("usage") for chunk in chunks] == [None] * (len(chunks) - expected) + [USAGE] * expected
 
 
 def test_missing_usage_is_null() -> None:
     pieces = event({"content": "Hi"}) + event({}, "stop") + DONE
-    answer = ask(saying(pieces), stream=True, stream_options={"include_usage": True})
+    answer = ask(server_sending(pieces), stream=True, stream_options={"include_usage": True})
     last = [line for line in answer.body.decode().split("\n\n") if line][-2]
     assert json.loads(last.removeprefix("data: "))["usage"] is None
 
@@ -96,7 +96,7 @@ def test_missing_usage_is_null() -> None:
 def test_the_finish_reason_is_passed_on(reason: str) -> None:
     pieces = event({"content": "Hi"}), event({}, reason), DONE
     assert deltas(*pieces)[-1] == reason
-    assert ask(saying(*pieces)).json["choices"][0]["finish_reason"] == reason
+    assert ask(server_sending(*pieces)).json["choices"][0]["finish_reason"] == reason
 
 
 def test_calls_end_a_reply_with_tool_calls_whatever_the_server_says() -> None:
@@ -124,9 +124,9 @@ def test_fields_that_the_next_request_needs_are_passed_on() -> None:
 
 
 def test_line_ends_of_other_alphabets_are_escaped() -> None:
-    answer = ask(saying(event({"content": "a\u2028b\u0085c"}), ENDED), stream=True)
+    answer = ask(server_sending(event({"content": "a\u2028b\u0085c"}), ENDED), stream=True)
     assert "\u2028" not in answer.body.decode()
-    assert told(answer)[1]["choices"][0]["delta"] == {"content": "a\u2028b\u0085c"}
+    assert read_chunks(answer)[1]["choices"][0]["delta"] == {"content": "a\u2028b\u0085c"}
 
 
 def test_an_empty_reply_is_a_sound_stream_and_a_sound_completion() -> None:
@@ -154,7 +154,7 @@ def test_calls_in_text_become_calls_if_tools_were_prompted() -> None:
 
 
 def test_a_whole_reply_is_one_message() -> None:
-    answer = ask(saying(*THOUGHT_SAID_CALLED), tools=[TOOL])
+    answer = ask(server_sending(*THOUGHT_SAID_CALLED), tools=[TOOL])
     COMPLETION_VALIDATOR.validate(answer.json)
     assert answer.json["usage"] == USAGE
     assert answer.json["choices"] == [
@@ -199,18 +199,20 @@ def test_any_cut_of_the_servers_bytes_gives_the_same_chunks() -> None:
 
 def test_warnings_are_in_the_body_beside_the_choices() -> None:
     settings = profiled(lacks=["top_k"])
-    answer = ask(saying(ENDED), settings, top_k=5)
+    answer = ask(server_sending(ENDED), settings, top_k=5)
     assert answer.json["warnings"] == ["top_k was not sent: this model's server has no such parameter"]
-    chunks = told(ask(saying(ENDED), settings, top_k=5, stream=True, stream_options={"include_usage": True}))
+    chunks = read_chunks(
+        ask(server_sending(ENDED), settings, top_k=5, stream=True, stream_options={"include_usage": True})
+    )
     assert [chunk.get("warnings") for chunk in chunks] == [None, answer.json["warnings"], None]
-    assert "warnings" not in ask(saying(ENDED)).json
+    assert "warnings" not in ask(server_sending(ENDED)).json
 
 
 # -- what breaks ----------------------------------------------------------
 
 
 def test_an_error_in_the_middle_is_an_event_with_an_error_and_nothing_follows() -> None:
-    answer = ask(saying(event({"content": "Hel"}), BROKEN), stream=True, max_retries=0)
+    answer = ask(server_sending(event({"content": "Hel"}), BROKEN), stream=True, max_retries=0)
     *_, last = [line for line in answer.body.decode().split("\n\n") if line]
     error = json.loads(last.removeprefix("data: "))["error"]
     assert answer.status == 200
@@ -219,19 +221,19 @@ def test_an_error_in_the_middle_is_an_event_with_an_error_and_nothing_follows() 
 
 
 def test_a_stream_that_just_stops_is_an_error() -> None:
-    answer = ask(saying(event({"content": "Hel"})), stream=True, max_retries=0)
+    answer = ask(server_sending(event({"content": "Hel"})), stream=True, max_retries=0)
     assert b"[DONE]" not in answer.body
     assert b'"upstream_incomplete"' in answer.body
 
 
 @pytest.mark.parametrize("pieces", [(BROKEN,), (event({"content": "Hel"}), BROKEN), (event({"content": "Hel"}),)])
 def test_a_whole_reply_that_breaks_is_a_status(pieces: tuple[bytes, ...]) -> None:
-    answer = ask(saying(*pieces), max_retries=0)
+    answer = ask(server_sending(*pieces), max_retries=0)
     assert (answer.status, answer.json["error"]["type"], "choices" in answer.json) == (502, "server_error", False)
 
 
 def test_an_error_before_the_first_word_is_a_status_also_of_a_stream() -> None:
-    answer = ask(saying(BROKEN), stream=True, max_retries=0)
+    answer = ask(server_sending(BROKEN), stream=True, max_retries=0)
     kind = answer.headers["content-type"].partition(";")[0]
     assert (answer.status, kind) in [(502, "application/json"), (200, "text/event-stream")]
     assert b'"server_error"' in answer.body

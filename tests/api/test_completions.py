@@ -33,7 +33,7 @@ def refused(**body: Any) -> Json:
 
 
 @each_case(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ({"max_completion_tokens": 5}, {"max_tokens": 5}),
         ({"max_tokens": 5}, {"max_tokens": 5}),
@@ -54,8 +54,8 @@ def refused(**body: Any) -> Json:
         ({"tools": []}, {}),
     ],
 )
-def test_an_option_is_sent_under_the_servers_name(body: Json, told: Json) -> None:
-    assert sent(**body) == told
+def test_an_option_is_sent_under_the_servers_name(body: Json, expected: Json) -> None:
+    assert sent(**body) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_null_takes_a_models_default_away() -> None:
 
 def test_the_gateways_own_options_work_here_too() -> None:
     messages = [{"role": "user", "content": "word " * 500}, {"role": "assistant", "content": "so"}, *QUESTION]
-    told = sent(messages=messages, max_input_tokens=100)
-    assert len(json.dumps(told["messages"])) < 1000
+    expected = sent(messages=messages, max_input_tokens=100)
+    assert len(json.dumps(expected["messages"])) < 1000
 
 
 @pytest.mark.parametrize(
-    ("choice", "told"),
+    ("choice", "expected"),
     [
         ("auto", "auto"),
         ("none", "none"),
@@ -105,13 +105,13 @@ def test_the_gateways_own_options_work_here_too() -> None:
         (NAMED, NAMED),
     ],
 )
-def test_a_tool_choice_may_have_every_form(choice: Any, told: Any) -> None:
-    assert sent(tools=[TOOL], tool_choice=choice) == {"tools": [TOOL], "tool_choice": told}
+def test_a_tool_choice_may_have_every_form(choice: Any, expected: Any) -> None:
+    assert sent(tools=[TOOL], tool_choice=choice) == {"tools": [TOOL], "tool_choice": expected}
 
 
-@pytest.mark.parametrize(("choice", "told"), [("auto", "auto"), ("none", "none"), ({"name": "f"}, NAMED)])
-def test_functions_of_old_are_tools(choice: Any, told: Any) -> None:
-    assert sent(**LISTED, function_call=choice) == {"tools": [TOOL], "tool_choice": told}
+@pytest.mark.parametrize(("choice", "expected"), [("auto", "auto"), ("none", "none"), ({"name": "f"}, NAMED)])
+def test_functions_of_old_are_tools(choice: Any, expected: Any) -> None:
+    assert sent(**LISTED, function_call=choice) == {"tools": [TOOL], "tool_choice": expected}
 
 
 @pytest.mark.parametrize("parallel", [True, False])
@@ -239,7 +239,7 @@ def test_a_busy_gateway_answers_in_openais_shape() -> None:
 
 @each_case("stream", [True, False])
 @each_case(
-    ("status", "error", "told", "kind"),
+    ("status", "error", "expected", "kind"),
     [
         (400, {"message": "bad", "type": "invalid_request_error"}, 400, "invalid_request_error"),
         (401, {"message": "no", "code": "invalid_api_key"}, 502, "authentication_error"),
@@ -252,10 +252,10 @@ def test_a_busy_gateway_answers_in_openais_shape() -> None:
     ],
 )
 def test_a_refusal_of_the_model_server_is_an_error_in_openais_shape(
-    status: int, error: Json, told: int, kind: str, stream: bool
+    status: int, error: Json, expected: int, kind: str, stream: bool
 ) -> None:
     answer = ask(refusing(status, error), stream=stream, max_retries=0)
-    assert (answer.status, answer.json["error"]["type"]) == (told, kind)
+    assert (answer.status, answer.json["error"]["type"]) == (expected, kind)
     assert answer.json["error"]["upstream"]["status"] == status
 
 
@@ -282,9 +282,9 @@ def test_a_callers_key_is_never_sent_on(key: str | None) -> None:
 
 
 def test_prompted_tools_are_explained_and_not_sent() -> None:
-    told = sent(profiled(native_tools=False), tools=[TOOL], messages=QUESTION)
-    assert "tools" not in told
-    assert '"name": "f"' in json.dumps(told["messages"][0]["content"]).replace('\\"', '"')
+    expected = sent(profiled(native_tools=False), tools=[TOOL], messages=QUESTION)
+    assert "tools" not in expected
+    assert '"name": "f"' in json.dumps(expected["messages"][0]["content"]).replace('\\"', '"')
 
 
 def test_a_server_that_takes_few_fields_is_sent_no_other() -> None:

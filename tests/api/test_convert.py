@@ -70,8 +70,8 @@ def test_a_loss_is_named_with_its_place(gateway: Running) -> None:
 
 
 def test_a_list_is_read_for_the_agent_that_is_named(gateway: Running) -> None:
-    talk = [{"type": "TextMessage", "source": name, "content": name} for name in ("user", "writer", "critic")]
-    answer = asked(gateway, "openai", talk, agent="writer")
+    conversation = [{"type": "TextMessage", "source": name, "content": name} for name in ("user", "writer", "critic")]
+    answer = asked(gateway, "openai", conversation, agent="writer")
     assert [(one["role"], one["content"]) for one in answer.json["messages"]] == [
         ("user", "user"),
         ("assistant", "writer"),

@@ -5,14 +5,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.completion_requests import DONE, QUESTION, TOOL, called, event, frame, profiled, saying
+from tests.api.completion_requests import DONE, QUESTION, TOOL, called, event, frame, profiled, server_sending
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
 Json = dict[str, Any]
 CACHED = {"cache": {"url": "memory:"}}
 G = {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}
-SAID = saying(event({"content": "no"}), event({}, "stop"), DONE)
-CALLS_G = saying(called(0, "c1", "g", "{}"), event({}, "tool_calls"), DONE)
+ANSWERS_TEXT = server_sending(event({"content": "no"}), event({}, "stop"), DONE)
+CALLS_G = server_sending(called(0, "c1", "g", "{}"), event({}, "tool_calls"), DONE)
 AUDIO = {"message": {"role": "assistant", "audio": {"id": "a", "data": "UklGRgAAAABXQVZF", "transcript": "Hi"}}}
 
 
@@ -24,8 +24,8 @@ def ask(gateway: Running, **cfg: Any) -> Any:
 @pytest.mark.parametrize(
     ("server", "choice", "what"),
     [
-        (SAID, "required", "a call,"),
-        (SAID, "f", "a call of 'f'"),
+        (ANSWERS_TEXT, "required", "a call,"),
+        (ANSWERS_TEXT, "f", "a call of 'f'"),
         (CALLS_G, "f", "a call of 'f'"),
         (CALLS_G, {"type": "function", "function": {"name": "f"}}, "a call of 'f'"),
     ],
@@ -41,7 +41,9 @@ def test_a_demanded_call_that_does_not_come_is_warned_of_and_not_kept(
     assert what in warning
 
 
-@pytest.mark.parametrize(("server", "choice"), [(CALLS_G, "required"), (CALLS_G, "g"), (SAID, "auto"), (SAID, None)])
+@pytest.mark.parametrize(
+    ("server", "choice"), [(CALLS_G, "required"), (CALLS_G, "g"), (ANSWERS_TEXT, "auto"), (ANSWERS_TEXT, None)]
+)
 def test_without_a_demand_or_with_the_call_there_is_no_warning(server: ModelServer, choice: Any) -> None:
     with Running({**SERVER, **CACHED}, server) as gateway:
         first, second = ask(gateway, function_choice=choice), ask(gateway, function_choice=choice)
@@ -50,7 +52,7 @@ def test_without_a_demand_or_with_the_call_there_is_no_warning(server: ModelServ
 
 def test_a_reply_without_a_demand_does_not_answer_a_demand() -> None:
     settings = {**profiled(tool_choice_required="none"), **CACHED}
-    with Running(settings, saying(event({"content": "no"}), event({}, "stop"), DONE)) as gateway:
+    with Running(settings, server_sending(event({"content": "no"}), event({}, "stop"), DONE)) as gateway:
         plain, demanded = ask(gateway), ask(gateway, function_choice="required")
     assert demanded.headers["x-parley-cache"] == "miss"
     assert any("requires a call" in warning for warning in demanded.json["warnings"])
@@ -72,7 +74,7 @@ def test_what_a_reply_has_beside_text_comes_from_the_cache_as_it_came(stream: bo
 
 def test_a_reply_that_an_error_followed_is_not_kept() -> None:
     late = frame({"error": {"message": "disk full"}})
-    with Running({**SERVER, **CACHED}, saying(event({"content": "Hi"}, "stop"), late)) as gateway:
+    with Running({**SERVER, **CACHED}, server_sending(event({"content": "Hi"}, "stop"), late)) as gateway:
         first, second = ask(gateway), ask(gateway)
     assert "disk full" in first.json["warnings"][0]
     assert second.headers["x-parley-cache"] == "miss"

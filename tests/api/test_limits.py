@@ -94,8 +94,8 @@ def test_of_too_much_the_number_alone_is_judged(
 ) -> None:
     answer = gateway.post("/v1/chat", {"messages": [USER], **fields, **more})
     assert answer.status == 422
-    told = {item["param"]: item["message"] for item in answer.json["error"]["violations"]}
-    assert told == {path: message, **dict.fromkeys(more, "is not a known key")}
+    messages_by_param = {item["param"]: item["message"] for item in answer.json["error"]["violations"]}
+    assert messages_by_param == {path: message, **dict.fromkeys(more, "is not a known key")}
 
 
 @pytest.mark.parametrize(

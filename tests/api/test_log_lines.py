@@ -10,7 +10,7 @@ import pytest
 from app.observe.logs import ConsoleFormatter, JsonFormatter, log_format
 
 from tests.each_case import each_case
-from tests.in_process_gateway import SAID, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, STOP, ModelServer, Running, streamed
 
 PROMPT, KEY, REPLY = "pr0mpt", "s3cret", "r3ply"
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
@@ -37,7 +37,7 @@ def chat(**fields: Any) -> dict[str, Any]:
 
 
 def replying(_: httpx.Request) -> httpx.Response:
-    return streamed(SAID.replace(b"Hello", REPLY.encode()), STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]"))
+    return streamed(HELLO.replace(b"Hello", REPLY.encode()), STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]"))
 
 
 def refusing(_: httpx.Request) -> httpx.Response:
@@ -45,7 +45,7 @@ def refusing(_: httpx.Request) -> httpx.Response:
 
 
 def breaking(_: httpx.Request) -> httpx.Response:
-    return streamed(SAID.replace(b"Hello", REPLY.encode()))
+    return streamed(HELLO.replace(b"Hello", REPLY.encode()))
 
 
 def test_a_request_that_works_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

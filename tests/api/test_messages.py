@@ -145,8 +145,8 @@ def test_a_stop_word_of_the_model_itself_is_no_stop_sequence() -> None:
 
 
 def test_a_stop_word_that_the_gateway_finds_is_named() -> None:
-    said = b'data: {"choices":[{"index":0,"delta":{"content":"a END b"}}]}\n\n'
-    with Running(MODELS, ModelServer(lambda _: streamed(said))) as running:
+    chunk = b'data: {"choices":[{"index":0,"delta":{"content":"a END b"}}]}\n\n'
+    with Running(MODELS, ModelServer(lambda _: streamed(chunk))) as running:
         body = running.post("/v1/messages", {**HELLO, "stop_sequences": ["END"]}).json
     assert (body["content"], body["stop_sequence"]) == ([{"type": "text", "text": "a "}], "END")
 
@@ -197,8 +197,8 @@ def test_a_reply_is_shared_with_the_other_endpoints_and_can_be_resumed() -> None
 
 def test_a_resumed_reply_that_fails_for_its_arguments_fails_again() -> None:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": "[1]"}}
-    said = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
-    server = ModelServer(lambda _: streamed(f"data: {said}\n\ndata: [DONE]\n\n".encode()))
+    chunk = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
+    server = ModelServer(lambda _: streamed(f"data: {chunk}\n\ndata: [DONE]\n\n".encode()))
     with Running({**MODELS, "cache": {"url": "memory:", "apply": "always"}}, server) as running:
         answer = running.post("/v1/messages", {**HELLO, "stream": True})
         assert [event["type"] for event in events(answer.body)][-1] == "error"
@@ -223,8 +223,8 @@ def test_the_key_may_be_in_either_header_and_the_models_are_checked() -> None:
 
 
 def test_a_server_that_is_overloaded_is_told_with_the_status_that_the_sdks_know() -> None:
-    said = b'data: {"error":{"message":"The engine is overloaded","code":503}}\n\n'
-    with Running(MODELS, ModelServer(lambda _: streamed(said))) as running:
+    chunk = b'data: {"error":{"message":"The engine is overloaded","code":503}}\n\n'
+    with Running(MODELS, ModelServer(lambda _: streamed(chunk))) as running:
         refused = running.post("/v1/messages", HELLO)
     assert (refused.status, refused.json["error"]["type"]) == (529, "overloaded_error")
     assert refused.headers["x-should-retry"] == "true"

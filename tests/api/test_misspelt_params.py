@@ -71,6 +71,6 @@ def test_a_misspelled_key_of_extra_body_gives_a_warning_with_its_path() -> None:
     extra = {"temprature": 1, "top_k": 3, "chat_template_kwargs": {}}
     with Running(server=server) as gateway:
         body = {"model": "m", "messages": QUESTION, "stream": False, "generate_cfg": {"extra_body": extra}}
-        told = gateway.post("/v1/chat", body).json["warnings"]
-    assert told == ["`generate_cfg.extra_body.temprature` was passed on as it is; did you mean `temperature`?"]
+        warnings = gateway.post("/v1/chat", body).json["warnings"]
+    assert warnings == ["`generate_cfg.extra_body.temprature` was passed on as it is; did you mean `temperature`?"]
     assert json.loads(server.requests[0].content)["temprature"] == 1

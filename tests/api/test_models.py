@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.in_process_gateway import SAID, SERVER, STOP, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 
 UPSTREAM = {"base_url": "http://model.test/v1", "api_key": "s3cret", "headers": {"x-team": "s3cret"}}
 PASSING = {"upstreams": {"local": UPSTREAM}, "passthrough": "local"}
@@ -25,7 +25,7 @@ def serving(body: bytes, status: int = 200) -> ModelServer:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v1/models":
             return httpx.Response(status, content=body)
-        return streamed(SAID, STOP)
+        return streamed(HELLO, STOP)
 
     return ModelServer(answer)
 
@@ -122,7 +122,7 @@ def test_the_demo_model_is_listed() -> None:
     assert names({"demo": True}, ModelServer()) == ["demo"]
 
 
-def told_of(settings: dict[str, Any], server: ModelServer, model: str) -> Answer:
+def get_model(settings: dict[str, Any], server: ModelServer, model: str) -> Answer:
     with Running(settings, server) as gateway:
         return gateway.get(f"/v1/models/{model}")
 
@@ -130,18 +130,18 @@ def told_of(settings: dict[str, Any], server: ModelServer, model: str) -> Answer
 @pytest.mark.parametrize("model", ["m", "also-m"])
 def test_a_configured_model_is_read_without_a_request(model: str) -> None:
     server = ModelServer()
-    answer = told_of({**CONFIGURED, "passthrough": "local"}, server, model)
+    answer = get_model({**CONFIGURED, "passthrough": "local"}, server, model)
     assert (answer.status, answer.json["id"], answer.json["object"]) == (200, model, "model")
     assert server.requests == []
 
 
 def test_a_model_of_the_pass_through_is_read_by_its_name_with_slashes() -> None:
-    assert told_of(PASSING, listing("some/x"), "some/x").json["id"] == "some/x"
+    assert get_model(PASSING, listing("some/x"), "some/x").json["id"] == "some/x"
 
 
 @pytest.mark.parametrize("settings", [CONFIGURED, PASSING])
 def test_a_model_that_is_not_listed_is_not_found(settings: dict[str, Any]) -> None:
-    answer = told_of(settings, listing("x"), "some/y")
+    answer = get_model(settings, listing("x"), "some/y")
     error = answer.json["error"]
     assert (answer.status, error["code"], error["param"]) == (404, "model_not_found", "model")
     assert "'some/y'" in error["message"]
@@ -161,7 +161,7 @@ def ask(settings: dict[str, Any], model: str | None) -> tuple[Answer, str | None
 
 
 @pytest.mark.parametrize(
-    ("settings", "model", "told", "asked"),
+    ("settings", "model", "model_used", "asked"),
     [
         (CONFIGURED, "m", "m", "served/m"),
         (CONFIGURED, "also-m", "m", "served/m"),
@@ -173,9 +173,9 @@ def ask(settings: dict[str, Any], model: str | None) -> tuple[Answer, str | None
         ({**PASSING, "default_model": "any"}, None, "any", "any"),
     ],
 )
-def test_a_name_leads_to_its_model(settings: dict[str, Any], model: str | None, told: str, asked: str) -> None:
+def test_a_name_leads_to_its_model(settings: dict[str, Any], model: str | None, model_used: str, asked: str) -> None:
     answer, sent = ask(settings, model)
-    assert (answer.status, answer.json["model"], sent) == (200, told, asked)
+    assert (answer.status, answer.json["model"], sent) == (200, model_used, asked)
 
 
 def test_an_unknown_model_is_named_and_nothing_is_sent() -> None:
@@ -243,7 +243,7 @@ def test_the_server_is_asked_once_for_its_models_until_it_fails() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             return httpx.Response(200, json={"data": [{"id": "new" if broken[0] else "old"}]})
-        return httpx.Response(500, json={}) if broken[0] else streamed(SAID, STOP)
+        return httpx.Response(500, json={}) if broken[0] else streamed(HELLO, STOP)
 
     server = ModelServer(answer)
     body = {"messages": [{"role": "user", "content": "x"}], "stream": False}
@@ -309,7 +309,7 @@ def at(*paths: str) -> ModelServer:
         if request.url.path not in paths:
             return httpx.Response(404, json={"detail": "Not Found"})
         listed = {"data": [{"id": "x"}]}
-        return httpx.Response(200, json=listed) if request.method == "GET" else streamed(SAID, STOP)
+        return httpx.Response(200, json=listed) if request.method == "GET" else streamed(HELLO, STOP)
 
     return ModelServer(answer)
 

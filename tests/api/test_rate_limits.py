@@ -9,7 +9,7 @@ from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
 KEY = "key-of-alice-0001"
 HEADERS = {"authorization": f"Bearer {KEY}"}
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x" * 40}], "stream": False}
-SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+HELLO = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
 STOP = (
     b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],'
     b'"usage":{"prompt_tokens":30,"completion_tokens":70,"total_tokens":100,"cost":50}}\n\ndata: [DONE]\n\n'
@@ -19,7 +19,7 @@ STOP = (
 def gateway(*, key: dict[str, Any] | None = None, model: dict[str, Any] | None = None, **settings: Any) -> Running:
     keys = {"alice": {"sha256": hash_key(KEY), "limits": key or {}}}
     models = {"m": {"upstreams": ["local"], "limits": model or {}, "aliases": ["fast"]}}
-    return Running({**SERVER, "keys": keys, "models": models, **settings}, ModelServer(lambda _: streamed(SAID, STOP)))
+    return Running({**SERVER, "keys": keys, "models": models, **settings}, ModelServer(lambda _: streamed(HELLO, STOP)))
 
 
 def test_each_endpoint_refuses_in_its_own_shape_with_the_time_to_wait() -> None:

@@ -13,7 +13,7 @@ INFO = ReplyInfo("chat-1", "req-1", "m", 1)
 HEARTBEAT = AUTOGEN.heartbeat
 
 
-async def _told(*events: Any) -> list[bytes]:
+async def _send_events(*events: Any) -> list[bytes]:
     """The bodies sent while one event comes between any two ticks of the clock, a second apart."""
     bodies: list[bytes] = []
 
@@ -30,10 +30,10 @@ async def _told(*events: Any) -> list[bytes]:
 
 
 def test_heartbeats_go_on_while_arguments_come() -> None:
-    bodies = asyncio.run(_told(ToolCallDelta(0, "{", "c", "f"), *(ToolCallDelta(0, " ") for _ in range(8))))
+    bodies = asyncio.run(_send_events(ToolCallDelta(0, "{", "c", "f"), *(ToolCallDelta(0, " ") for _ in range(8))))
     assert bodies.count(HEARTBEAT) >= 3
 
 
 def test_there_is_no_heartbeat_while_text_comes() -> None:
-    bodies = asyncio.run(_told(*(TextDelta("x") for _ in range(8))))
+    bodies = asyncio.run(_send_events(*(TextDelta("x") for _ in range(8))))
     assert HEARTBEAT not in bodies

@@ -116,12 +116,12 @@ def test_nothing_is_stored_that_the_caller_or_the_gateway_does_not_want_to_store
         ("null:", {}, {}, True),
         ("memory:", {"store": False}, {}, True),
     ]
-    for cache, settings, body, told in cases:
+    for cache, settings, body, reported in cases:
         gateway = Gateway(cache, settings)
         with gateway.running:
             answer = gateway.create(**body)
             assert answer.json["store"] is False
-            assert ("parley" in answer.json) is told
+            assert ("parley" in answer.json) is reported
             assert answer.json["output"][0]["encrypted_content"].startswith("parley1.")
             assert gateway.running.get(f"/v1/responses/{answer.json['id']}").status == 404
             assert gateway.create(previous_response_id=answer.json["id"]).status == 400

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.in_process_gateway import SAID, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, Answer, ModelServer, Running, streamed
 
 KEY, OTHER_KEY = "Zx9!plain/key", "other?key+value"
 SETTINGS = {
@@ -29,7 +29,7 @@ def down(_: httpx.Request) -> httpx.Response:
 
 
 def breaking(_: httpx.Request) -> httpx.Response:
-    return streamed(SAID)
+    return streamed(HELLO)
 
 
 WORDS = f"bad key {KEY} or {OTHER_KEY} of team=red!42 at http://model.test:9999/v1, see /srv/keys/all.txt"
@@ -40,7 +40,7 @@ def refusing(_: httpx.Request) -> httpx.Response:
 
 
 def refusing_late(_: httpx.Request) -> httpx.Response:
-    return streamed(SAID, b'data: {"error": {"message": "%b"}}\n\n' % WORDS.encode())
+    return streamed(HELLO, b'data: {"error": {"message": "%b"}}\n\n' % WORDS.encode())
 
 
 def failed(path: str, fields: dict[str, Any], answer: Any, stream: bool) -> Answer:

@@ -20,13 +20,13 @@ PRICED: dict[str, Any] = {
 }
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100, "prompt_cache_hit_tokens": 400}
 COST = 0.0024
-SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
+HELLO = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
 QUESTION = {"messages": [{"role": "user", "content": "Hi"}]}
 
 
 def answering(usage: Any) -> ModelServer:
     last = b'data: {"choices":[],"usage":%b}\n\n' % json.dumps(usage).encode()
-    return ModelServer(lambda _: streamed(SAID, STOP.replace(b"data: [DONE]\n\n", last), b"data: [DONE]\n\n"))
+    return ModelServer(lambda _: streamed(HELLO, STOP.replace(b"data: [DONE]\n\n", last), b"data: [DONE]\n\n"))
 
 
 def failing(_: httpx.Request) -> httpx.Response:

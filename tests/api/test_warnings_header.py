@@ -26,6 +26,6 @@ def test_the_header_is_ascii_in_one_line_and_bounded() -> None:
     answer = ask(messages=[{**QUESTION[0], **odd}])
     header = answer.headers["x-parley-warnings"]
     assert header.isascii() and header.isprintable() and len(header) <= 4096
-    told = json.loads(header)
-    assert told[-1] == f"and {200 - len(told) + 1} more"
+    warnings = json.loads(header)
+    assert warnings[-1] == f"and {200 - len(warnings) + 1} more"
     assert "set-cookie" not in answer.headers

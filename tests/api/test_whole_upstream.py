@@ -53,15 +53,15 @@ def test_a_server_is_asked_to_stream_as_its_profile_and_the_caller_say(
 def test_a_whole_reply_is_a_stream_for_a_caller_who_wants_one(mode: str) -> None:
     with Running(profiled(stream="never"), whole()) as gateway:
         streamed = chat(gateway, stream_mode=mode)
-        told = chat(gateway, stream=False).json
+        received = chat(gateway, stream=False).json
     end = streamed.frames[-1]
     assert (end["type"], end["finish_reason"], end["usage"]) == ("response.completed", "tool_calls", USAGE)
-    assert (told["finish_reason"], told["usage"]) == ("tool_calls", USAGE)
+    assert (received["finish_reason"], received["usage"]) == ("tool_calls", USAGE)
     if mode == "snapshot":
-        assert streamed.frames[-2]["messages"] == told["messages"]
+        assert streamed.frames[-2]["messages"] == received["messages"]
     else:
         completed = [frame["message"] for frame in streamed.frames if frame["type"] == "message.completed"]
-        assert completed == told["messages"]
+        assert completed == received["messages"]
 
 
 def test_a_reply_in_one_piece_and_a_stream_of_it_share_a_cache_entry() -> None:

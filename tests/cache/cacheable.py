@@ -16,9 +16,9 @@ def case_is_kept(case: Json) -> bool:
 
 
 def recording_is_kept(expected: Expected) -> bool:
-    says = bool(expected.reasoning or expected.content or expected.calls)
+    has_output = bool(expected.reasoning or expected.content or expected.calls)
     calls = [arguments for _, arguments in expected.calls]
-    return not expected.error and says and _ends_well(expected.finish_reason or "stop", calls)
+    return not expected.error and has_output and _ends_well(expected.finish_reason or "stop", calls)
 
 
 def _ends_well(finish_reason: str, calls: list[str]) -> bool:

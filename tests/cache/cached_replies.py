@@ -32,7 +32,7 @@ def play(scenario: Scenario, rules: CacheRules | None = None, store: Store | Non
         bench = Bench(rules, store)
         await scenario(bench)
         await bench.settled()
-        assert not bench.beats.live and not bench.cache.calls
+        assert not bench.ticker.live and not bench.cache.calls
         await bench.cache.aclose()
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 

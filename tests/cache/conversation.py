@@ -45,7 +45,7 @@ AUTOGEN: list[dict[str, Any]] = [
 ]
 
 
-def _said(number: int, name: str, role: str, content: Any) -> dict[str, Any]:
+def _message(number: int, name: str, role: str, content: Any) -> dict[str, Any]:
     return {
         "id": f"msg-{number}",
         "name": name,
@@ -57,27 +57,27 @@ def _said(number: int, name: str, role: str, content: Any) -> dict[str, Any]:
 
 
 AGENTSCOPE: list[dict[str, Any]] = [
-    _said(1, "system", "system", "Be brief."),
-    _said(2, "Ada", "user", "Weather in Berlin?"),
-    _said(
+    _message(1, "system", "system", "Be brief."),
+    _message(2, "Ada", "user", "Weather in Berlin?"),
+    _message(
         3,
         "Friday",
         "assistant",
         [{"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Berlin"}}],
     ),
-    _said(
+    _message(
         4,
         "system",
         "system",
         [{"type": "tool_result", "id": "call_1", "name": "weather", "output": [{"type": "text", "text": "rain"}]}],
     ),
-    _said(
+    _message(
         5,
         "Friday",
         "assistant",
         [{"type": "thinking", "thinking": "It is wet."}, {"type": "text", "text": "Rain."}],
     ),
-    _said(6, "Ada", "user", "And tomorrow?"),
+    _message(6, "Ada", "user", "And tomorrow?"),
 ]
 
 

@@ -25,7 +25,7 @@ _LIMITS = StoreLimits(max_bytes=64 * 1024 * 1024)
 
 
 def main(folder: str, rounds: int) -> int:
-    path, chance, told = Path(folder, "cache.db"), random.Random(5), 0
+    path, chance, reported = Path(folder, "cache.db"), random.Random(5), 0
     for number in range(rounds):
         if number % 10 == 0:
             # A new file: the first moments of one are moments too.
@@ -33,12 +33,12 @@ def main(folder: str, rounds: int) -> int:
                 left.unlink()
             written: set[str] = set()
         written |= _round(path, chance)
-        told += len(written)
+        reported += len(written)
         asyncio.run(_look(str(path), written))
         _sound(path)
         damaged = [left.name for left in Path(folder).glob("*corrupt*")]
         assert not damaged, f"round {number}: {damaged}"
-    print(f"{rounds} rounds, {told} times a written value was looked for, nothing lost")
+    print(f"{rounds} rounds, {reported} times a written value was looked for, nothing lost")
     return 0
 
 
@@ -51,8 +51,8 @@ def _round(path: Path, chance: random.Random) -> set[str]:
     written: set[str] = set()
     for process, pipe in writers:
         os.waitpid(process, 0)
-        with os.fdopen(pipe, "rb") as said:
-            written |= {line.decode() for line in said.read().split(b"\n") if line}
+        with os.fdopen(pipe, "rb") as pipe_output:
+            written |= {line.decode() for line in pipe_output.read().split(b"\n") if line}
     return written
 
 
@@ -68,17 +68,17 @@ def _fork(path: Path, seed: int) -> tuple[int, int]:
     os._exit(1)
 
 
-async def _write(path: str, chance: random.Random, said: int) -> None:
+async def _write(path: str, chance: random.Random, pipe_output: int) -> None:
     store = SqliteStore(path, _LIMITS)
     while True:
         keys = {f"{chance.randrange(KEYS):03}" for _ in range(3)}
-        await asyncio.gather(*(_put(store, key, chance, said) for key in keys))
+        await asyncio.gather(*(_put(store, key, chance, pipe_output) for key in keys))
 
 
-async def _put(store: Store, key: str, chance: random.Random, said: int) -> None:
+async def _put(store: Store, key: str, chance: random.Random, pipe_output: int) -> None:
     content = key.encode() * chance.choice([1, 100, 3_000, 60_000])
     await store.put(key, sealed(content), ttl_seconds=600, model=key[-1])
-    os.write(said, key.encode() + b"\n")
+    os.write(pipe_output, key.encode() + b"\n")
 
 
 async def _look(path: str, written: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a flight stands between: a model server's reply that comes when a test says so, and callers who listen."""
+"""The two sides of a call in progress: a model server whose reply a test sends, and callers that read it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -60,8 +60,8 @@ class Source:
         self.closes += 1
 
 
-class Ear:
-    """A caller: nothing is told it while it pauses, after the end, or when it has left."""
+class FakeCaller:
+    """A caller: it receives nothing while it pauses, after the end, or when it has left."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.batches: list[list[Event]] = []
@@ -109,27 +109,29 @@ class Ear:
         self.reply.close()
 
 
-class Scene:
-    """One flight, its source, and how often it told that it was over."""
+class CallUnderTest:
+    """A call in progress, its source, and each notice that it ended."""
 
     def __init__(self, limits: LogLimits = LOG_LIMITS) -> None:
         self.source = Source()
         self.overs: list[bool] = []
         """Whether all of it was there, each time."""
-        self.flight = InFlightCall(self._start, lambda flight: self.overs.append(flight.complete), limits=limits)
+        self.in_flight = InFlightCall(
+            self._start, lambda in_flight: self.overs.append(in_flight.complete), limits=limits
+        )
 
     async def _start(self, call: InFlightCall) -> Reply:
         return self.source
 
-    async def opened(self) -> "Scene":
+    async def opened(self) -> "CallUnderTest":
         await asyncio.sleep(0)
         return self
 
-    def ear(self, then: Callable[[], None] = lambda: None) -> Ear:
-        ear = Ear(then)
-        ear.listen(self.flight.add_reader())
-        return ear
+    def caller(self, then: Callable[[], None] = lambda: None) -> FakeCaller:
+        caller = FakeCaller(then)
+        caller.listen(self.in_flight.add_reader())
+        return caller
 
     @property
     def whole(self) -> list[list[Event]]:
-        return [batch.events for batch in self.flight.log.batches]
+        return [batch.events for batch in self.in_flight.log.batches]

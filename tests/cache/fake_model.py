@@ -17,7 +17,7 @@ from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed
 from msgspec.structs import replace
 
-from tests.cache.fake_calls import DONE, Ear, say
+from tests.cache.fake_calls import DONE, FakeCaller, say
 from tests.cache.fake_calls import Source as Upstream
 
 REPLY: list[list[Event]] = [*say("one", "two"), [DONE]]
@@ -53,7 +53,7 @@ class Model:
 
 
 @dataclass
-class Beats(TickRegistry):
+class Ticker(TickRegistry):
     live: set[InFlightCall] = field(default_factory=set)
 
     def add(self, one: InFlightCall) -> None:
@@ -67,21 +67,21 @@ class Beats(TickRegistry):
 class Answer:
     """What one caller got."""
 
-    ear: Ear
+    caller: FakeCaller
     origin: Origin
     found: list[ReplaySource]
 
     @property
-    def said(self) -> tuple[str, list[list[Event]]]:
-        return self.origin.label, self.ear.batches
+    def received(self) -> tuple[str, list[list[Event]]]:
+        return self.origin.label, self.caller.batches
 
 
 class Bench:
     def __init__(self, rules: CacheRules | None = None, store: Store | None = None) -> None:
         self.clock = Clock()
         self.store = store or open_store("memory:", StoreLimits(clock=self.clock))
-        self.beats = Beats()
-        self.cache = Cache(self.store, self.beats, replace(rules or CacheRules(), clock=self.clock))
+        self.ticker = Ticker()
+        self.cache = Cache(self.store, self.ticker, replace(rules or CacheRules(), clock=self.clock))
         self.model = Model()
 
     def question(self, control: CachePolicy = ON, **more: Any) -> CacheRequest:
@@ -101,19 +101,21 @@ class Bench:
                 found = self.cache.find_again(found, error)
             else:
                 break
-        answer = Answer(Ear(), opened.origin, sources)
-        answer.ear.listen(opened.reply)
+        answer = Answer(FakeCaller(), opened.origin, sources)
+        answer.caller.listen(opened.reply)
         return answer
 
-    async def told(self, batches: Sequence[list[Event]] = REPLY, control: CachePolicy = ON, **more: Any) -> Answer:
+    async def ask_and_answer(
+        self, batches: Sequence[list[Event]] = REPLY, control: CachePolicy = ON, **more: Any
+    ) -> Answer:
         """One whole question; the model, if it is asked, answers so."""
         before = len(self.model.calls)
         answer = await self.ask(control, **more)
         for call in self.model.calls[before:]:
             for batch in batches:
                 call.push(batch)
-        assert answer.ear.reply is not None
-        answer.ear.leave()
+        assert answer.caller.reply is not None
+        answer.caller.leave()
         await self.settled()
         return answer
 
@@ -122,7 +124,7 @@ class Bench:
         while self.cache.storing:
             await asyncio.sleep(0.001)
 
-    async def dimmed(self) -> None:
+    async def forget_memory(self) -> None:
         """Whatever was kept in memory for a moment is forgotten."""
         await self.settled()
         await asyncio.sleep(2)
@@ -162,8 +164,8 @@ class Broken:
     async def aclose(self) -> None: ...
 
 
-def failed(ear: Ear) -> bool:
-    return isinstance(ear.batches[-1][-1], Failed)
+def failed(caller: FakeCaller) -> bool:
+    return isinstance(caller.batches[-1][-1], Failed)
 
 
 ENTRY = dump(StoredEntry(1.0, [Batch(0.0, events) for events in REPLY]))

@@ -39,7 +39,7 @@ class Listener:
     """Keeps what it is told, and when; after each group it does what it is to do."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
-        self.told: list[list[Event]] = []
+        self.received: list[list[Event]] = []
         self.groups: list[int] = []
         self.at: list[float] = []
         self.crash: Exception | None = None
@@ -53,7 +53,7 @@ class Listener:
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         assert batches and not self.ended.is_set() and not self.paused
         self.groups.append(len(batches))
-        self.told += batches
+        self.received += batches
         self.at += [asyncio.get_running_loop().time()] * len(batches)
         if batches[-1] and type(batches[-1][-1]) is Finish:
             self.ended.set()

@@ -43,7 +43,7 @@ def timed(batches: Sequence[list[Event]]) -> list[Batch]:
     return [Batch(place * 0.01, events) for place, events in enumerate(batches)]
 
 
-async def told(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
+async def send_reply(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
     """Head and body."""
     sent: list[dict[str, Any]] = []
 
@@ -68,7 +68,7 @@ async def differences(batches: Sequence[list[Event]], ways: Iterable[tuple[Forma
     return ([] if kept == entry else ["the events"]) + [
         f"{form.name} {mode}"
         for form, mode in ways
-        if await told(Live(batches), form, mode) != await told(_replayed(kept), form, mode)
+        if await send_reply(Live(batches), form, mode) != await send_reply(_replayed(kept), form, mode)
     ]
 
 

@@ -11,13 +11,13 @@ from app.cache.stores.sqlite import SqliteStore
 TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
 
 
-def told(path: Path, story: Callable[[SqliteStore], Awaitable[None]], **limits: Any) -> None:
+def run_with_store(path: Path, scenario: Callable[[SqliteStore], Awaitable[None]], **limits: Any) -> None:
     """Tells the story of a store, which is closed after it."""
 
     async def run() -> None:
         store = SqliteStore(str(path), StoreLimits(**limits))
         try:
-            await story(store)
+            await scenario(store)
         finally:
             await store.aclose()
 
@@ -31,10 +31,10 @@ async def keeps(store: SqliteStore) -> None:
 
 
 def filled(path: Path, count: int = 200, size: int = 3000) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await asyncio.gather(*(store.put(f"{number}", bytes(size), **TTL) for number in range(count)))
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def aside(path: Path) -> list[str]:

@@ -37,11 +37,11 @@ class Rig:
         self.opened.append(store)
         return store
 
-    def run(self, story: Callable[[], Awaitable[T]]) -> T:
-        async def told() -> T:
-            return await story()
+    def run(self, scenario: Callable[[], Awaitable[T]]) -> T:
+        async def run_scenario() -> T:
+            return await scenario()
 
-        return self.runner.run(told())
+        return self.runner.run(run_scenario())
 
     def close(self) -> None:
         async def all_of_them() -> None:

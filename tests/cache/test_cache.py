@@ -25,14 +25,14 @@ REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), mak
 # -- hits --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
-def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage(dim: bool) -> None:
+@pytest.mark.parametrize("from_store", [False, True], ids=["at once", "later"])
+def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage(from_store: bool) -> None:
     async def scenario(bench: Bench) -> None:
-        assert (await bench.told()).said == ("miss", REPLY)
-        if dim:
-            await bench.dimmed()
-        answers = [await bench.told() for _ in range(2)]
-        assert [answer.said for answer in answers] == [("hit", MARKED)] * 2
+        assert (await bench.ask_and_answer()).received == ("miss", REPLY)
+        if from_store:
+            await bench.forget_memory()
+        answers = [await bench.ask_and_answer() for _ in range(2)]
+        assert [answer.received for answer in answers] == [("hit", MARKED)] * 2
         assert [answer.origin.cached for answer in answers] == [True, True]
         assert bench.model.asked == 1
         assert bench.cache.counts == {"miss": 1, "hit": 2}
@@ -42,8 +42,8 @@ def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage
 
 def test_another_question_is_another_call() -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told()
-        assert (await bench.told(OTHER, key="other")).said == ("miss", OTHER)
+        await bench.ask_and_answer()
+        assert (await bench.ask_and_answer(OTHER, key="other")).received == ("miss", OTHER)
 
     play(scenario)
 
@@ -51,9 +51,9 @@ def test_another_question_is_another_call() -> None:
 def test_a_hit_says_how_long_ago_its_reply_ended() -> None:
     async def scenario(bench: Bench) -> None:
         bench.clock.now = 43.7
-        assert (await bench.told()).origin.age_seconds == 42
+        assert (await bench.ask_and_answer()).origin.age_seconds == 42
         bench.clock.now = 0.5
-        assert (await bench.told()).origin.age_seconds == 0, "clocks differ between machines"
+        assert (await bench.ask_and_answer()).origin.age_seconds == 0, "clocks differ between machines"
 
     play(scenario, store=Broken(ENTRY))
 
@@ -61,20 +61,20 @@ def test_a_hit_says_how_long_ago_its_reply_ended() -> None:
 def test_a_reply_without_usage_gets_no_mark() -> None:
     async def scenario(bench: Bench) -> None:
         batches: list[list[Event]] = [*say("one"), [Finish("stop")]]
-        await bench.told(batches)
-        assert (await bench.told()).said == ("hit", batches)
+        await bench.ask_and_answer(batches)
+        assert (await bench.ask_and_answer()).received == ("hit", batches)
 
     play(scenario)
 
 
 def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told(ttl_seconds=100.0)
-        await bench.dimmed()
+        await bench.ask_and_answer(ttl_seconds=100.0)
+        await bench.forget_memory()
         bench.clock.now += 99
-        assert (await bench.told()).origin.label == "hit"
+        assert (await bench.ask_and_answer()).origin.label == "hit"
         bench.clock.now += 2
-        assert (await bench.told()).origin.label == "miss"
+        assert (await bench.ask_and_answer()).origin.label == "miss"
 
     play(scenario)
 
@@ -82,15 +82,17 @@ def test_a_stored_reply_lives_as_long_as_its_request_says() -> None:
 def test_a_caller_with_a_smaller_max_age_gets_a_new_reply_which_is_stored() -> None:
     async def scenario(bench: Bench) -> None:
         young = CachePolicy(max_age=10)
-        await bench.told()
+        await bench.ask_and_answer()
         bench.clock.now += 10
-        assert (await bench.told(control=young)).origin.label == "hit"
+        assert (await bench.ask_and_answer(control=young)).origin.label == "hit"
         bench.clock.now += 1
-        assert (await bench.told(OTHER, control=young)).said == ("miss", OTHER), "also of what is still in memory"
-        assert (await bench.told(control=young)).origin.label == "hit"
-        await bench.dimmed()
+        assert (await bench.ask_and_answer(OTHER, control=young)).received == ("miss", OTHER), (
+            "also of what is still in memory"
+        )
+        assert (await bench.ask_and_answer(control=young)).origin.label == "hit"
+        await bench.forget_memory()
         bench.clock.now += 11
-        assert (await bench.told(control=young)).origin.label == "miss"
+        assert (await bench.ask_and_answer(control=young)).origin.label == "miss"
 
     play(scenario)
 
@@ -119,9 +121,9 @@ BAD: dict[str, list[list[Event]]] = {
 @pytest.mark.parametrize("batches", GOOD.values(), ids=GOOD)
 def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told(batches)
-        await bench.dimmed()
-        assert (await bench.told()).origin.label == "hit"
+        await bench.ask_and_answer(batches)
+        await bench.forget_memory()
+        assert (await bench.ask_and_answer()).origin.label == "hit"
 
     play(scenario)
 
@@ -131,9 +133,9 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
 def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
-            assert (await bench.told(batches)).said == ("miss", batches)
+            assert (await bench.ask_and_answer(batches)).received == ("miss", batches)
             if not again:
-                await bench.dimmed()
+                await bench.forget_memory()
         assert (await bench.stats()).entries == 0
 
     play(scenario, CacheRules(log_limits=LogLimits(max_bytes=5000)))
@@ -141,10 +143,10 @@ def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) 
 
 def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told(BAD["length"])
-        assert (await bench.told()).origin.label == "hit"
-        assert (await bench.told(BAD["filtered"], key="other")).origin.label == "miss"
-        assert (await bench.told(key="other")).origin.label == "miss"
+        await bench.ask_and_answer(BAD["length"])
+        assert (await bench.ask_and_answer()).origin.label == "hit"
+        assert (await bench.ask_and_answer(BAD["filtered"], key="other")).origin.label == "miss"
+        assert (await bench.ask_and_answer(key="other")).origin.label == "miss"
 
     play(scenario, CacheRules(store_length=True))
 
@@ -154,12 +156,12 @@ def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is
         left, stays = await bench.ask(), await bench.ask(key="stays", keep_running=True)
         for call, answer in zip(bench.model.calls, (left, stays), strict=True):
             call.push(*REPLY[:-1])
-            answer.ear.leave()
+            answer.caller.leave()
         assert [call.closes for call in bench.model.calls] == [1, 0]
         bench.model.calls[1].push(REPLY[-1])
-        await bench.dimmed()
-        assert (await bench.told(key="stays")).said == ("hit", MARKED)
-        assert (await bench.told()).said == ("miss", REPLY)
+        await bench.forget_memory()
+        assert (await bench.ask_and_answer(key="stays")).received == ("hit", MARKED)
+        assert (await bench.ask_and_answer()).received == ("miss", REPLY)
 
     play(scenario)
 
@@ -170,14 +172,14 @@ def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> N
         batches: list[list[Event]] = [*say("x" * LARGE_ENTRY), [DONE]]
         answer = await bench.ask()
         bench.model.calls[0].push(*batches)
-        answer.ear.leave()
+        answer.caller.leave()
         await asyncio.sleep(0)
         assert (await bench.stats()).entries == 0
         assert (await bench.ask()).origin.label == "hit"
         await bench.settled()
         await asyncio.sleep(0.01)
         assert not bench.cache.in_memory
-        assert (await bench.told()).origin.label == "hit"
+        assert (await bench.ask_and_answer()).origin.label == "hit"
         await bench.cache.aclose()
 
     asyncio.run(scenario())
@@ -186,10 +188,10 @@ def test_a_large_reply_is_packed_beside_the_loop_and_can_be_had_meanwhile() -> N
 def test_a_reply_that_cannot_be_encoded_is_logged_and_not_stored(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         odd: list[list[Event]] = [*say("one"), [Finish("stop", {"total_tokens": 2**70})]]
-        assert (await bench.told(odd)).said == ("miss", odd)
+        assert (await bench.ask_and_answer(odd)).received == ("miss", odd)
         assert (await bench.stats()).entries == 0
-        await bench.dimmed()
-        assert (await bench.told()).said == ("miss", REPLY)
+        await bench.forget_memory()
+        assert (await bench.ask_and_answer()).received == ("miss", REPLY)
         assert "a reply was not cached" in caplog.text
 
     play(scenario)
@@ -201,8 +203,8 @@ def test_a_reply_that_cannot_be_encoded_is_logged_and_not_stored(caplog: pytest.
 def test_a_store_that_misses_everything_costs_no_reply() -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(2):
-            assert (await bench.told()).said == ("miss", REPLY)
-            await bench.dimmed()
+            assert (await bench.ask_and_answer()).received == ("miss", REPLY)
+            await bench.forget_memory()
 
     play(scenario, store=Broken())
 
@@ -213,7 +215,7 @@ def test_a_damaged_entry_is_a_miss_a_line_in_the_log_and_gone(rubbish: bytes, ca
 
     async def scenario(bench: Bench) -> None:
         with caplog.at_level(logging.WARNING):
-            assert (await bench.told()).said == ("miss", REPLY)
+            assert (await bench.ask_and_answer()).received == ("miss", REPLY)
         assert "a cached reply cannot be decoded" in caplog.text
         assert store.deleted == ["k"]
 
@@ -225,7 +227,7 @@ def test_a_file_that_is_no_database_is_a_miss(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         bench = Bench(store=open_store(f"sqlite:///{tmp_path}/cache.db"))
-        assert (await bench.told()).said == ("miss", REPLY)
+        assert (await bench.ask_and_answer()).received == ("miss", REPLY)
         await bench.cache.aclose()
 
     asyncio.run(scenario())
@@ -234,14 +236,14 @@ def test_a_file_that_is_no_database_is_a_miss(tmp_path: Path) -> None:
 # -- modes -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
-def test_a_refreshed_reply_stands_in_place_of_the_old_one(dim: bool) -> None:
+@pytest.mark.parametrize("from_store", [False, True], ids=["at once", "later"])
+def test_a_refreshed_reply_stands_in_place_of_the_old_one(from_store: bool) -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told()
-        assert (await bench.told(OTHER, control=REFRESH)).said == ("refresh", OTHER)
-        if dim:
-            await bench.dimmed()
-        label, batches = (await bench.told()).said
+        await bench.ask_and_answer()
+        assert (await bench.ask_and_answer(OTHER, control=REFRESH)).received == ("refresh", OTHER)
+        if from_store:
+            await bench.forget_memory()
+        label, batches = (await bench.ask_and_answer()).received
         assert (label, batches[0]) == ("hit", OTHER[0])
 
     play(scenario)
@@ -249,11 +251,11 @@ def test_a_refreshed_reply_stands_in_place_of_the_old_one(dim: bool) -> None:
 
 def test_a_refresh_that_fails_leaves_the_old_reply() -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told()
-        await bench.told(BAD["failed"], control=REFRESH)
-        assert (await bench.told()).said == ("hit", MARKED)
-        await bench.dimmed()
-        assert (await bench.told()).said == ("hit", MARKED)
+        await bench.ask_and_answer()
+        await bench.ask_and_answer(BAD["failed"], control=REFRESH)
+        assert (await bench.ask_and_answer()).received == ("hit", MARKED)
+        await bench.forget_memory()
+        assert (await bench.ask_and_answer()).received == ("hit", MARKED)
 
     play(scenario)
 
@@ -266,8 +268,8 @@ def test_a_call_that_is_not_shared_joins_none_and_is_joined_by_none(how: CachePo
         for call in bench.model.calls:
             call.push(*REPLY)
         for answer in answers:
-            assert answer.ear.batches == REPLY
-            answer.ear.leave()
+            assert answer.caller.batches == REPLY
+            answer.caller.leave()
 
     play(scenario)
 
@@ -275,38 +277,38 @@ def test_a_call_that_is_not_shared_joins_none_and_is_joined_by_none(how: CachePo
 def test_a_refresh_that_ends_while_others_ask_does_not_end_their_call() -> None:
     async def scenario(bench: Bench) -> None:
         asked = await bench.ask()
-        assert (await bench.told(OTHER, control=REFRESH)).origin.label == "refresh"
+        assert (await bench.ask_and_answer(OTHER, control=REFRESH)).origin.label == "refresh"
         joined = await bench.ask()
         assert joined.origin.label == "shared"
         bench.model.calls[0].push(*REPLY)
         for answer in (asked, joined):
-            assert answer.ear.batches == REPLY
-            answer.ear.leave()
+            assert answer.caller.batches == REPLY
+            answer.caller.leave()
 
     play(scenario)
 
 
 def test_off_neither_reads_nor_writes() -> None:
     async def scenario(bench: Bench) -> None:
-        assert (await bench.told(control=OFF)).origin.label == "bypass"
-        await bench.told(OTHER)
-        assert (await bench.told(control=OFF)).said == ("bypass", REPLY)
-        assert (await bench.told()).ear.batches[0] == OTHER[0]
+        assert (await bench.ask_and_answer(control=OFF)).origin.label == "bypass"
+        await bench.ask_and_answer(OTHER)
+        assert (await bench.ask_and_answer(control=OFF)).received == ("bypass", REPLY)
+        assert (await bench.ask_and_answer()).caller.batches[0] == OTHER[0]
         assert (await bench.stats()).entries == 1
 
     play(scenario)
 
 
-@pytest.mark.parametrize("dim", [False, True], ids=["at once", "later"])
-def test_only_asks_no_model(dim: bool) -> None:
+@pytest.mark.parametrize("from_store", [False, True], ids=["at once", "later"])
+def test_only_asks_no_model(from_store: bool) -> None:
     async def scenario(bench: Bench) -> None:
         with pytest.raises(CacheMiss):
             await bench.ask(ONLY)
         assert bench.model.asked == 0
-        await bench.told()
-        if dim:
-            await bench.dimmed()
-        assert (await bench.told(control=ONLY)).said == ("hit", MARKED)
+        await bench.ask_and_answer()
+        if from_store:
+            await bench.forget_memory()
+        assert (await bench.ask_and_answer(control=ONLY)).received == ("hit", MARKED)
         with pytest.raises(CacheMiss):
             await bench.ask(replace(ONLY, read=False))
 
@@ -318,8 +320,8 @@ def test_only_finds_a_stored_reply_while_a_newer_call_is_in_progress() -> None:
         bench.cache._store = Broken(ENTRY)
         newer = await bench.ask(CachePolicy(max_age=1))
         assert newer.origin.label == "miss"
-        assert (await bench.told(control=ONLY)).said == ("hit", MARKED)
-        newer.ear.leave()
+        assert (await bench.ask_and_answer(control=ONLY)).received == ("hit", MARKED)
+        newer.caller.leave()
 
     play(scenario)
 
@@ -329,7 +331,7 @@ def test_only_does_not_wait_for_a_call_that_is_under_way() -> None:
         asked = await bench.ask()
         with pytest.raises(CacheMiss):
             await bench.ask(ONLY)
-        asked.ear.leave()
+        asked.caller.leave()
 
     play(scenario)
 
@@ -339,9 +341,9 @@ def test_only_does_not_wait_for_a_call_that_is_under_way() -> None:
 
 def test_what_is_purged_is_gone_from_memory_too() -> None:
     async def scenario(bench: Bench) -> None:
-        await bench.told()
+        await bench.ask_and_answer()
         assert await bench.cache.purge() == 1
-        assert (await bench.told()).origin.label == "miss"
+        assert (await bench.ask_and_answer()).origin.label == "miss"
 
     play(scenario)
 
@@ -352,7 +354,7 @@ def test_a_call_that_is_under_way_outlives_a_purge() -> None:
         await bench.cache.purge()
         assert (await bench.ask()).origin.label == "shared"
         bench.model.calls[0].push(*REPLY)
-        assert asked.ear.batches == REPLY
+        assert asked.caller.batches == REPLY
 
     play(scenario)
 
@@ -362,7 +364,7 @@ def test_closing_cancels_every_call_and_fails_its_readers() -> None:
         answers = [await bench.ask(keep_running=True), await bench.ask(OFF)]
         await bench.cache.aclose()
         assert [call.closes for call in bench.model.calls] == [1, 1]
-        assert all(failed(answer.ear) for answer in answers)
+        assert all(failed(answer.caller) for answer in answers)
 
     play(scenario)
 
@@ -373,12 +375,12 @@ UNKEPT = replace(OFF, keep=False)
 def test_a_reply_that_is_not_kept_goes_from_the_server_to_its_caller_and_is_held_nowhere() -> None:
     async def scenario(bench: Bench) -> None:
         answer = await bench.ask(UNKEPT)
-        assert not answer.found and answer.ear.reply is bench.model.calls[0]
+        assert not answer.found and answer.caller.reply is bench.model.calls[0]
         for batch in REPLY:
             bench.model.calls[0].push(batch)
-        assert answer.said == ("bypass", REPLY)
+        assert answer.received == ("bypass", REPLY)
         assert bench.cache.counts["bypass"] == 1
-        assert bench.cache.calls == 0 and not bench.beats.live
+        assert bench.cache.calls == 0 and not bench.ticker.live
 
     play(scenario)
 
@@ -392,6 +394,6 @@ def test_no_call_is_left_when_the_caller_of_a_reply_that_is_not_kept_leaves_befo
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        assert bench.cache.calls == 0 and not bench.model.calls and not bench.beats.live
+        assert bench.cache.calls == 0 and not bench.model.calls and not bench.ticker.live
 
     play(scenario)

@@ -12,7 +12,7 @@ from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
 
 from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
-from tests.cache.fake_calls import DONE, Ear, say
+from tests.cache.fake_calls import DONE, FakeCaller, say
 from tests.cache.fake_model import REPLY, Answer, Bench
 
 SMALL = CacheRules(log_limits=LogLimits(max_bytes=2000))
@@ -39,7 +39,7 @@ def labels(outcomes: list[Answer | BaseException]) -> list[str]:
 def leave(outcomes: list[Answer | BaseException]) -> None:
     for one in outcomes:
         if isinstance(one, Answer):
-            one.ear.leave()
+            one.caller.leave()
 
 
 def test_equal_questions_at_one_time_are_one_call() -> None:
@@ -50,7 +50,7 @@ def test_equal_questions_at_one_time_are_one_call() -> None:
         bench.model.calls[0].push(*REPLY)
         for answer in answers:
             assert isinstance(answer, Answer)
-            assert answer.ear.batches == REPLY, "who shares a call is told its usage as it is"
+            assert answer.caller.batches == REPLY, "who shares a call is told its usage as it is"
             assert not answer.origin.cached
         leave(answers)
         await bench.settled()
@@ -65,13 +65,13 @@ def test_a_late_reader_first_gets_the_log_so_far() -> None:
         first = await bench.ask()
         bench.model.calls[0].push(*REPLY[:2])
         late = await bench.ask()
-        assert late.said == ("shared", REPLY[:2])
-        first.ear.leave()
+        assert late.received == ("shared", REPLY[:2])
+        first.caller.leave()
         bench.model.calls[0].push(*REPLY[2:])
-        assert late.ear.batches == REPLY
-        late.ear.leave()
-        await bench.dimmed()
-        assert (await bench.told()).said == ("hit", MARKED), "it is kept, though who asked first had left"
+        assert late.caller.batches == REPLY
+        late.caller.leave()
+        await bench.forget_memory()
+        assert (await bench.ask_and_answer()).received == ("hit", MARKED), "it is kept, though who asked first had left"
 
     play(scenario)
 
@@ -94,9 +94,9 @@ def test_a_lookup_just_before_the_reply_was_stored_finds_it_all_the_same() -> No
         late = asyncio.ensure_future(bench.ask())
         await looked.wait()
         bench.store.get, bench.store.get_nowait = get, get_nowait  # type: ignore[method-assign]
-        await bench.told()
+        await bench.ask_and_answer()
         answered.set()
-        assert (await late).said == ("hit", MARKED)
+        assert (await late).received == ("hit", MARKED)
         assert (await late).origin.age_seconds == 0
         assert bench.model.asked == 1
 
@@ -123,7 +123,7 @@ def test_whom_anothers_call_failed_is_answered_by_the_next() -> None:
         assert labels(outcomes) == ["UpstreamFailed", "miss", "shared", "shared"]
         assert bench.model.asked == 2
         bench.model.calls[0].push(*REPLY)
-        assert [one.ear.batches for one in outcomes if isinstance(one, Answer)] == [REPLY] * 3
+        assert [one.caller.batches for one in outcomes if isinstance(one, Answer)] == [REPLY] * 3
         leave(outcomes)
 
     play(scenario)
@@ -162,10 +162,10 @@ def test_what_would_fail_again_is_not_asked_again(error: UpstreamFailed) -> None
     async def scenario(bench: Bench) -> None:
         bench.model.refusals = [error]
         outcomes = await together(bench, 3)
-        told = UpstreamFailed if isinstance(error, UpstreamFailed) else Internal
-        assert [type(one) for one in outcomes] == [told] * 3
+        ask_and_answer = UpstreamFailed if isinstance(error, UpstreamFailed) else Internal
+        assert [type(one) for one in outcomes] == [ask_and_answer] * 3
         assert bench.model.asked == 1
-        assert (await bench.told()).origin.label == "miss", "a failure is not remembered"
+        assert (await bench.ask_and_answer()).origin.label == "miss", "a failure is not remembered"
 
     play(scenario)
 
@@ -175,7 +175,7 @@ def test_an_interrupted_reply_fails_for_each_reader_and_the_next_request_starts_
         half: list[list[Event]] = [*say("half"), [Failed(CUT)]]
         answers = await together(bench, 3)
         bench.model.calls[0].push(*half)
-        assert [one.ear.batches for one in answers if isinstance(one, Answer)] == [half] * 3
+        assert [one.caller.batches for one in answers if isinstance(one, Answer)] == [half] * 3
         assert (await bench.ask()).origin.label == "miss"
         bench.model.calls[1].push(*REPLY)
         leave(answers)
@@ -193,9 +193,9 @@ def test_the_first_may_leave_before_the_first_word_and_the_others_are_answered()
         bench.model.gate.set()
         answer = await second
         bench.model.calls[0].push(*REPLY)
-        assert answer.said == ("shared", REPLY)
+        assert answer.received == ("shared", REPLY)
         assert bench.model.asked == 1
-        answer.ear.leave()
+        answer.caller.leave()
 
     play(scenario)
 
@@ -217,20 +217,20 @@ def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
 def test_a_reply_has_the_location_for_resuming_it(label: str) -> None:
     async def scenario(bench: Bench) -> None:
         if label == "hit":
-            await bench.told()
+            await bench.ask_and_answer()
         other = await bench.ask() if label == "shared" else None
         answer = await bench.ask()
         assert answer.origin.label == label
         if label != "hit":
             bench.model.calls[0].push(*REPLY)
-        source, ear = answer.found[-1], Ear()
-        ear.listen(await source.open())
-        assert ear.batches == answer.ear.batches
+        source, caller = answer.found[-1], FakeCaller()
+        caller.listen(await source.open())
+        assert caller.batches == answer.caller.batches
         assert (source.ended, source.complete) == (True, True)
         assert source.size > 100
         for one in (answer, other):
             if one is not None:
-                one.ear.leave()
+                one.caller.leave()
 
     play(scenario)
 
@@ -244,16 +244,16 @@ def test_a_reply_without_its_beginning_is_not_joined() -> None:
         first = await bench.ask()
         bench.model.calls[0].push(*huge)
         second = await bench.ask()
-        assert second.said == ("miss", [])
+        assert second.received == ("miss", [])
         joined = await bench.ask()
         assert joined.origin.label == "shared", "of the second call"
         bench.model.calls[1].push(*OTHER)
         bench.model.calls[0].push([DONE])
-        assert first.ear.batches == [*huge, [DONE]]
-        assert second.ear.batches == joined.ear.batches == OTHER
+        assert first.caller.batches == [*huge, [DONE]]
+        assert second.caller.batches == joined.caller.batches == OTHER
         for answer in (first, second, joined):
-            answer.ear.leave()
-        assert (await bench.told()).ear.batches[0] == OTHER[0]
+            answer.caller.leave()
+        assert (await bench.ask_and_answer()).caller.batches[0] == OTHER[0]
 
     play(scenario, SMALL)
 
@@ -262,7 +262,7 @@ def test_a_reply_whose_end_is_too_much_is_not_kept_without_its_beginning() -> No
     async def scenario(bench: Bench) -> None:
         batches: list[list[Event]] = [*say("x" * 1500), [*say("y" * 1500)[0], DONE]]
         for _ in range(3):
-            assert (await bench.told(batches)).said == ("miss", batches)
+            assert (await bench.ask_and_answer(batches)).received == ("miss", batches)
         assert (await bench.stats()).entries == 0
 
     play(scenario, SMALL)

@@ -88,8 +88,8 @@ def test_an_error_of_the_store_is_printed_without_the_password(
     own_redis.kill()
     Path("parley.toml").write_text(f'[cache]\nurl = "redis://u:s3cret@127.0.0.1:{own_redis.port}"')
     assert main(["cache", "stats"]) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith("parley: redis: ") and "s3cret" not in said.err + said.out
+    output = capsys.readouterr()
+    assert output.err.startswith("parley: redis: ") and "s3cret" not in output.err + output.out
 
 
 class Terminal(io.StringIO):
@@ -107,10 +107,10 @@ def test_purge_deletes_only_after_a_yes(
     filled(default_url())
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     assert main(["cache", "purge", "--model", "qwen3"]) == (0 if left == 1 else 1)
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     place = default_url().removeprefix("sqlite:///")
-    assert said.err.startswith(f"Delete 4 replies from the cache: {place}? [y/N] ")
-    assert ("nothing was deleted" in said.err) == (left == 5)
+    assert output.err.startswith(f"Delete 4 replies from the cache: {place}? [y/N] ")
+    assert ("nothing was deleted" in output.err) == (left == 5)
     assert asyncio.run(count_replies(default_url())) == left
 
 

@@ -8,7 +8,7 @@ from app.chat.events import Event, Failed, Fault, TextDelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cache.fake_calls import DONE, Ear, Scene
+from tests.cache.fake_calls import DONE, CallUnderTest, FakeCaller
 from tests.cache.manual_clock import Clocked, run
 from tests.effort import examples
 
@@ -22,45 +22,45 @@ STEPS = st.sampled_from(
 class Storm:
     """What happens to one flight, step by step."""
 
-    def __init__(self, scene: Scene, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
-        self.scene = scene
+    def __init__(self, call: CallUnderTest, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
+        self.call = call
         self.draw = draw
-        self.ears: list[Ear] = []
-        self.waiting: list[Ear] = []
-        self.said: list[list[Event]] = []
+        self.callers: list[FakeCaller] = []
+        self.waiting: list[FakeCaller] = []
+        self.sent: list[list[Event]] = []
         self.holds = 0
 
     async def step(self, what: str) -> None:
         await getattr(self, f"_{what}")()
-        for ear in self.ears:
-            assert ear.batches == self.scene_said[: len(ear.batches)]
+        for caller in self.callers:
+            assert caller.batches == self.expected[: len(caller.batches)]
         self._check_balance()
 
     @property
-    def scene_said(self) -> list[list[Event]]:
+    def expected(self) -> list[list[Event]]:
         """With the word by which a flight is given up, where it was."""
-        flight = self.scene.flight
-        given_up = flight.ended and not self.scene.source.over
-        return self.said + ([flight.log.batches[-1].events] if given_up else [])
+        in_flight = self.call.in_flight
+        given_up = in_flight.ended and not self.call.source.over
+        return self.sent + ([in_flight.log.batches[-1].events] if given_up else [])
 
     def push(self, *batches: list[Event]) -> None:
-        source, flight = self.scene.source, self.scene.flight
-        if not (source.paused or source.over or flight.ended):
-            self.said += batches
+        source, in_flight = self.call.source, self.call.in_flight
+        if not (source.paused or source.over or in_flight.ended):
+            self.sent += batches
             source.push(*batches)
 
     def _check_balance(self) -> None:
         """The server is held back only by who cannot take more."""
-        flight, source = self.scene.flight, self.scene.source
-        if flight.ended:
+        in_flight, source = self.call.in_flight, self.call.source
+        if in_flight.ended:
             return
-        ears = [*self.ears, *self.waiting]
-        pausing = [ear.paused for ear in ears]
-        assert source.paused == (bool(ears) and (all(pausing) or (not flight.complete and any(pausing))))
-        assert ears or self.holds, "a call goes on for whom?"
+        callers = [*self.callers, *self.waiting]
+        pausing = [caller.paused for caller in callers]
+        assert source.paused == (bool(callers) and (all(pausing) or (not in_flight.complete and any(pausing))))
+        assert callers or self.holds, "a call goes on for whom?"
 
-    def _some(self, ears: list[Ear]) -> Ear | None:
-        return ears[self.draw(st.integers(0, len(ears) - 1))] if ears else None
+    def _some(self, callers: list[FakeCaller]) -> FakeCaller | None:
+        return callers[self.draw(st.integers(0, len(callers) - 1))] if callers else None
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -72,44 +72,44 @@ class Storm:
         self.push(*batches)
 
     async def _join(self) -> None:
-        if self.scene.flight.complete:
-            self.ears.append(self.scene.ear())
+        if self.call.in_flight.complete:
+            self.callers.append(self.call.caller())
 
     async def _come(self) -> None:
         """Not yet told anything: it is still being opened."""
-        if self.scene.flight.complete:
-            ear = Ear()
-            ear.reply = self.scene.flight.add_reader()
-            self.waiting.append(ear)
+        if self.call.in_flight.complete:
+            caller = FakeCaller()
+            caller.reply = self.call.in_flight.add_reader()
+            self.waiting.append(caller)
 
     async def _start(self) -> None:
         if self.waiting:
-            ear = self.waiting.pop()
-            self.ears.append(ear)
-            assert ear.reply is not None
-            ear.listen(ear.reply)
+            caller = self.waiting.pop()
+            self.callers.append(caller)
+            assert caller.reply is not None
+            caller.listen(caller.reply)
 
     async def _pause(self) -> None:
-        if ear := self._some(self.ears):
-            ear.pause()
+        if caller := self._some(self.callers):
+            caller.pause()
 
     async def _resume(self) -> None:
-        if ear := self._some(self.ears):
-            ear.resume()
+        if caller := self._some(self.callers):
+            caller.resume()
 
     async def _leave(self) -> None:
-        if ear := self._some(self.ears):
-            self.ears.remove(ear)
-            ear.leave()
+        if caller := self._some(self.callers):
+            self.callers.remove(caller)
+            caller.leave()
 
     async def _hold(self) -> None:
         self.holds += 1
-        self.scene.flight.retain()
+        self.call.in_flight.retain()
 
     async def _release(self) -> None:
         if self.holds:
             self.holds -= 1
-            self.scene.flight.release()
+            self.call.in_flight.release()
 
     async def _turn(self) -> None:
         await asyncio.sleep(0)
@@ -119,13 +119,13 @@ class Storm:
     async def end(self, how: str) -> None:
         while self.waiting:
             await self._start()
-        for ear in self.ears:
-            ear.resume()
-        if how == "crash" and not self.scene.flight.ended:
-            self.scene.source.crash(DEFECT)
+        for caller in self.callers:
+            caller.resume()
+        if how == "crash" and not self.call.in_flight.ended:
+            self.call.source.crash(DEFECT)
         else:
             self.push([DONE if how == "finish" else BROKEN])
-        while len(self.ears) and not all(ear.over for ear in self.ears):
+        while len(self.callers) and not all(caller.over for caller in self.callers):
             await asyncio.sleep(0)
 
 
@@ -137,25 +137,25 @@ def test_each_reader_that_stays_gets_exactly_the_events_of_the_source(
     limits = LogLimits(max_bytes=1500 if small else 10**9, batches_per_turn=3)
 
     async def scenario(loop: Clocked) -> None:
-        scene = Scene(limits)
-        scene.flight.retain()
-        storm = Storm(scene, data.draw)
+        call = CallUnderTest(limits)
+        call.in_flight.retain()
+        storm = Storm(call, data.draw)
         storm.holds = 1
         if data.draw(st.booleans()):
             await storm.step("come")
-        await scene.opened()
+        await call.opened()
         for step in steps:
             await storm.step(step)
         await storm.end(how)
-        crash = DEFECT if how == "crash" and scene.source.over else None
-        for ear in storm.ears:
-            assert (ear.batches, ear.crash) == (storm.scene_said, crash)
-        for ear in storm.ears:
-            ear.leave()
+        crash = DEFECT if how == "crash" and call.source.over else None
+        for caller in storm.callers:
+            assert (caller.batches, caller.crash) == (storm.expected, crash)
+        for caller in storm.callers:
+            caller.leave()
         for _ in range(storm.holds):
-            scene.flight.release()
-        assert (scene.source.closes, len(scene.overs)) == (1, 1)
-        assert not scene.flight.log.readers
+            call.in_flight.release()
+        assert (call.source.closes, len(call.overs)) == (1, 1)
+        assert not call.in_flight.log.readers
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 2, "that of this test, and the one that bounds it"
 

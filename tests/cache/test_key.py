@@ -89,7 +89,7 @@ def test_the_endpoint_is_not_part_of_the_key() -> None:
 
 
 @each_case(
-    "said",
+    "delivery",
     [
         {"metadata": {"trace": "1"}},
         {"stream": False},
@@ -102,10 +102,10 @@ def test_the_endpoint_is_not_part_of_the_key() -> None:
         {"cache": {"mode": "refresh", "ttl_seconds": 5}},
         {"model": None},
     ],
-    ids=lambda said: next(iter(said)),
+    ids=lambda delivery: next(iter(delivery)),
 )
-def test_how_the_reply_is_delivered_does_not_count(said: Json) -> None:
-    assert key({**rich(), **said}) == key(rich())
+def test_how_the_reply_is_delivered_does_not_count(delivery: Json) -> None:
+    assert key({**rich(), **delivery}) == key(rich())
 
 
 def test_names_ids_and_times_that_are_not_sent_do_not_count() -> None:

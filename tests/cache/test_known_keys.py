@@ -12,7 +12,7 @@ from app.cache.stores import UNKNOWN, StoredValue
 from app.cache.stores.known_keys import KeyFilter
 from app.cache.stores.sqlite import SqliteStore
 
-from tests.cache.sqlite_files import TTL, filled, told
+from tests.cache.sqlite_files import TTL, filled, run_with_store
 
 FOUND_WITHIN_SECONDS = 0.5
 
@@ -40,18 +40,18 @@ async def learned(store: SqliteStore) -> None:
 def test_a_key_without_an_entry_is_known_without_asking_the_reader(path: Path) -> None:
     filled(path, 1200, 10)
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         assert store.get_nowait("1199") is UNKNOWN
         assert await store.get("1199") is not None
         unknown = [number for number in range(2000, 3000) if store.get_nowait(f"{number}") is UNKNOWN]
         assert len(unknown) < 50
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_what_was_put_is_found_at_once_and_after_it_was_written(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         assert store.put_nowait("key", b"1", **TTL)
         found = store.get_nowait("key")
@@ -60,7 +60,7 @@ def test_what_was_put_is_found_at_once_and_after_it_was_written(path: Path) -> N
         await until(lambda: store.get_nowait("key") is UNKNOWN)
         assert await store.get("key") == found
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 OTHER_PROCESS = """
@@ -83,7 +83,7 @@ async def put_elsewhere(path: Path, key: str) -> None:
 
 
 def test_an_entry_of_another_process_is_found_while_requests_come(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         assert store.get_nowait("theirs") is None
         await put_elsewhere(path, "theirs")
@@ -91,31 +91,31 @@ def test_an_entry_of_another_process_is_found_while_requests_come(path: Path) ->
         found = await store.get("theirs")
         assert found is not None and found.value == b"theirs"
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_an_entry_of_another_process_is_found_by_the_first_request_after_a_pause(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         await put_elsewhere(path, "theirs")
         await asyncio.sleep(FOUND_WITHIN_SECONDS)
         assert store.get_nowait("theirs") is UNKNOWN
         assert await store.get("theirs") is not None
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_entries_that_follow_a_purge_are_found(path: Path) -> None:
     filled(path, 50, 10)
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         await asyncio.to_thread(purge_elsewhere, path)
         for number in range(3):
             await put_elsewhere(path, f"new {number}")
         await until(lambda: all(store.get_nowait(f"new {number}") is UNKNOWN for number in range(3)))
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def purge_elsewhere(path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_file_in_the_place_of_another_is_read_from_its_start(path: Path) -> No
     other = path.with_name("other.db")
     filled(other, 1, 10)
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -149,11 +149,11 @@ def test_a_file_in_the_place_of_another_is_read_from_its_start(path: Path) -> No
         await put_elsewhere(path, "theirs")
         await until(lambda: store.get_nowait("theirs") is UNKNOWN and store.get_nowait("40") is None)
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_everything_that_waits_is_one_transaction(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         with closing(sqlite3.connect(path)) as connection:
             before = version(connection)
@@ -167,7 +167,7 @@ def test_everything_that_waits_is_one_transaction(path: Path) -> None:
             assert written == 0
             assert connection.execute("SELECT count(*) FROM entries").fetchone() == (300,)
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -176,18 +176,18 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def waiting(action: Callable[[SqliteStore], Awaitable[None]]) -> Callable[[SqliteStore], Awaitable[None]]:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         for number in range(5):
             store.put_nowait(f"{number}", b"value", ttl_seconds=60, model=f"m{number % 2}")
         await action(store)
 
-    return story
+    return scenario
 
 
 def test_a_purge_deletes_what_waits_to_be_written(path: Path) -> None:
     @waiting
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         assert await store.purge("m0") == 3
         assert store.get_nowait("0") is not None  # the file may have held it
         assert await store.get("0") is None
@@ -195,20 +195,20 @@ def test_a_purge_deletes_what_waits_to_be_written(path: Path) -> None:
         assert await store.purge() == 2
         assert (await store.stats()).entries == 0
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_stats_count_what_waits_to_be_written(path: Path) -> None:
     @waiting
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         assert {model: row.entries for model, row in (await store.stats()).by_model.items()} == {"m0": 3, "m1": 2}
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_what_waits_is_deleted_and_replaced(path: Path) -> None:
     @waiting
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await store.delete("0")
         store.put_nowait("1", b"newer", **TTL)
         assert (await store.stats()).entries == 4
@@ -216,36 +216,36 @@ def test_what_waits_is_deleted_and_replaced(path: Path) -> None:
         found = await store.get("1")
         assert found is not None and found.value == b"newer"
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_what_waits_is_written_when_the_store_is_closed(path: Path) -> None:
     @waiting
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         pass
 
-    told(path, story)
+    run_with_store(path, scenario)
     assert len(ids(path)) == 5
 
 
 def test_a_lot_that_waits_is_written_at_once(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         for number in range(3):
             store.put_nowait(f"{number}", bytes(2_200_000), **TTL)
         assert store._linger_timer is not None and list(store._lingering) == ["2"]
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_rows_that_cannot_be_written_are_given_up_and_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         store.put_nowait("key", b"1", **TTL)
         await until(lambda: store.get_nowait("key") is UNKNOWN)
         assert store._unwritten_bytes == 0
 
     (path.parent / "file").touch()
-    told(path.parent / "file" / "cache.db", story)
+    run_with_store(path.parent / "file" / "cache.db", scenario)
     assert "a reply was not cached" in caplog.text
 
 
@@ -269,7 +269,7 @@ def test_a_filter_holds_every_key_and_few_others() -> None:
 def test_a_look_up_that_a_commit_overtakes_is_repeated(path: Path) -> None:
     """The reader has looked, then the row is committed and forgotten here, and only then is the answer heard."""
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await learned(store)
         submit, first = store._reader.submit, True
 
@@ -292,4 +292,4 @@ def test_a_look_up_that_a_commit_overtakes_is_repeated(path: Path) -> None:
         assert found is not None and found.value == b"value"
         assert not first
 
-    told(path, story)
+    run_with_store(path, scenario)

@@ -10,7 +10,7 @@ from app.cache.stores.null import NullStore
 
 
 def test_the_null_store_forgets_at_once() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         store = open_store("null:")
         await store.put("key", b"1", ttl_seconds=60, model="m")
         await store.delete("key")
@@ -20,7 +20,7 @@ def test_the_null_store_forgets_at_once() -> None:
         await store.aclose()
         assert isinstance(store, NullStore)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_without_a_url_there_is_a_store_in_memory() -> None:

@@ -92,10 +92,10 @@ def test_a_model_without_a_cache_has_none_for_all_options(
     assert make_cache_policy(mode, 60, headers, enabled=False) == want
 
 
-@pytest.mark.parametrize("said", [{}, {"mode": "on"}, {"mode": "refresh"}, {"headers": ["no-cache"]}], ids=str)
-def test_the_ttl_of_the_request_is_that_of_the_entry(said: dict[str, Any]) -> None:
-    assert make_cache_policy(**said, ttl_seconds=5).ttl_seconds == 5
-    assert make_cache_policy(**said).ttl_seconds is None
+@pytest.mark.parametrize("fields", [{}, {"mode": "on"}, {"mode": "refresh"}, {"headers": ["no-cache"]}], ids=str)
+def test_the_ttl_of_the_request_is_that_of_the_entry(fields: dict[str, Any]) -> None:
+    assert make_cache_policy(**fields, ttl_seconds=5).ttl_seconds == 5
+    assert make_cache_policy(**fields).ttl_seconds is None
 
 
 def test_options_that_came_before_give_the_same_policy_and_long_ones_are_not_kept() -> None:

@@ -19,12 +19,12 @@ async def read(client: Client) -> Any:
     return await client.get("key")
 
 
-def told(link: RedisCircuitBreaker, story: Callable[[RedisCircuitBreaker], Awaitable[None]]) -> None:
+def run_with_breaker(link: RedisCircuitBreaker, scenario: Callable[[RedisCircuitBreaker], Awaitable[None]]) -> None:
     """Runs the story, and leaves nothing open."""
 
     async def run() -> None:
         try:
-            await story(link)
+            await scenario(link)
         finally:
             await link.aclose()
 
@@ -38,15 +38,15 @@ async def back(link: RedisCircuitBreaker) -> None:
 
 
 def test_a_call_returns_what_its_operation_does(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(lambda client: client.set("key", b"\xff"))
         assert await link.call(read) == b"\xff"
 
-    told(RedisCircuitBreaker(shared_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
 
 
 def test_a_paused_server_delays_one_call_by_a_tenth_of_a_second_and_no_other(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(read)
         own_redis.pause()
         for longest in (0.1, 0, 0):
@@ -58,21 +58,21 @@ def test_a_paused_server_delays_one_call_by_a_tenth_of_a_second_and_no_other(own
         await back(link)
         assert await link.call(read) is None
 
-    told(RedisCircuitBreaker(own_redis.url, rest_seconds=0.02), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url, rest_seconds=0.02), scenario)
 
 
 def test_calls_at_the_same_time_are_all_let_go_when_the_server_is_paused(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         own_redis.pause()
         async with within(0.1):
             results = await asyncio.gather(*(link.call(read) for _ in range(200)), return_exceptions=True)
         assert {type(result) for result in results} == {RedisUnavailable}
 
-    told(RedisCircuitBreaker(own_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url), scenario)
 
 
 def test_a_killed_server_is_found_again(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(read)
         own_redis.kill()
         for _ in range(3):
@@ -82,43 +82,43 @@ def test_a_killed_server_is_found_again(own_redis: RedisServer) -> None:
         await back(link)
         assert await link.call(read) is None
 
-    told(RedisCircuitBreaker(own_redis.url, rest_seconds=0.02), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url, rest_seconds=0.02), scenario)
 
 
 def test_a_server_that_came_back_between_two_calls_was_never_away(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(read)
         own_redis.kill()
         own_redis.start()
         assert await link.call(read) is None
 
-    told(RedisCircuitBreaker(own_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url), scenario)
 
 
 def test_a_refusal_says_why_and_is_no_outage(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(lambda client: client.set("key", "text"))
         for _ in range(5):
             with pytest.raises(RedisRejected, match="WRONGTYPE"):
                 await link.call(lambda client: client.execute_command("LPUSH", "key", "x"))
         assert not link.is_open
 
-    told(RedisCircuitBreaker(shared_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
 
 
 def test_a_defect_of_the_operation_is_raised_unchanged(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         async def broken(_: Client) -> None:
             raise KeyError("defect")
 
         with pytest.raises(KeyError):
             await link.call(broken)
 
-    told(RedisCircuitBreaker(shared_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
 
 
 def test_a_connection_that_was_given_up_is_not_used_for_the_next_answer(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(lambda client: client.mset({"a": "1", "b": "2"}))
         own_redis.pause()
         with pytest.raises(RedisUnavailable):
@@ -127,11 +127,11 @@ def test_a_connection_that_was_given_up_is_not_used_for_the_next_answer(own_redi
         await back(link)
         assert await link.call(lambda client: client.get("b")) == b"2"
 
-    told(RedisCircuitBreaker(own_redis.url, max_connections=1, rest_seconds=0.02), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url, max_connections=1, rest_seconds=0.02), scenario)
 
 
 def test_a_process_that_was_busy_finds_its_answer_all_the_same(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         async def busy(client: Client) -> Any:
             await client.set("key", "text")
             time.sleep(0.2)  # noqa: ASYNC251 - it is busy
@@ -140,11 +140,11 @@ def test_a_process_that_was_busy_finds_its_answer_all_the_same(shared_redis: Red
         assert await link.call(busy) == b"text"
         assert not link.is_open
 
-    told(RedisCircuitBreaker(shared_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
 
 
 def test_a_server_that_is_away_while_the_process_is_busy_is_asked_once_only(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         async def busy(client: Client) -> None:
             await client.set("key", "text")
             own_redis.pause()
@@ -155,11 +155,11 @@ def test_a_server_that_is_away_while_the_process_is_busy_is_asked_once_only(own_
             await link.call(busy)
         assert link.is_open
 
-    told(RedisCircuitBreaker(own_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url), scenario)
 
 
 def test_a_patient_call_takes_no_turn_from_the_others(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         waiting = [
             asyncio.create_task(link.call(lambda client: client.blpop(["never"], 30), timeout=60)) for _ in range(20)
         ]
@@ -169,22 +169,22 @@ def test_a_patient_call_takes_no_turn_from_the_others(shared_redis: RedisServer)
             one.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
-    told(RedisCircuitBreaker(shared_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
 
 
 def test_a_closed_link_is_away_and_may_be_closed_again(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(read)
         await link.aclose()
         await link.aclose()
         with pytest.raises(RedisUnavailable):
             await link.call(read)
 
-    told(RedisCircuitBreaker(shared_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
 
 
 def test_closing_does_not_wait_for_a_server_that_is_away(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(read)
         own_redis.pause()
         with pytest.raises(RedisUnavailable):
@@ -192,26 +192,26 @@ def test_closing_does_not_wait_for_a_server_that_is_away(own_redis: RedisServer)
         async with within(0.1):
             await link.aclose()
 
-    told(RedisCircuitBreaker(own_redis.url), story)
+    run_with_breaker(RedisCircuitBreaker(own_redis.url), scenario)
 
 
 def test_a_server_is_reached_by_its_socket_and_with_a_password(shared_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         assert await link.call(read) is None
 
-    told(RedisCircuitBreaker(f"redis+unix://{shared_redis.socket}?db=1"), story)
+    run_with_breaker(RedisCircuitBreaker(f"redis+unix://{shared_redis.socket}?db=1"), scenario)
     with running_redis("--requirepass", "s3cret") as server:
-        told(RedisCircuitBreaker(server.url.replace("//", "//:s3cret@")), story)
+        run_with_breaker(RedisCircuitBreaker(server.url.replace("//", "//:s3cret@")), scenario)
 
         async def refused(link: RedisCircuitBreaker) -> None:
             with pytest.raises(RedisUnavailable):
                 await link.call(read)
 
-        told(RedisCircuitBreaker(server.url.replace("//", "//:wrong@")), refused)
+        run_with_breaker(RedisCircuitBreaker(server.url.replace("//", "//:wrong@")), refused)
 
 
 def test_a_cluster_is_reached_by_one_of_its_nodes() -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         for key in ("a", "b", "c"):
             await link.call(lambda client, key=key: client.set(key, key), timeout=5)  # type: ignore[misc]
         assert await link.call(lambda client: client.get("b")) == b"b"
@@ -221,32 +221,36 @@ def test_a_cluster_is_reached_by_one_of_its_nodes() -> None:
 
     with running_redis("--cluster-enabled", "yes") as server:
         clustered(server)
-        told(RedisCircuitBreaker(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")), story)
+        run_with_breaker(
+            RedisCircuitBreaker(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")), scenario
+        )
 
 
 def test_the_master_that_sentinels_name_is_asked(own_redis: RedisServer) -> None:
-    async def story(link: RedisCircuitBreaker) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
         await link.call(lambda client: client.set("key", "of the master"), timeout=5)
         assert await link.call(read) == b"of the master"
 
     with running_sentinel(own_redis) as port:
-        told(RedisCircuitBreaker(f"redis+sentinel://127.0.0.1:{port}/main/0"), story)
+        run_with_breaker(RedisCircuitBreaker(f"redis+sentinel://127.0.0.1:{port}/main/0"), scenario)
 
 
 def test_a_server_is_reached_with_tls_by_its_own_certificate_alone() -> None:
     port = free_port()
     with running_redis("--tls-port", str(port), "--tls-auth-clients", "no", *_certificate()):
 
-        async def story(link: RedisCircuitBreaker) -> None:
+        async def scenario(link: RedisCircuitBreaker) -> None:
             assert await link.call(read, timeout=5) is None
 
         async def refused(link: RedisCircuitBreaker) -> None:
             with pytest.raises(RedisUnavailable, match="certificate"):
                 await link.call(read, timeout=5)
 
-        told(RedisCircuitBreaker(f"rediss://127.0.0.1:{port}?ssl_ca_certs={TLS}/certificate.pem"), story)
-        told(RedisCircuitBreaker(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none&ssl_check_hostname=false"), story)
-        told(RedisCircuitBreaker(f"rediss://127.0.0.1:{port}"), refused)
+        run_with_breaker(RedisCircuitBreaker(f"rediss://127.0.0.1:{port}?ssl_ca_certs={TLS}/certificate.pem"), scenario)
+        run_with_breaker(
+            RedisCircuitBreaker(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none&ssl_check_hostname=false"), scenario
+        )
+        run_with_breaker(RedisCircuitBreaker(f"rediss://127.0.0.1:{port}"), refused)
 
 
 def _certificate() -> list[str]:

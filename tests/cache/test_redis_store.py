@@ -14,10 +14,10 @@ from tests.cache.time_bounds import within
 from tests.redis_server import RedisServer, clustered, running_redis
 
 
-def told(store: Store, story: Callable[[Store], Awaitable[None]]) -> None:
+def run_with_store(store: Store, scenario: Callable[[Store], Awaitable[None]]) -> None:
     async def run() -> None:
         try:
-            await story(store)
+            await scenario(store)
         finally:
             await store.aclose()
 
@@ -38,7 +38,7 @@ async def kept(store: Store, key: str) -> bytes | None:
 def test_a_paused_server_is_a_miss_within_150_ms_and_soon_costs_nothing(own_redis: RedisServer) -> None:
     store, link = quick(own_redis)
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.put("key", b"1", **TTL)
         own_redis.pause()
         for longest in (0.1, 0, 0):
@@ -52,23 +52,23 @@ def test_a_paused_server_is_a_miss_within_150_ms_and_soon_costs_nothing(own_redi
             await asyncio.sleep(0.005)
         assert await kept(store, "key") == b"1"
 
-    told(store, story)
+    run_with_store(store, scenario)
 
 
 def test_a_server_whose_clients_are_paused_is_a_miss(own_redis: RedisServer) -> None:
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         with own_redis.client() as client:
             client.execute_command("CLIENT", "PAUSE", 300)
         async with within(0.1):
             assert await store.get("key") is None
 
-    told(open_store(own_redis.url), story)
+    run_with_store(open_store(own_redis.url), scenario)
 
 
 def test_a_killed_server_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
     store, link = quick(own_redis)
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.put("key", b"1", **TTL)
         own_redis.kill()
         for _ in range(3):
@@ -80,22 +80,22 @@ def test_a_killed_server_is_used_again_when_it_is_back(own_redis: RedisServer) -
         await store.put("key", b"3", **TTL)
         assert await kept(store, "key") == b"3"
 
-    told(store, story)
+    run_with_store(store, scenario)
 
 
 def test_an_outage_is_one_line_of_each_kind(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for _ in range(20):
             assert await store.get("key") is None
 
     own_redis.kill()
-    told(open_store(own_redis.url), story)
-    said = {record.message.split(":")[0] for record in caplog.records}
-    assert (said, len(caplog.records)) == ({"a cached reply was not read", "redis is down"}, 2)
+    run_with_store(open_store(own_redis.url), scenario)
+    messages = {record.message.split(":")[0] for record in caplog.records}
+    assert (messages, len(caplog.records)) == ({"a cached reply was not read", "redis is down"}, 2)
 
 
 def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.put("first", b"1", **TTL)
         for number in range(8):
             await store.put(f"{number}", bytes(1_000_000), **TTL)
@@ -103,24 +103,24 @@ def test_a_full_server_leaves_out_what_it_cannot_hold(caplog: pytest.LogCaptureF
         assert await kept(store, "first") == b"1"
 
     with running_redis("--maxmemory", "4mb", "--maxmemory-policy", "noeviction") as server:
-        told(patient_store(server.url), story)
+        run_with_store(patient_store(server.url), scenario)
     assert caplog.text.count("a reply was not cached") == 1 and "redis is down" not in caplog.text
 
 
 def test_an_entry_that_another_wrote_is_a_miss(shared_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         with shared_redis.client() as client:
             client.set("parley:cache:v1:short", b"x")
             client.lpush("parley:cache:v1:list", b"x")
         assert await store.get("short") is None
         assert await store.get("list") is None
 
-    told(patient_store(shared_redis.url), story)
+    run_with_store(patient_store(shared_redis.url), scenario)
     assert "damaged" in caplog.text and "WRONGTYPE" in caplog.text
 
 
 def test_what_is_others_in_the_server_is_neither_counted_nor_purged(shared_redis: RedisServer) -> None:
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         with shared_redis.client() as client:
             client.mset({f"theirs {number}": "x" for number in range(3000)})
             await store.put("key", b"12", **TTL)
@@ -128,11 +128,11 @@ def test_what_is_others_in_the_server_is_neither_counted_nor_purged(shared_redis
             assert await store.purge() == 1
             assert client.dbsize() == 3000
 
-    told(patient_store(shared_redis.url), story)
+    run_with_store(patient_store(shared_redis.url), scenario)
 
 
 def test_a_cluster_keeps_counts_and_purges() -> None:
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for number in range(40):
             await store.put(f"{number}", b"12", ttl_seconds=60, model=f"m{number % 2}")
         assert await kept(store, "7") == b"12"
@@ -143,4 +143,4 @@ def test_a_cluster_keeps_counts_and_purges() -> None:
 
     with running_redis("--cluster-enabled", "yes") as server:
         clustered(server)
-        told(patient_store(f"redis+cluster://127.0.0.1:{server.port}"), story)
+        run_with_store(patient_store(f"redis+cluster://127.0.0.1:{server.port}"), scenario)

@@ -14,8 +14,8 @@ from tests.each_case import each_case
 
 def made(count: int, gap: float = 0.1) -> list[Batch]:
     """`count` batches, the last of which ends the reply."""
-    said = [Batch(5.0 + place * gap, [TextDelta(f"{place} "), TextDelta("x")]) for place in range(count - 1)]
-    return [*said, Batch(5.0 + count * gap, [Finish("stop")])]
+    sent = [Batch(5.0 + place * gap, [TextDelta(f"{place} "), TextDelta("x")]) for place in range(count - 1)]
+    return [*sent, Batch(5.0 + count * gap, [Finish("stop")])]
 
 
 def replayed(batches: list[Batch], pace: Pace = "fast", limits: LogLimits = LOG_LIMITS) -> LogReader:
@@ -33,7 +33,7 @@ def test_a_reply_is_replayed_completely_in_order_and_in_its_batches(count: int, 
         batches, listener = made(count), Listener()
         replayed(batches, pace).start(listener)
         await listener.ended.wait()
-        assert listener.told == events_of(batches)
+        assert listener.received == events_of(batches)
 
     run(scenario)
 
@@ -43,7 +43,7 @@ def test_an_empty_read_is_replayed_as_an_empty_read() -> None:
         batches, listener = [Batch(0.1, []), *made(3), Batch(9.0, [Finish("stop")])], Listener()
         batches[3:4] = [Batch(8.0, [])]
         replayed(batches).start(listener)
-        assert listener.told == events_of(batches)
+        assert listener.received == events_of(batches)
 
     run(scenario)
 
@@ -84,7 +84,7 @@ def test_a_group_is_bounded_by_its_text_too() -> None:
         replayed(batches).start(listener)
         await listener.ended.wait()
         assert listener.groups == [2, 1, 1]
-        assert listener.told == events_of(batches)
+        assert listener.received == events_of(batches)
 
     run(scenario)
 
@@ -109,7 +109,7 @@ def test_a_pause_moves_nothing_that_comes_later() -> None:
         await asyncio.sleep(0.15)
         reply.pause()
         await asyncio.sleep(0.4)
-        assert len(listener.told) == 2
+        assert len(listener.received) == 2
         reply.resume()
         await listener.ended.wait()
         late, in_time = listener.at[2:6], [*listener.at[:2], *listener.at[6:]]
@@ -128,7 +128,7 @@ def test_a_timer_that_comes_early_is_waited_for_again() -> None:
             reply.pause()
             reply.resume()
             await asyncio.sleep(0.01)
-        assert len(listener.told) == 1
+        assert len(listener.received) == 1
         await listener.ended.wait()
         assert listener.at == pytest.approx([100.0, 101.0, 102.0, 104.0], abs=0.002)
 
@@ -157,7 +157,7 @@ def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace
             pause()
         reply.resume()
         await asyncio.sleep(1)
-        assert listener.told == events_of(batches)
+        assert listener.received == events_of(batches)
 
     run(scenario)
 
@@ -208,6 +208,6 @@ def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Ba
         listener = Listener()
         replayed(batches).start(listener)
         assert isinstance(listener.crash, ValueError)
-        assert listener.told == []
+        assert listener.received == []
 
     run(scenario)

@@ -13,7 +13,7 @@ from app.cache.stores import StoreError
 from app.cache.stores.sqlite import SqliteStore
 from app.cache.stores.sqlite_file import SqliteDatabase
 
-from tests.cache.sqlite_files import TTL, aside, filled, keeps, told
+from tests.cache.sqlite_files import TTL, aside, filled, keeps, run_with_store
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_file_that_is_no_database_is_moved_aside(
     path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_bytes(content)
-    told(path, keeps)
+    run_with_store(path, keeps)
     assert "" in aside(path)
     assert next(path.parent.glob("*corrupt-*")).read_bytes() == content
     assert len([record for record in caplog.records if "is damaged" in record.message]) == 1
@@ -35,7 +35,7 @@ def test_a_file_that_is_no_database_is_moved_aside(
 def test_a_database_whose_pages_are_garbage_is_moved_aside_with_what_stands_beside_it(path: Path) -> None:
     filled(path)
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         assert await store.get("1")
         with path.open("r+b") as file:
             file.write(os.urandom(4096 * 20))
@@ -45,7 +45,7 @@ def test_a_database_whose_pages_are_garbage_is_moved_aside_with_what_stands_besi
             await store.put(f"{number}", b"value", **TTL)
         await keeps(store)
 
-    told(path, story)
+    run_with_store(path, scenario)
     assert "" in aside(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -56,7 +56,7 @@ def test_a_file_of_another_version_is_moved_aside(path: Path, version: int) -> N
     filled(path, 1)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
-    told(path, keeps)
+    run_with_store(path, keeps)
     assert "" in aside(path)
 
 
@@ -65,13 +65,13 @@ def test_a_database_of_another_program_is_left_alone(path: Path, caplog: pytest.
         connection.execute("CREATE TABLE theirs (a)")
     before = path.read_bytes()
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await store.put("key", b"1", **TTL)
         assert await store.get("key") is None
         with pytest.raises(StoreError, match="another program"):
             await store.purge()
 
-    told(path, story)
+    run_with_store(path, scenario)
     assert path.read_bytes() == before
     assert "another program" in caplog.text
 
@@ -81,11 +81,11 @@ def test_a_row_that_is_none_of_ours_is_damage(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE contents SET value = 1000000000")
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         assert await store.get("0") is None
         await keeps(store)
 
-    told(path, story)
+    run_with_store(path, scenario)
     assert "" in aside(path)
 
 
@@ -93,7 +93,7 @@ def test_only_the_newest_two_damaged_files_are_kept(path: Path) -> None:
     for number in range(4):
         path.write_bytes(b"%d" % number * 5000)
         os.utime(path, (number, number))
-        told(path, keeps)
+        run_with_store(path, keeps)
         path.unlink()
     kept = [found.read_bytes()[:1] for found in path.parent.glob("*corrupt-*")]
     assert sorted(kept) == [b"2", b"3"]
@@ -110,10 +110,10 @@ def test_processes_that_find_the_same_damage_at_the_same_time_lose_nothing_that_
         assert [writer.communicate(timeout=60)[0] for writer in writers] == [b"40 of 40 found\n"] * 4
     assert aside(path) == [""]
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         assert (await store.stats()).entries == 170
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_connections_that_find_the_same_damage_move_the_file_once(path: Path) -> None:
@@ -141,7 +141,7 @@ def moved_away(path: Path) -> None:
 
 
 def test_a_file_that_another_process_moved_aside_is_left_for_the_new_one(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await store.put("old", b"1", **TTL)
         moved_away(path)
         other = SqliteStore(str(path))
@@ -152,7 +152,7 @@ def test_a_file_that_another_process_moved_aside_is_left_for_the_new_one(path: P
         await keeps(store)
         await other.aclose()
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_closing_a_file_that_was_moved_away_leaves_the_new_ones_log_alone(path: Path) -> None:

@@ -16,7 +16,7 @@ from app.cache.stores import StoreError
 from app.cache.stores.sqlite import SqliteStore
 from blockbuster import blockbuster_ctx
 
-from tests.cache.sqlite_files import TTL, aside, filled, keeps, told
+from tests.cache.sqlite_files import TTL, aside, filled, keeps, run_with_store
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,47 +27,47 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_file_is_its_owners_alone_and_so_is_what_stands_beside_it(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await keeps(store)
         modes = {found.name: stat.S_IMODE(found.stat().st_mode) for found in path.parent.iterdir()}
         assert modes == dict.fromkeys(["cache.db", "cache.db-lock", "cache.db-wal", "cache.db-shm"], 0o600)
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_the_folder_is_made(path: Path) -> None:
     deep = path.parent / "a" / "b" / "cache.db"
-    told(deep, keeps)
+    run_with_store(deep, keeps)
     assert stat.S_IMODE(deep.parent.stat().st_mode) == 0o700
 
 
 def test_another_process_finds_what_was_written(path: Path) -> None:
     filled(path, 3)
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         assert (await store.stats()).entries == 3
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_the_file_grows_no_further_than_it_may_and_shrinks_when_it_is_purged(path: Path) -> None:
     limit = 1024 * 1024
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         for number in range(400):
             await store.put(f"{number}", bytes(10_000), **TTL)
         assert await store.purge() > 50
 
-    told(path, story, max_bytes=limit)
+    run_with_store(path, scenario, max_bytes=limit)
     assert path.stat().st_size < 100_000
 
 
 def test_the_file_is_never_much_larger_than_its_limit(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         for number in range(300):
             await store.put(f"{number}", bytes(number * 40), **TTL)
 
-    told(path, story, max_bytes=1024 * 1024)
+    run_with_store(path, scenario, max_bytes=1024 * 1024)
     assert path.stat().st_size <= 1024 * 1024 + 20_000
 
 
@@ -75,12 +75,12 @@ def test_a_use_is_written_without_a_write_of_the_reader(path: Path) -> None:
     filled(path, 2)
     before = uses(path)
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         for _ in range(50):
             assert await store.get("1")
         assert uses(path) == before
 
-    told(path, story)
+    run_with_store(path, scenario)
     after = uses(path)
     assert after["1"] > before["1"] and after["0"] == before["0"]
 
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_is_a_miss_and_one_line_of_each_kind(
 ) -> None:
     (tmp_path / "file").touch()
 
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         for _ in range(20):
             await store.put("key", b"1", **TTL)
             assert await store.get("key") is None
@@ -103,9 +103,13 @@ def test_a_file_that_cannot_be_is_a_miss_and_one_line_of_each_kind(
         with pytest.raises(StoreError):
             await store.stats()
 
-    told(tmp_path / "file" / "cache.db", story)
-    said = [record.message.split(":")[0] for record in caplog.records if record.levelno >= logging.WARNING]
-    assert sorted(said) == ["a cached reply was not deleted", "a cached reply was not read", "a reply was not cached"]
+    run_with_store(tmp_path / "file" / "cache.db", scenario)
+    warnings = [record.message.split(":")[0] for record in caplog.records if record.levelno >= logging.WARNING]
+    assert sorted(warnings) == [
+        "a cached reply was not deleted",
+        "a cached reply was not read",
+        "a reply was not cached",
+    ]
 
 
 FULL_DISK = """
@@ -135,12 +139,12 @@ def test_a_full_disk_leaves_out_what_it_cannot_hold(path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr.count("a reply was not cached") == 1
-    told(path, keeps)
+    run_with_store(path, keeps)
     assert aside(path) == []
 
 
 def test_what_too_many_wait_for_is_left_out(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await keeps(store)
         with held(path):
             puts = [asyncio.ensure_future(store.put(f"{number}", bytes(6_000_000), **TTL)) for number in range(12)]
@@ -150,7 +154,7 @@ def test_what_too_many_wait_for_is_left_out(path: Path, caplog: pytest.LogCaptur
         assert await store.get("11") is None
         assert await store.get("10") is not None
 
-    told(path, story)
+    run_with_store(path, scenario)
     assert "too many replies wait" in caplog.text
 
 
@@ -164,24 +168,24 @@ def held(path: Path) -> Iterator[None]:
 
 
 def test_the_event_loop_waits_for_no_disk(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await keeps(store)
         await store.delete("new")
         await store.stats()
         await store.purge()
 
     with blockbuster_ctx():
-        told(path, story)
+        run_with_store(path, scenario)
 
 
 def test_reading_goes_on_while_another_process_writes(path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+    async def scenario(store: SqliteStore) -> None:
         await keeps(store)
         with held(path):
             async with asyncio.timeout(1):
                 assert await store.get("new")
 
-    told(path, story)
+    run_with_store(path, scenario)
 
 
 def test_a_writer_that_is_killed_at_any_moment_leaves_a_sound_file(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_store_behaves_as_a_dictionary_does(rig: Rig, steps: list[tuple[Any, .
     store = rig.opened[0] if rig.opened else rig.open()
     rig.clock.now += 1
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.purge()
         kept: dict[str, tuple[bytes, str]] = {}
         for step in steps:
@@ -59,7 +59,7 @@ def test_a_store_behaves_as_a_dictionary_does(rig: Rig, steps: list[tuple[Any, .
             key: value for key, (value, _) in kept.items()
         }
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 async def compared(store: Store, kept: dict[str, tuple[bytes, str]], step: tuple[Any, ...], now: float) -> None:
@@ -92,45 +92,45 @@ def counted(kept: dict[str, tuple[bytes, str]]) -> StoreStats:
 def test_a_long_value_comes_back_as_it_was(rig: Rig) -> None:
     store, value = rig.open(), bytes(range(256)) * 20_000
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("key", value, **TTL)
         found = await store.get("key")
         assert found is not None
         assert found.value == value
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 def test_a_value_over_the_limit_of_one_entry_is_left_out(rig: Rig) -> None:
     store = rig.open(max_entry_bytes=1000)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("long", bytes(1001), **TTL)
         await store.put("short", bytes(1000), **TTL)
         assert await store.get("long") is None
         assert await store.get("short") is not None
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 def test_a_value_says_when_it_was_stored(rig: Rig) -> None:
     store = rig.open()
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("key", b"1", **TTL)
         rig.clock.now += 30
         assert await store.get("key") == StoredValue(b"1", rig.clock.now - 30)
         await store.put("key", b"2", **TTL)
         assert await store.get("key") == StoredValue(b"2", rig.clock.now)
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 @pytest.mark.parametrize("rig", ["sqlite", "memory"], indirect=True)
 def test_a_value_is_gone_when_its_time_is_over_and_not_before(rig: Rig) -> None:
     store = rig.open()
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("key", b"1", ttl_seconds=10, model="m")
         await store.put("other", b"2", ttl_seconds=20, model="n")
         rig.clock.now += 9.9
@@ -141,14 +141,14 @@ def test_a_value_is_gone_when_its_time_is_over_and_not_before(rig: Rig) -> None:
         await store.put("key", b"3", ttl_seconds=10, model="m")
         assert await store.get("key") is not None
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 @pytest.mark.parametrize("rig", ["redis"], indirect=True)
 def test_redis_forgets_by_its_own_clock(rig: Rig) -> None:
     store = rig.open()
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("key", b"1", ttl_seconds=0.05, model="m")
         await store.put("other", b"2", ttl_seconds=60, model="m")
         began = time.monotonic()
@@ -158,7 +158,7 @@ def test_redis_forgets_by_its_own_clock(rig: Rig) -> None:
         assert await store.get("other") is not None
         assert await store.stats() == StoreStats(1, 1, {"m": EntryTotals(1, 1)})
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 @pytest.mark.parametrize("rig", ["sqlite", "memory"], indirect=True)
@@ -167,7 +167,7 @@ def test_the_least_recently_used_entry_is_evicted(rig: Rig, size: int) -> None:
     limit = 2 * 1024 * 1024
     store, count = rig.open(max_bytes=limit), 3 * limit // (size + 200)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("used", bytes(size), **TTL)
         for number in range(count):
             rig.clock.now += 0.001
@@ -178,13 +178,13 @@ def test_the_least_recently_used_entry_is_evicted(rig: Rig, size: int) -> None:
         assert await store.get("0") is None
         assert await store.get(f"{count - 1}") is not None
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 def test_everything_is_purged_and_everything_of_a_model(rig: Rig) -> None:
     store = rig.open()
 
-    async def story() -> None:
+    async def scenario() -> None:
         for number in range(1200):
             await store.put(f"{number}", b"value", ttl_seconds=60, model=f"m{number % 2}")
         assert await store.purge("m1") == 600
@@ -193,13 +193,13 @@ def test_everything_is_purged_and_everything_of_a_model(rig: Rig) -> None:
         assert await store.purge() == 0
         assert await store.stats() == StoreStats(0, 0, {})
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 def test_a_closed_store_misses_and_keeps_nothing_and_may_be_closed_again(rig: Rig) -> None:
     store = rig.open()
 
-    async def story() -> None:
+    async def scenario() -> None:
         await store.put("key", b"1", **TTL)
         await store.aclose()
         await store.aclose()
@@ -207,7 +207,7 @@ def test_a_closed_store_misses_and_keeps_nothing_and_may_be_closed_again(rig: Ri
         await store.delete("key")
         assert await store.get("key") is None
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 def test_a_store_that_was_never_used_can_be_closed(rig: Rig) -> None:
@@ -217,12 +217,12 @@ def test_a_store_that_was_never_used_can_be_closed(rig: Rig) -> None:
 def test_many_at_the_same_time_get_what_they_ask_for(rig: Rig) -> None:
     store = rig.open()
 
-    async def story() -> None:
+    async def scenario() -> None:
         await asyncio.gather(*(store.put(f"{number}", b"%d" % number, **TTL) for number in range(500)))
         found = await asyncio.gather(*(store.get(f"{number}") for number in range(500)))
         assert [one.value if one else None for one in found] == [b"%d" % number for number in range(500)]
 
-    rig.run(story)
+    rig.run(scenario)
 
 
 @pytest.mark.parametrize("rig", ["sqlite", "redis"], indirect=True)
@@ -237,11 +237,11 @@ def test_four_processes_write_at_the_same_time_and_every_value_is_whole(rig: Rig
     store = rig.open()
     rig.clock.now = time.time()
 
-    async def story() -> None:
+    async def scenario() -> None:
         values = [await store.get(f"{writer} {number}") for writer in range(4) for number in range(150)]
         assert all(found and is_whole(found.value) for found in values)
         shared = [await store.get(f"shared {number}") for number in range(10)]
         assert all(found and is_whole(found.value) for found in shared)
         assert (await store.stats()).entries == 610
 
-    rig.run(story)
+    rig.run(scenario)

@@ -9,7 +9,7 @@ from app.cache.log import ReplyLog
 from app.cache.stored_reply import PackedReply, StoredReply, pack_log
 from app.chat.events import Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
-from tests.cache.fake_calls import Ear
+from tests.cache.fake_calls import FakeCaller
 from tests.cache.manual_clock import run
 
 FAULT = Fault("upstream_incomplete", "the model server broke off", True, detail={"a": [1]})
@@ -36,9 +36,9 @@ def test_what_is_packed_is_read_again_event_by_event(name: str) -> None:
         packed = pack_log(log_of(REPLIES[name]), 100, ("flight", "id"))
         assert packed is not None and packed.location == ("flight", "id") and packed.pack() is packed
         for _ in range(2):
-            ear = Ear()
-            ear.listen(await packed.open())
-            assert ear.batches == REPLIES[name]
+            caller = FakeCaller()
+            caller.listen(await packed.open())
+            assert caller.batches == REPLIES[name]
 
     run(scenario)
 
@@ -63,10 +63,10 @@ def test_a_stored_reply_is_packed_with_its_usage_marked() -> None:
         stored = StoredReply("key", [Batch(0.0, [TextDelta("Hi")]), Batch(1.0, [Finish("stop", {"n": 1})])], 5.0)
         packed = stored.pack()
         assert isinstance(packed, PackedReply) and packed.location == stored.location
-        ears = Ear(), Ear()
-        ears[0].listen(await stored.open())
-        ears[1].listen(await packed.open())
-        assert ears[0].batches == ears[1].batches
-        assert ears[1].batches[-1] == [Finish("stop", {"n": 1, "cached": True})]
+        callers = FakeCaller(), FakeCaller()
+        callers[0].listen(await stored.open())
+        callers[1].listen(await packed.open())
+        assert callers[0].batches == callers[1].batches
+        assert callers[1].batches[-1] == [Finish("stop", {"n": 1, "cached": True})]
 
     run(scenario)

@@ -8,8 +8,8 @@ from app.profiles import Profile
 from tests.conformance.cases import Json, body_chunks, compare, load_cases
 from tests.cuts import bytewise, random_cuts, whole
 from tests.effort import LONG
-from tests.frame_reader import Told
-from tests.reply_pipeline import Recorded, replay, told
+from tests.frame_reader import ReceivedReply
+from tests.reply_pipeline import Recorded, read_reply, replay
 
 CASES = load_cases()
 
@@ -34,16 +34,16 @@ async def replay_case(case: Json, parts: list[bytes] | None = None) -> list[list
     return await replay(recorded, Profile.model_validate(case["profile"]), case["request"].get("tools", ()))
 
 
-async def _tell(case: Json, parts: list[bytes]) -> dict[str, Told]:
+async def _read_in_each_mode(case: Json, parts: list[bytes]) -> dict[str, ReceivedReply]:
     batches = await replay_case(case, parts)
-    return {mode: told(batches, mode) for mode in ("delta", "snapshot", "whole")}
+    return {mode: read_reply(batches, mode) for mode in ("delta", "snapshot", "whole")}
 
 
 async def differences(case: Json) -> list[str]:
     """What any cut or any way of telling makes of the case but what it expects."""
     found = []
     for name, parts in cuttings(case):
-        tellings = await _tell(case, parts)
-        found += [f"{name}: {difference}" for difference in compare(case, tellings["whole"].as_case())]
-        found += [f"{name}: {mode} differs from whole" for mode, one in tellings.items() if one != tellings["whole"]]
+        replies = await _read_in_each_mode(case, parts)
+        found += [f"{name}: {difference}" for difference in compare(case, replies["whole"].as_case())]
+        found += [f"{name}: {mode} differs from whole" for mode, one in replies.items() if one != replies["whole"]]
     return found

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.case_runner import CASES, replay_case
 from tests.face_reader import FORMATS, list_losses
-from tests.reply_pipeline import told
+from tests.reply_pipeline import read_reply
 
 LOST: dict[str, dict[str, int]] = {
     "/v1/messages": {
@@ -22,6 +22,6 @@ async def test_nothing_of_a_reply_is_lost_but_what_an_api_cannot_say() -> None:
     for case in CASES:
         batches = await replay_case(case)
         for path, reply_format in FORMATS.items():
-            for loss in list_losses(reply_format, batches, told(batches, "whole")):
+            for loss in list_losses(reply_format, batches, read_reply(batches, "whole")):
                 found[path][loss] = found[path].get(loss, 0) + 1
     assert found == LOST

@@ -39,10 +39,10 @@ class Bench:
             parts, case["upstream_status"], case["upstream_headers"], abrupt=abrupt
         )
         tools = {"functions": [{"name": name} for name in case["request"].get("tools", [])]}
-        status, told = await ask(self.client, mode, model=case["id"], **tools)
+        status, received = await ask(self.client, mode, model=case["id"], **tools)
         assert status < 500 or status in (502, 503, 504)
-        assert status == 200 or told.error is not None
-        return compare(case, told.as_case())
+        assert status == 200 or received.error is not None
+        return compare(case, received.as_case())
 
 
 @pytest.fixture(scope="module")

@@ -83,8 +83,8 @@ OPENAI = Caller(
 
 
 def _autogen_streamed(events: list[Json]) -> list[Json]:
-    *told, result = events
-    messages = [one for one in told if one["type"] != "ModelClientStreamingChunkEvent"]
+    *streamed_events, result = events
+    messages = [one for one in streamed_events if one["type"] != "ModelClientStreamingChunkEvent"]
     assert result["messages"] == messages
     return messages
 

@@ -65,7 +65,8 @@ def _senders(found: list[Message]) -> Any:
 def _turns(found: list[Message]) -> Any:
     """What a model is sent as one message."""
     return [
-        [part.text for said in one.texts for part in said if isinstance(part, Text)] for one in group_messages(found)[0]
+        [part.text for group in one.texts for part in group if isinstance(part, Text)]
+        for one in group_messages(found)[0]
     ]
 
 
@@ -172,19 +173,19 @@ FEATURES = [
 
 
 def verdict(feature: Feature, form: str) -> str:
-    """`field`, `notes`, `refused` or `lost`, each perhaps `, told`: a translation into this format warns of it."""
+    """`field`, `notes`, `refused` or `lost`, each perhaps `, warned`: a translation into this format warns of it."""
     if form == "anthropic" and feature.name != LETTERS:
         feature = replace_dataclass(feature, messages=tuple(map(_respelt, feature.messages)))
     given = [replace(one, path=f"messages[{at}]") for at, one in enumerate(feature.messages)]
     found = FORMATS[form].write(given, Options())
     items = json.loads(json.dumps(found.messages))
-    told = ", told" if found.losses else ""
+    warned = ", warned" if found.losses else ""
     if FORMATS[form].parse(items, Options()).violations:
-        return "refused" + told
+        return "refused" + warned
     wanted = _seen(feature, feature.messages)
     if _again(feature, form, without_notes(items)) == wanted:
-        return "field" + told
-    return ("notes" if _again(feature, form, items) == wanted else "lost") + told
+        return "field" + warned
+    return ("notes" if _again(feature, form, items) == wanted else "lost") + warned
 
 
 def _respelt(message: Message) -> Message:

@@ -81,7 +81,7 @@ def read(form: str, messages: Sequence[Any]) -> tuple[Message, ...]:
     return decoded.messages
 
 
-def said(form: str, messages: Sequence[Any], *, named: bool = False) -> list[Message]:
+def normalize_messages(form: str, messages: Sequence[Any], *, named: bool = False) -> list[Message]:
     """What a list says, piece by piece, in no format's words.
 
     Not compared: places, turns and `extra`; the sender of a result and, unless `named`, of everything, since Qwen-Agent

@@ -49,12 +49,12 @@ def gateway() -> Iterator[Gateway]:
         yield Gateway(running, server)
 
 
-def text(said: str, **fields: Any) -> Json:
-    return {"type": "text", "text": said, **fields}
+def text(value: str, **fields: Any) -> Json:
+    return {"type": "text", "text": value, **fields}
 
 
-def marked(said: str) -> Json:
-    return text(said, cache_control=MARK)
+def marked(value: str) -> Json:
+    return text(value, cache_control=MARK)
 
 
 MESSAGES: list[Json] = [

@@ -9,7 +9,7 @@ from app.chat.messages import Message, Part, Reasoning, Text, ToolCall
 from app.formats import FORMATS
 
 from tests.conversations.clients import CALLERS, call, frames, more, sse
-from tests.conversations.sample_conversations import Json, said
+from tests.conversations.sample_conversations import Json, normalize_messages
 from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 
@@ -80,16 +80,16 @@ def asked(running: Running, form: str, reply: str, **fields: object) -> Answer:
     return answer
 
 
-def spoken(reply: str, messages: list[Json]) -> list[Message]:
+def normalize_reply(reply: str, messages: list[Json]) -> list[Message]:
     """The reply as the reader of its format understands it, behind the question that it answers."""
-    return said(reply, [CALLERS[reply].ask("Weather?"), *json.loads(json.dumps(messages))])[1:]
+    return normalize_messages(reply, [CALLERS[reply].ask("Weather?"), *json.loads(json.dumps(messages))])[1:]
 
 
 @each_form
 @each_reply
 def test_a_whole_reply_says_the_same_in_every_format(running: Running, form: str, reply: str) -> None:
     body = asked(running, form, reply, stream=False).json
-    assert spoken(reply, CALLERS[reply].whole(body)) == EXPECTED
+    assert normalize_reply(reply, CALLERS[reply].whole(body)) == EXPECTED
     assert ENDS[reply](body) == ("tool_calls", 55)
 
 
@@ -98,7 +98,7 @@ def test_a_whole_reply_says_the_same_in_every_format(running: Running, form: str
 def test_a_streamed_reply_says_the_same_in_every_format(running: Running, form: str, reply: str) -> None:
     answer = asked(running, form, reply, stream=True)
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert spoken(reply, CALLERS[reply].streamed(frames(answer))) == EXPECTED
+    assert normalize_reply(reply, CALLERS[reply].streamed(frames(answer))) == EXPECTED
 
 
 @each_reply
@@ -118,7 +118,7 @@ def test_a_format_that_auto_finds_is_answered_in(running: Running, form: str) ->
     if form == "agentscope2":
         body["messages"][0] |= {"created_at": "2026-01-01T00:00:00", "finished_at": None}  # type: ignore[index]
     answer = running.post("/v1/chat", body)
-    assert spoken(found, CALLERS[found].whole(answer.json)) == EXPECTED
+    assert normalize_reply(found, CALLERS[found].whole(answer.json)) == EXPECTED
 
 
 @each_form

@@ -65,10 +65,10 @@ each_form = pytest.mark.parametrize("form", FORMATS)
 either = each_case("stream", [False, True], ids=["whole", "stream"])
 
 
-class Talk(Gateway):
+class EchoGateway(Gateway):
     """A gateway before a model server that says what it is told to."""
 
-    says = b""
+    reply_body = b""
 
     def reply(self, form: str, messages: list[Json], *, stream: bool) -> list[Json]:
         request = {"model": "m", "format": form, "messages": messages, "stream": stream}
@@ -87,7 +87,7 @@ class Talk(Gateway):
         return caller.answer(history, results) if results else history
 
     def _chunks(self) -> list[Json]:
-        lines = [line[6:] for line in self.says.decode().split("\n\n") if line.startswith("data: {")]
+        lines = [line[6:] for line in self.reply_body.decode().split("\n\n") if line.startswith("data: {")]
         return [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
 
     def echoed(self, form: str, *, stream: bool) -> list[Json]:
@@ -96,10 +96,10 @@ class Talk(Gateway):
 
 
 @pytest.fixture(scope="module")
-def talk() -> Iterator[Talk]:
-    server = ModelServer(lambda _: streamed(Talk.says))
+def gateway() -> Iterator[EchoGateway]:
+    server = ModelServer(lambda _: streamed(EchoGateway.reply_body))
     with Running(ECHOING, server) as running:
-        yield Talk(running, server)
+        yield EchoGateway(running, server)
 
 
 NO_OBJECT = ("arguments that are no JSON", "arguments that are no object")
@@ -119,33 +119,33 @@ def respelt(messages: list[Json]) -> list[Json]:
 
 
 @pytest.mark.parametrize("name", NO_OBJECT)
-def test_anthropics_clients_get_no_call_with_arguments_that_are_no_object(talk: Talk, name: str) -> None:
-    Talk.says = sse(*REPLIES[name])
+def test_anthropics_clients_get_no_call_with_arguments_that_are_no_object(gateway: EchoGateway, name: str) -> None:
+    EchoGateway.reply_body = sse(*REPLIES[name])
     request = {"model": "m", "format": "anthropic", "messages": [CALLERS["anthropic"].ask("And the weather?")]}
-    answer = talk.running.post("/v1/chat", {**request, "stream": False})
+    answer = gateway.running.post("/v1/chat", {**request, "stream": False})
     assert (answer.status, answer.json["error"]["code"]) == (502, "tool_use_failed")
-    answer = talk.running.post("/v1/chat", {**request, "stream": True})
+    answer = gateway.running.post("/v1/chat", {**request, "stream": True})
     assert [frame["type"] for frame in frames(answer)][-1] == "error"
 
 
 @each
 @each_form
 @either
-def test_a_reply_goes_back_as_it_does_in_openais_form(talk: Talk, name: str, form: str, stream: bool) -> None:
+def test_a_reply_goes_back_as_it_does_in_openais_form(gateway: EchoGateway, name: str, form: str, stream: bool) -> None:
     if cannot_say(form, name):
         return
-    Talk.says = sse(*REPLIES[name])
-    ours = talk.echoed(form, stream=stream)
+    EchoGateway.reply_body = sse(*REPLIES[name])
+    ours = gateway.echoed(form, stream=stream)
     assert broken(ours) is None
-    theirs = talk.echoed("openai", stream=False)
+    theirs = gateway.echoed("openai", stream=False)
     assert ours == (respelt(theirs) if form == "anthropic" else theirs)
 
 
 @each_form
 @either
-def test_a_reply_goes_back_as_the_model_wrote_it(talk: Talk, form: str, stream: bool) -> None:
-    Talk.says = sse(*REPLIES["thought, text, two calls"])
-    _, said, first, second, thanks = talk.echoed(form, stream=stream)
+def test_a_reply_goes_back_as_the_model_wrote_it(gateway: EchoGateway, form: str, stream: bool) -> None:
+    EchoGateway.reply_body = sse(*REPLIES["thought, text, two calls"])
+    _, said, first, second, thanks = gateway.echoed(form, stream=stream)
     arguments = [one["function"]["arguments"] for one in said.pop("tool_calls")]
     assert said == {"role": "assistant", "content": "Checking now.", "reasoning_content": "User wants weather."}
     assert arguments == ['{"city": "Paris"}', '{"city": "Rome"}']
@@ -156,21 +156,21 @@ def test_a_reply_goes_back_as_the_model_wrote_it(talk: Talk, form: str, stream: 
 
 @each
 @each_form
-def test_the_frames_of_a_reply_make_its_messages(talk: Talk, name: str, form: str) -> None:
+def test_the_frames_of_a_reply_make_its_messages(gateway: EchoGateway, name: str, form: str) -> None:
     if cannot_say(form, name):
         return
-    Talk.says = sse(*REPLIES[name])
-    whole, stream = talk.history(form, stream=False), talk.history(form, stream=True)
-    assert talk.sent(form, whole, "m") == talk.sent(form, stream, "m")
+    EchoGateway.reply_body = sse(*REPLIES[name])
+    whole, stream = gateway.history(form, stream=False), gateway.history(form, stream=True)
+    assert gateway.sent(form, whole, "m") == gateway.sent(form, stream, "m")
     if form in ("qwen", "autogen", "agentscope"):
         assert anonymous(stream) == anonymous(whole)
 
 
 @each_form
 @either
-def test_a_reply_that_thinks_again_goes_back_whole(talk: Talk, form: str, stream: bool) -> None:
-    Talk.says = sse(*INTERLEAVED)
-    sent = talk.echoed(form, stream=stream)
+def test_a_reply_that_thinks_again_goes_back_whole(gateway: EchoGateway, form: str, stream: bool) -> None:
+    EchoGateway.reply_body = sse(*INTERLEAVED)
+    sent = gateway.echoed(form, stream=stream)
     assert broken(sent) is None
     said = [one for one in sent if one["role"] == "assistant"]
     assert "".join(one["content"] for one in said).replace("\n", "") == "t1t2"
@@ -179,13 +179,13 @@ def test_a_reply_that_thinks_again_goes_back_whole(talk: Talk, form: str, stream
 
 
 @each_form
-def test_a_reply_in_another_format_goes_back_in_that_format(talk: Talk, form: str) -> None:
-    Talk.says = sse(*REPLIES["thought, text, two calls"])
+def test_a_reply_in_another_format_goes_back_in_that_format(gateway: EchoGateway, form: str) -> None:
+    EchoGateway.reply_body = sse(*REPLIES["thought, text, two calls"])
     request = {"model": "m", "format": "qwen", "reply_format": form, "stream": False}
-    body = talk.running.post("/v1/chat", {**request, "messages": [CALLERS["qwen"].ask("And the weather?")]}).json
+    body = gateway.running.post("/v1/chat", {**request, "messages": [CALLERS["qwen"].ask("And the weather?")]}).json
     history = CALLERS[form].answer(CALLERS[form].whole(body), {"call_1": "sunny 0", "call_2": "sunny 1"})
     asked = [CALLERS[form].ask("And the weather?"), *history, CALLERS[form].ask("Thanks")]
-    assert talk.sent(form, asked, "m") == talk.echoed("openai", stream=False)
+    assert gateway.sent(form, asked, "m") == gateway.echoed("openai", stream=False)
 
 
 def anonymous(messages: list[Json]) -> list[Json]:

@@ -20,10 +20,10 @@ def test_nothing_is_lost_without_a_warning(feature: Feature, form: str) -> None:
 @each
 @each_form
 def test_a_warning_is_given_only_where_something_is_lost_or_shown_otherwise(feature: Feature, form: str) -> None:
-    assert verdict(feature, form) != "field, told"
+    assert verdict(feature, form) != "field, warned"
 
 
 @pytest.mark.parametrize("form", sorted(set(FORMATS) - NO_NOTES))
 def test_a_format_with_a_place_for_notes_loses_nothing_but_order(form: str) -> None:
-    lost = [feature.name for feature in FEATURES if verdict(feature, form) == "lost, told"]
+    lost = [feature.name for feature in FEATURES if verdict(feature, form) == "lost, warned"]
     assert lost == (["place of what a user says between call and result"] if form == "agentscope2" else [])

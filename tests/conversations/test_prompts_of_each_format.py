@@ -73,7 +73,7 @@ def gateway() -> Iterator[Gateway]:
         yield Gateway(running, server)
 
 
-def said(form: str, role: str, *texts: str, image: str | None = None) -> Json:
+def write_message(form: str, role: str, *texts: str, image: str | None = None) -> Json:
     """One message of these texts, and an image behind them, as a client of this format writes it."""
     if form == "openai":
         parts: list[Any] = [{"type": "text", "text": text} for text in texts]
@@ -117,21 +117,21 @@ def parts(*texts: str) -> Json:
 @each_case("text", ["What is this?", "这是什么？"])
 @each_case("functions", [[], [LOOK]])
 def test_an_image_is_not_named_in_words(gateway: Gateway, form: str, text: str, functions: list[Json]) -> None:
-    assert gateway.sent(form, [said(form, "user", text, image=URI)], functions=functions) == [parts(text)]
+    assert gateway.sent(form, [write_message(form, "user", text, image=URI)], functions=functions) == [parts(text)]
 
 
 @pytest.mark.parametrize(
     ("text", "prefix"), [("Hi", "(Uploaded ![image](image.png)) "), ("你好", "（上传了 ![图片](image.png)）")]
 )
 def test_qwen_agents_own_format_names_it_where_there_are_functions(gateway: Gateway, text: str, prefix: str) -> None:
-    messages = [said("qwen", "user", text, image=URI)]
+    messages = [write_message("qwen", "user", text, image=URI)]
     assert gateway.sent("qwen", messages, functions=[LOOK]) == [parts(prefix, text)]
     assert gateway.sent("qwen", messages) == [parts(text)]
 
 
 @pytest.mark.parametrize("form", [*OTHERS, "qwen"])
 def test_a_profile_that_says_what_is_named_decides_for_every_format(gateway: Gateway, form: str) -> None:
-    messages = [said(form, "user", "Hi", image=URI)]
+    messages = [write_message(form, "user", "Hi", image=URI)]
     prefix = "(Uploaded ![image](image.png)) "
     assert gateway.sent(form, messages, "all_named", functions=[LOOK]) == [parts(prefix, "Hi")]
     assert gateway.sent(form, messages, "silent", functions=[LOOK]) == [parts("Hi")]
@@ -141,7 +141,7 @@ def test_a_profile_that_says_what_is_named_decides_for_every_format(gateway: Gat
 
 @each_other
 def test_an_image_that_a_model_does_not_take_is_refused_with_its_place(gateway: Gateway, form: str) -> None:
-    error = gateway.answer(form, [said(form, "user", "Hi", image=URI)], "blind").json["error"]
+    error = gateway.answer(form, [write_message(form, "user", "Hi", image=URI)], "blind").json["error"]
     assert (error["status"], error["param"].startswith("messages[0].content[1]")) == (422, True)
     assert "does not accept image input" in error["message"]
 
@@ -161,7 +161,7 @@ def test_an_image_of_a_tool_is_named_to_a_model_that_takes_none_with_a_warning(g
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     result = {"type": "tool_result", "id": "1", "name": "look", "output": [image]}
     messages = [
-        said("agentscope", "user", "看"),
+        write_message("agentscope", "user", "看"),
         {"name": "a", "role": "assistant", "content": [call]},
         {"name": "system", "role": "system", "content": [result]},
     ]
@@ -176,20 +176,20 @@ def test_an_image_of_a_tool_is_named_to_a_model_that_takes_none_with_a_warning(g
 @each_other
 @each_case("model", ["plain", *(f"kind_{kind}" for kind in KINDS), "prompted"])
 def test_a_last_assistant_message_is_sent_behind_the_users(gateway: Gateway, form: str, model: str) -> None:
-    messages = [said(form, "user", "q"), said(form, "assistant", "It is")]
+    messages = [write_message(form, "user", "q"), write_message(form, "assistant", "It is")]
     found = [{key: one[key] for key in ("role", "content")} for one in gateway.sent(form, messages, model)]
     assert found == [user("q"), {"role": "assistant", "content": "It is"}]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_qwen_agents_own_format_folds_it(gateway: Gateway, kind: str) -> None:
-    messages = [said("qwen", "user", "q"), said("qwen", "assistant", "It is")]
+    messages = [write_message("qwen", "user", "q"), write_message("qwen", "assistant", "It is")]
     assert gateway.sent("qwen", messages, f"kind_{kind}") == [user("q\n\nIt is")]
 
 
 @each_other
 def test_a_server_that_takes_none_at_the_end_gets_it_folded_with_a_warning(gateway: Gateway, form: str) -> None:
-    messages = [said(form, "user", "q"), said(form, "assistant", "It is")]
+    messages = [write_message(form, "user", "q"), write_message(form, "assistant", "It is")]
     found, [warning] = gateway.sent_with_warnings(form, messages, "no_end")
     assert [one["content"] for one in found] == ["q\n\nIt is"]
     assert warning.startswith("messages[1] was appended to the user's message")
@@ -197,7 +197,7 @@ def test_a_server_that_takes_none_at_the_end_gets_it_folded_with_a_warning(gatew
 
 @each_other
 def test_functions_in_the_prompt_leave_the_last_message_where_it_is(gateway: Gateway, form: str) -> None:
-    messages = [said(form, "user", "q"), said(form, "assistant", "It is")]
+    messages = [write_message(form, "user", "q"), write_message(form, "assistant", "It is")]
     for prompt in ("nous", "qwen"):
         cfg = {"fncall_prompt_type": prompt}
         found = gateway.sent(form, messages, "prompted", functions=[LOOK], generate_cfg=cfg)
@@ -207,7 +207,7 @@ def test_functions_in_the_prompt_leave_the_last_message_where_it_is(gateway: Gat
 
 def test_a_marked_continuation_is_marked_in_every_format(gateway: Gateway) -> None:
     for form in (*OTHERS, "qwen"):
-        messages = [said(form, "user", "q"), said(form, "assistant", "It is")]
+        messages = [write_message(form, "user", "q"), write_message(form, "assistant", "It is")]
         assert gateway.sent(form, messages, "marking")[-1].get("prefix") is True
 
 
@@ -217,14 +217,14 @@ def test_a_marked_continuation_is_marked_in_every_format(gateway: Gateway) -> No
 @each_other
 @pytest.mark.parametrize(("text", "system"), [("Hi", "Be kind."), ("你好", "请友善。")])
 def test_no_system_message_is_added_but_a_profiles_own(gateway: Gateway, form: str, text: str, system: str) -> None:
-    messages = [said(form, "user", text)]
+    messages = [write_message(form, "user", text)]
     assert gateway.sent(form, messages, functions=[LOOK]) == [user(text)]
     assert gateway.sent(form, messages, "defaulted") == [{"role": "system", "content": system}, user(text)]
 
 
 @each_other
 def test_neighbours_stay_apart_but_where_a_profile_merges_them(gateway: Gateway, form: str) -> None:
-    messages = [said(form, "user", "one"), said(form, "user", "two")]
+    messages = [write_message(form, "user", "one"), write_message(form, "user", "two")]
     assert gateway.sent(form, messages, functions=[LOOK]) == [user("one"), user("two")]
     assert gateway.sent(form, messages, "strict") == [user("one\n\ntwo")]
 
@@ -244,7 +244,7 @@ def test_nothing_is_inserted_between_two_users_where_old_calls_are_written_as_te
             {"type": "FunctionExecutionResultMessage", "content": [{"call_id": "1", "name": "f", "content": "r"}]},
         ],
     }
-    messages = [said(form, "user", "q"), *calls[form], said(form, "user", "so?")]
+    messages = [write_message(form, "user", "q"), *calls[form], write_message(form, "user", "so?")]
     found = gateway.sent(form, messages, "prompted")
     assert [one["role"] for one in found] == ["user", "user"]
     assert found[-1] == user("so?")
@@ -252,11 +252,11 @@ def test_nothing_is_inserted_between_two_users_where_old_calls_are_written_as_te
 
 @each_other
 def test_several_texts_of_one_message_are_lines(gateway: Gateway, form: str) -> None:
-    assert gateway.sent(form, [said(form, "user", "one", "two")]) == [user("one\ntwo")]
+    assert gateway.sent(form, [write_message(form, "user", "one", "two")]) == [user("one\ntwo")]
 
 
 def test_texts_in_qwen_agents_own_format_are_joined_as_it_joins_them(gateway: Gateway) -> None:
-    assert gateway.sent("qwen", [said("qwen", "user", "one", "two")]) == [user("onetwo")]
+    assert gateway.sent("qwen", [write_message("qwen", "user", "one", "two")]) == [user("onetwo")]
 
 
 # -- messages that say nothing --------------------------------------------------------------
@@ -288,7 +288,7 @@ EMPTY: dict[str, list[Json]] = {
 @each_case(("form", "empty"), [(form, one) for form, all_ in EMPTY.items() for one in all_])
 @each_case("model", ["plain", "strict", "prompted", "marking", "no_end"])
 def test_an_assistant_turn_that_says_nothing_is_not_sent(gateway: Gateway, form: str, empty: Json, model: str) -> None:
-    messages = [said(form, "user", "q"), empty, said(form, "user", "so?")]
+    messages = [write_message(form, "user", "q"), empty, write_message(form, "user", "so?")]
     expected = [user("q\n\nso?")] if model == "strict" else [user("q"), user("so?")]
     assert gateway.sent(form, messages, model) == expected
     assert gateway.sent(form, messages[:2], model) == [user("q")]
@@ -302,7 +302,11 @@ def test_a_list_that_says_nothing_at_all_is_refused(gateway: Gateway, form: str)
 
 @pytest.mark.parametrize("form", ["openai", "qwen", "autogen", "agentscope"])
 def test_what_a_user_left_empty_is_sent_empty(gateway: Gateway, form: str) -> None:
-    messages = [said(form, "user", ""), said(form, "assistant", "a"), said(form, "user", "so?")]
+    messages = [
+        write_message(form, "user", ""),
+        write_message(form, "assistant", "a"),
+        write_message(form, "user", "so?"),
+    ]
     if form == "agentscope":
         messages[0]["content"] = ""
     assert gateway.sent(form, messages)[0] == user("")

@@ -20,7 +20,7 @@ from tests.conversations.sample_conversations import (
     Gateway,
     convert,
     golden,
-    said,
+    normalize_messages,
     without_errors,
 )
 from tests.each_case import each_case
@@ -76,7 +76,9 @@ def test_no_file_is_of_an_unknown_format(conversation: str) -> None:
 def test_a_conversation_is_read_as_the_same_messages(conversation: str, form: str) -> None:
     if (conversation, form) in CANNOT_SAY:
         return
-    ours, theirs = (said(one, golden(conversation, one), named=conversation in NAMED) for one in (form, "qwen"))
+    ours, theirs = (
+        normalize_messages(one, golden(conversation, one), named=conversation in NAMED) for one in (form, "qwen")
+    )
     if conversation == MEDIA_OF_TOOLS and form in MOVES_MEDIA:
         assert len(ours) == len(theirs) + 1
         return
@@ -127,7 +129,9 @@ def test_a_translation_says_the_same(gateway: Gateway, conversation: str, form: 
         return
     there, _ = convert(form, to, messages)
     assert gateway.body(to, there) == gateway.body(form, messages)
-    ours, theirs = (said(one, items, named=conversation in NAMED) for one, items in ((to, there), (form, messages)))
+    ours, theirs = (
+        normalize_messages(one, items, named=conversation in NAMED) for one, items in ((to, there), (form, messages))
+    )
     if (conversation, to) != (MEDIA_OF_TOOLS, "openai") and (conversation, to) not in CANNOT_SAY:
         assert ours == (without_errors(theirs) if to in NO_NOTES & NO_ERROR_FLAG else theirs)
 

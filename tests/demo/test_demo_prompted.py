@@ -29,8 +29,8 @@ def test_calls_are_written_as_text(converse: Converse) -> None:
 
 def test_results_are_reported_with_the_names_of_their_calls(converse: Converse) -> None:
     results = "".join(f"<tool_response>\n{text}\n</tool_response>\n" for text in ("sunny", "12:00"))
-    said = {"role": "assistant", "content": "\n".join(CALLS)}
-    reply = converse([system(*LINES), QUESTION, said, {"role": "user", "content": results}])
+    assistant = {"role": "assistant", "content": "\n".join(CALLS)}
+    reply = converse([system(*LINES), QUESTION, assistant, {"role": "user", "content": results}])
     assert "get_weather returned: sunny\n" in reply.content
     assert reply.content.endswith("get_time returned: 12:00")
 
@@ -69,5 +69,5 @@ def test_a_function_that_the_prompt_demands_is_called(
 ) -> None:
     tools = [Tool(name, {"name": name, "parameters": CITY}) for name in NAMES]
     system = {"role": "system", "content": build_system_block(tools, choice, code=False)}
-    said = converse([system, {"role": "user", "content": question}]).content
-    assert [name for name in NAMES if f'"name": "{name}"' in said] == called
+    assistant = converse([system, {"role": "user", "content": question}]).content
+    assert [name for name in NAMES if f'"name": "{name}"' in assistant] == called

@@ -15,7 +15,7 @@ PLAIN = {"role": "user", "content": "Hi"}
 URL = {"type": "url", "url": "https://h/a"}
 
 
-def said(*blocks: Json, role: str = "assistant", **fields: Any) -> Json:
+def block_message(*blocks: Json, role: str = "assistant", **fields: Any) -> Json:
     return {"name": "a", "role": role, "content": list(blocks), **fields}
 
 
@@ -37,17 +37,17 @@ AUTOGEN: list[Json] = [
     {"type": "FunctionExecutionResultMessage", "content": []},
 ]
 AGENTSCOPE2: list[Json] = [
-    said({"type": "tool_call", "id": "1", "name": "f", "input": "{}"}),
-    said({"type": "data", "source": URL | {"media_type": "image/png"}}, role="user"),
-    said({"type": "hint", "hint": "x"}),
-    said({"type": "text", "text": "x"}, created_at="2026-01-01T00:00:00", finished_at=None),
-    said({"type": "text", "text": "x"}, structured_output=None),
+    block_message({"type": "tool_call", "id": "1", "name": "f", "input": "{}"}),
+    block_message({"type": "data", "source": URL | {"media_type": "image/png"}}, role="user"),
+    block_message({"type": "hint", "hint": "x"}),
+    block_message({"type": "text", "text": "x"}, created_at="2026-01-01T00:00:00", finished_at=None),
+    block_message({"type": "text", "text": "x"}, structured_output=None),
 ]
 AGENTSCOPE: list[Json] = [
-    said({"type": "tool_use", "id": "1", "name": "f", "input": {}}),
-    said({"type": "thinking", "thinking": "x"}),
-    said({"type": "tool_result", "id": "1", "name": "f", "output": "x"}, role="system"),
-    *(said({"type": kind, "source": URL}, role="user") for kind in ("image", "audio", "video")),
+    block_message({"type": "tool_use", "id": "1", "name": "f", "input": {}}),
+    block_message({"type": "thinking", "thinking": "x"}),
+    block_message({"type": "tool_result", "id": "1", "name": "f", "output": "x"}, role="system"),
+    *(block_message({"type": kind, "source": URL}, role="user") for kind in ("image", "audio", "video")),
     {"name": "u", "role": "user", "content": "x", "timestamp": "2026-01-01 00:00:00.000"},
     {"__module__": "agentscope.message", "__name__": "Msg", "name": "u", "role": "user", "content": "x"},
 ]
@@ -149,7 +149,7 @@ def test_what_says_nothing_of_its_format_is_qwens(messages: list[Any]) -> None:
     [
         ({"role": "user", "content": [{"type": "text", "text": "x"}]}, "openai"),
         ({"name": "u", "role": "user", "content": "x", "metadata": {}}, "agentscope"),
-        (said({"type": "text", "text": "x"}, metadata={}, created_at="2026-01-01T00:00:00"), "agentscope2"),
+        (block_message({"type": "text", "text": "x"}, metadata={}, created_at="2026-01-01T00:00:00"), "agentscope2"),
     ],
 )
 def test_a_faint_sign_counts_where_nothing_is_decisive(message: Json, form: str) -> None:

@@ -51,7 +51,7 @@ CALLED: list[Event] = [
 ]
 
 
-def told(name: str, mode: ReplyMode, events: Sequence[Event] = EVENTS, **options: Any) -> str:
+def encode_reply(name: str, mode: ReplyMode, events: Sequence[Event] = EVENTS, **options: Any) -> str:
     info = ReplyInfo("chat-1", "req-1", "m", 1, warnings=["first"], options=Options(**options))
     encoder = FORMATS[name].reply_encoder(info, mode)
     return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
@@ -64,25 +64,27 @@ def frames(text: str) -> list[Json]:
 
 @each_case(("name", "mode", "options"), WAYS)
 def test_every_format_carries_them(name: str, mode: ReplyMode, options: Json) -> None:
-    text = told(name, mode, **options)
+    text = encode_reply(name, mode, **options)
     for carried in ("UklGRg==", "iVBORw0KGgo=", "a1", "first", "beware", "https://example.com", "AbC="):
         assert carried in text, carried
 
 
 def test_qwen_has_sound_and_pictures_as_content_items() -> None:
-    body = json.loads(told("qwen", "whole"))
+    body = json.loads(encode_reply("qwen", "whole"))
     assert body["messages"] == [
         {"role": "assistant", "content": "Hi", "extra": {"annotations": CITED, "extra_content": SIGNED}},
         {"role": "assistant", "content": [{"audio": URL}], "extra": {"id": "a1", "transcript": "Hi"}},
         {"role": "assistant", "content": [{"image": PNG}]},
     ]
-    completed = [frame["message"] for frame in frames(told("qwen", "delta")) if frame["type"] == "message.completed"]
+    completed = [
+        frame["message"] for frame in frames(encode_reply("qwen", "delta")) if frame["type"] == "message.completed"
+    ]
     assert completed == body["messages"]
     assert body["warnings"] == ["first", "beware"]
 
 
 def test_openai_has_sound_as_its_own_and_pictures_as_relays_have_them() -> None:
-    [choice] = json.loads(told("openai", "whole"))["choices"]
+    [choice] = json.loads(encode_reply("openai", "whole"))["choices"]
     beside = {
         "annotations": CITED,
         "extra_content": SIGNED,
@@ -90,7 +92,7 @@ def test_openai_has_sound_as_its_own_and_pictures_as_relays_have_them() -> None:
         "images": [{"type": "image_url", "image_url": {"url": PNG}}],
     }
     assert choice["message"] == {"role": "assistant", "content": "Hi", "refusal": None, **beside}
-    deltas = [frame["choices"][0]["delta"] for frame in frames(told("openai", "delta")) if frame["choices"]]
+    deltas = [frame["choices"][0]["delta"] for frame in frames(encode_reply("openai", "delta")) if frame["choices"]]
     streamed: Json = {}
     for delta in deltas:
         streamed |= {key: value for key, value in delta.items() if key in beside}
@@ -98,24 +100,24 @@ def test_openai_has_sound_as_its_own_and_pictures_as_relays_have_them() -> None:
 
 
 def test_agentscope_has_them_as_blocks() -> None:
-    blocks = json.loads(told("agentscope", "whole"))["msg"]["content"]
+    blocks = json.loads(encode_reply("agentscope", "whole"))["msg"]["content"]
     assert [block["type"] for block in blocks] == ["text", "audio", "image"]
-    blocks = json.loads(told("agentscope2", "whole"))["msg"]["content"]
+    blocks = json.loads(encode_reply("agentscope2", "whole"))["msg"]["content"]
     assert [block["type"] for block in blocks] == ["text", "data", "data"]
-    starts = [frame["type"] for frame in frames(told("agentscope2", "delta")) if "DATA" in frame["type"]]
+    starts = [frame["type"] for frame in frames(encode_reply("agentscope2", "delta")) if "DATA" in frame["type"]]
     assert starts == ["DATA_BLOCK_START", "DATA_BLOCK_DELTA", "DATA_BLOCK_END"] * 2
 
 
 @pytest.mark.parametrize("mode", ["delta", "whole"])
 @pytest.mark.parametrize("stream", ["interleaved", "compat", "model"])
 def test_autogen_carries_the_fields_of_thinking_texts_and_calls(stream: str, mode: ReplyMode) -> None:
-    text = told("autogen", mode, CALLED, autogen_stream=stream)
+    text = encode_reply("autogen", mode, CALLED, autogen_stream=stream)
     for carried in ("sealed", "https://example.com", "AbC=", "UklGRg=="):
         assert carried in text, carried
 
 
 def test_autogens_result_of_a_model_client_has_them_in_fields_that_its_client_ignores() -> None:
-    body = json.loads(told("autogen", "whole", CALLED, autogen_stream="model"))
+    body = json.loads(encode_reply("autogen", "whole", CALLED, autogen_stream="model"))
     assert body["extra"] == {
         "reasoning_details": [{"data": "sealed"}],
         "annotations": CITED,

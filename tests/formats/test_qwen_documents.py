@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.completion_requests import ENDED, USAGE, event, profiled, saying
+from tests.api.completion_requests import ENDED, USAGE, event, profiled, server_sending
 from tests.each_case import each_case
 from tests.formats.qwen_documents import EXAMPLES, Example
 from tests.in_process_gateway import Running
@@ -14,7 +14,7 @@ each = each_case("example", EXAMPLES, ids=lambda example: f"{example.document}: 
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Running]:
-    server = saying(event({"reasoning_content": "hm"}), event({"content": "25 °C"}), ENDED)
+    server = server_sending(event({"reasoning_content": "hm"}), event({"content": "25 °C"}), ENDED)
     with Running(profiled(inline_media=[]), server) as running:
         yield running
 

@@ -36,11 +36,11 @@ def test_a_note_on_no_media_does_not_count(at: int) -> None:
     assert [part.name for part in message.parts if isinstance(part, Media)] == [None]
 
 
-@pytest.mark.parametrize("bag", [None, 3, [], {"media": [{"at": -1}]}, {"media": 1}, {"odd": 1}, {"call": []}])
-def test_what_is_no_bag_of_ours_stays_where_it_is(bag: Any) -> None:
-    message = read(extra={"parley": bag})
-    assert message.extra == {"parley": bag}
-    assert written(message)[0]["extra"] == {"parley": bag}
+@pytest.mark.parametrize("side_car", [None, 3, [], {"media": [{"at": -1}]}, {"media": 1}, {"odd": 1}, {"call": []}])
+def test_what_is_no_bag_of_ours_stays_where_it_is(side_car: Any) -> None:
+    message = read(extra={"parley": side_car})
+    assert message.extra == {"parley": side_car}
+    assert written(message)[0]["extra"] == {"parley": side_car}
 
 
 def test_keys_of_a_call_come_back() -> None:

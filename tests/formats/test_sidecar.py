@@ -17,7 +17,7 @@ def _read(kept: dict[str, Any]) -> list[Message]:
 
 
 def _count(messages: list[Message]) -> int:
-    return count_unchanged(messages, 0, "test", _read, lambda said, present: said.parts == present.parts)
+    return count_unchanged(messages, 0, "test", _read, lambda stored, present: stored.parts == present.parts)
 
 
 def test_an_original_stands_for_the_messages_that_were_read_from_it() -> None:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from tests.goldens.expectations import Json, said, thought
+from tests.goldens.expectations import Json, reasoning_message, text_message
 from tests.goldens.golden_runner import FOLDER
 
 
@@ -17,15 +17,15 @@ class Cached:
     messages: tuple[list[Json], ...] | None = None
 
 
-HELLO = [said("Hello")]
-ANSWER = [thought("Let me think."), said("The answer.")]
+HELLO = [text_message("Hello")]
+ANSWER = [reasoning_message("Let me think."), text_message("The answer.")]
 
 DIFFERENT: dict[str, Cached] = {
     "11_cache_delta": Cached("the cache stores the assembled reply, not its last delta", (1, 0), (ANSWER, ANSWER)),
     "11_cache_hit_raw": Cached("the key depends on how the reply is parsed", (1, 1)),
     "11_cache_key_ignores_model": Cached("the key depends on the model and the request body", (1, 1)),
     "11_cache_nonstream_empty_cache": Cached(
-        "a whole reply is stored in an empty cache too", (1, 0), ([said("one")], [said("one")])
+        "a whole reply is stored in an empty cache too", (1, 0), ([text_message("one")], [text_message("one")])
     ),
     "11_cache_raw": Cached("replies of the raw API are stored too", (1, 0), (HELLO, HELLO)),
 }

@@ -3,7 +3,7 @@
 A case that is not in `EXPECTED` must come out as in the golden, but for what is different in every case (`CONSTANT`).
 """
 
-from tests.goldens.expectations import Expected, called, said, thought, user
+from tests.goldens.expectations import Expected, call_message, reasoning_message, text_message, user
 from tests.goldens.media import MEDIA
 from tests.goldens.native_tools import NATIVE, STOPPED
 from tests.goldens.prompted_tools import PROMPTED
@@ -25,14 +25,14 @@ EXPECTED: dict[str, Expected] = (
     | MEDIA
     | NATIVE
     | {
-        "01_delta_both_fields": Expected(output=ASSEMBLED, messages=[thought("r"), said("c")]),
+        "01_delta_both_fields": Expected(output=ASSEMBLED, messages=[reasoning_message("r"), text_message("c")]),
         "01_delta_native_tools": Expected(
             output="deltas carry calls too; " + ASSEMBLED,
             messages=[
-                thought("I should call tools."),
-                said("Checking both."),
-                called("get_weather", '{"city": "Paris"}', "call_a"),
-                called("get_time", '{"tz": "CET"}', "call_b"),
+                reasoning_message("I should call tools."),
+                text_message("Checking both."),
+                call_message("get_weather", '{"city": "Paris"}', "call_a"),
+                call_message("get_time", '{"tz": "CET"}', "call_b"),
             ],
             finish_reason="tool_calls",
         ),
@@ -44,26 +44,29 @@ EXPECTED: dict[str, Expected] = (
         ),
         "01_plain_nonstream_toolcalls_dropped": Expected(
             output="calls of a whole reply are messages too",
-            messages=[called(*WEATHER, "c1")],
+            messages=[call_message(*WEATHER, "c1")],
             finish_reason="tool_calls",
         ),
         "01_plain_reasoning_field_alias": Expected(
             output="`reasoning` is another name for `reasoning_content`",
-            messages=[thought("secret thoughts"), said("Hi!")],
+            messages=[reasoning_message("secret thoughts"), text_message("Hi!")],
         ),
-        "01_plain_user_delta": Expected(output=ASSEMBLED, messages=[thought("Let me think."), said("The answer.")]),
+        "01_plain_user_delta": Expected(
+            output=ASSEMBLED, messages=[reasoning_message("Let me think."), text_message("The answer.")]
+        ),
         "02_empty_assistant": Expected(request=NOTHING_SAID, body={"messages": [user("q1"), user("q2")]}),
         "02_empty_messages": Expected(
             output="an HTTP error that names the field, in place of the ValueError",
             error={"status": 422, "param": "messages"},
         ),
         "02_extra_name_unknown": Expected(
-            request="`extra` is the caller's and never sent", body={"messages": [user("q1"), said("a1"), user("q2")]}
+            request="`extra` is the caller's and never sent",
+            body={"messages": [user("q1"), text_message("a1"), user("q2")]},
         ),
         "02_none_content": Expected(request=NOTHING_SAID, body={"messages": [user("q1"), user("q2")]}),
         "02_reasoning_list": Expected(
             request="reasoning is one string: no server accepts a list of items",
-            body={"messages": [user("q1"), {**said("a1"), "reasoning_content": "r1"}, user("q2")]},
+            body={"messages": [user("q1"), {**text_message("a1"), "reasoning_content": "r1"}, user("q2")]},
         ),
         "02_reasoning_on_user": Expected(
             request="only assistant messages have reasoning: elsewhere it is left out, with a warning",
@@ -75,7 +78,7 @@ EXPECTED: dict[str, Expected] = (
         ),
         "02_two_assistant_texts": Expected(
             request="no text is lost: two texts stay two messages",
-            body={"messages": [user("q1"), said("first"), said("second"), user("q2")]},
+            body={"messages": [user("q1"), text_message("first"), text_message("second"), user("q2")]},
         ),
         "02_two_systems": Expected(
             output="an HTTP error that names the message, in place of the ModelServiceError",
@@ -85,10 +88,12 @@ EXPECTED: dict[str, Expected] = (
             request="Qwen-Agent's own switches are known and never sent",
             output="no TypeError",
             body={"stop": ["lo"]},
-            messages=[said("Hello")],
+            messages=[text_message("Hello")],
         ),
-        "09_stop_delta": Expected(output=ASSEMBLED + "; " + STOPPED, messages=[said("Tho")]),
-        "09_stop_string": Expected(output="a single stop word is a word, not its letters", messages=[said("abc")]),
+        "09_stop_delta": Expected(output=ASSEMBLED + "; " + STOPPED, messages=[text_message("Tho")]),
+        "09_stop_string": Expected(
+            output="a single stop word is a word, not its letters", messages=[text_message("abc")]
+        ),
         "10_finish_length": Expected(output="the reply has a finish reason", finish_reason="length"),
         "10_http_400": Expected(
             request="a request that the server refuses is not sent again",
@@ -121,10 +126,12 @@ EXPECTED: dict[str, Expected] = (
             request="a request is not sent again once the reply has begun",
             output="the content that arrived stays, and the error follows it",
             requests=1,
-            messages=[said("Hel")],
+            messages=[text_message("Hel")],
             error={"status": 502, "code": "server_error", "message": "engine died"},
         ),
-        "10_refusal_field": Expected(output="a refusal is passed on, and marked", messages=[said("no", refusal=True)]),
+        "10_refusal_field": Expected(
+            output="a refusal is passed on, and marked", messages=[text_message("no", refusal=True)]
+        ),
         "10_stream_empty": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
         "10_stream_empty_fn": Expected(output="an empty reply ends like any other", messages=[], finish_reason="stop"),
     }

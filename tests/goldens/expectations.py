@@ -22,15 +22,15 @@ class Expected:
     refused: tuple[str, ...] = ()
 
 
-def said(text: str, **extra: Any) -> Json:
+def text_message(text: str, **extra: Any) -> Json:
     return {"role": "assistant", "content": text, **({"extra": extra} if extra else {})}
 
 
-def thought(text: str) -> Json:
+def reasoning_message(text: str) -> Json:
     return {"role": "assistant", "content": "", "reasoning_content": text}
 
 
-def called(name: str, arguments: str, id: str, **extra: Any) -> Json:
+def call_message(name: str, arguments: str, id: str, **extra: Any) -> Json:
     call = {"name": name, "arguments": arguments}
     return {"role": "assistant", "content": "", "function_call": call, "extra": {"function_id": id, **extra}}
 

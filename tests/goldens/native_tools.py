@@ -1,6 +1,6 @@
 """What is different where the server is sent the functions itself (the raw API)."""
 
-from tests.goldens.expectations import Expected, answered, asked, called, said, thought, user
+from tests.goldens.expectations import Expected, answered, asked, call_message, reasoning_message, text_message, user
 
 TOOL_CALL_ID = "results name their call in `tool_call_id`; `extra`, `id` and `name` are not sent"
 STOPPED = "stop words are enforced wherever they appear, also where the server does not obey them"
@@ -9,20 +9,22 @@ WEATHER, TIME = ("get_weather", "{}"), ("get_time", "{}")
 
 NATIVE: dict[str, Expected] = {
     "08_raw_args_none": Expected(
-        output="arguments that are null are none yet", messages=[called(*WEATHER, "call_a")], finish_reason="tool_calls"
+        output="arguments that are null are none yet",
+        messages=[call_message(*WEATHER, "call_a")],
+        finish_reason="tool_calls",
     ),
     "08_raw_choice_none": Expected(
         request="`function_choice` is `tool_choice`",
         output="no TypeError",
         body={"tool_choice": "none"},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
     "08_raw_content_after_tool": Expected(
         output="messages are in the order in which they began: a stream cannot take anything back",
-        messages=[called(*WEATHER, "call_a"), said("late text"), thought("late reasoning")],
+        messages=[call_message(*WEATHER, "call_a"), text_message("late text"), reasoning_message("late reasoning")],
         finish_reason="tool_calls",
     ),
-    "08_raw_delta": Expected(request="sent", output="functions stream as deltas too", messages=[said("Hello")]),
+    "08_raw_delta": Expected(request="sent", output="functions stream as deltas too", messages=[text_message("Hello")]),
     "08_raw_error_retry": Expected(
         output="the error has the server's own status and message; the request may be sent again "
         "`max_retries` times (the golden's three attempts were its client library's)",
@@ -32,7 +34,7 @@ NATIVE: dict[str, Expected] = {
         request="`function_choice` is `tool_choice`",
         output="no TypeError",
         body={"tool_choice": "auto"},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
     "08_raw_history_ids": Expected(
         request=TOOL_CALL_ID,
@@ -76,38 +78,40 @@ NATIVE: dict[str, Expected] = {
     ),
     "08_raw_id_empty_second": Expected(
         output="a new index is a new call, and it gets an id",
-        messages=[called(*WEATHER, "call_a"), called(*TIME, "<generated>")],
+        messages=[call_message(*WEATHER, "call_a"), call_message(*TIME, "<generated>")],
         finish_reason="tool_calls",
     ),
     "08_raw_interleaved": Expected(
         output="fragments go to the call of their index",
         messages=[
-            called("get_weather", '{"city": "P"}', "call_a"),
-            called("get_time", '{"tz": "C"}', "call_b"),
+            call_message("get_weather", '{"city": "P"}', "call_a"),
+            call_message("get_time", '{"tz": "C"}', "call_b"),
         ],
         finish_reason="tool_calls",
     ),
     "08_raw_name_late": Expected(
-        output="a name may come late", messages=[called(*WEATHER, "call_a")], finish_reason="tool_calls"
+        output="a name may come late", messages=[call_message(*WEATHER, "call_a")], finish_reason="tool_calls"
     ),
     "08_raw_name_repeated": Expected(
         output="a name that is repeated is the same name",
-        messages=[called("get_weather", '{"a": 1}', "call_a")],
+        messages=[call_message("get_weather", '{"a": 1}', "call_a")],
         finish_reason="tool_calls",
     ),
     "08_raw_no_id_first": Expected(
-        output="a call without id gets one", messages=[called(*WEATHER, "<generated>")], finish_reason="tool_calls"
+        output="a call without id gets one",
+        messages=[call_message(*WEATHER, "<generated>")],
+        finish_reason="tool_calls",
     ),
     "08_raw_nonstream": Expected(
-        request="sent", output="functions work in whole replies too", messages=[said("Hello")]
+        request="sent", output="functions work in whole replies too", messages=[text_message("Hello")]
     ),
     "08_raw_parallel_flag": Expected(
         request="`parallel_function_calls` is `parallel_tool_calls`",
         output="no TypeError",
         body={"parallel_tool_calls": True},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
-    "08_raw_stop": Expected(output=STOPPED, messages=[said("abc ")]),
+    "08_raw_stop": Expected(output=STOPPED, messages=[text_message("abc ")]),
     "08_raw_string_false": Expected(
         request="a flag is true or false: a string is refused",
         output="refused before anything is sent",

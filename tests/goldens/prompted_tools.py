@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.goldens.expectations import Expected, called, said, thought, user
+from tests.goldens.expectations import Expected, call_message, reasoning_message, text_message, user
 
 ANY_ID = "<generated>"
-PARIS = called("get_weather", '{"city": "Paris"}', ANY_ID)
+PARIS = call_message("get_weather", '{"city": "Paris"}', ANY_ID)
 TIME_CALL = '<tool_call>\n{"name": "get_time", "arguments": {"tz": "CET"}}\n</tool_call>'
 WEATHER = (
     '{"type": "function", "function": {"name": "get_weather", "description": "Get weather.", "parameters": '
@@ -39,13 +39,13 @@ PROMPTED: dict[str, Expected] = {
         request="a text is continued in the user's turn also where a thought stands before it; the thought is not sent",
         output="no crash",
         body={"messages": [user("what is 1+1?\n\nIt is")]},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
     "03_continue_delta": Expected(
         request="a text is continued in the user's turn in delta streams too",
         output="no AssertionError",
         body={"messages": [user("q\n\nIt is")]},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
     "06_nofn_history_en": Expected(
         request=AS_TEXT + "a server may refuse calls of functions that the request does not have"
@@ -58,7 +58,7 @@ PROMPTED: dict[str, Expected] = {
                 user('q\n\nThe tool "get_weather" was called with these arguments: \n{}' + RESULT + "ab"),
             ]
         },
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
     "06_nofn_history_zh": Expected(
         request=AS_TEXT + "a result without a call becomes text too, with a warning; it is refused if the request "
@@ -74,17 +74,21 @@ PROMPTED: dict[str, Expected] = {
         request="a named function is demanded in the prompt",
         output="no NotImplementedError",
         body={"messages": [{"role": "system", "content": BOTH["content"] + FORCED}, user("q")]},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
     "06_nous_delta": Expected(
         request="sent",
         output="functions stream as deltas too",
         body={"messages": [BOTH, user("q")]},
-        messages=[said("Hello")],
+        messages=[text_message("Hello")],
     ),
-    "06_nous_json5": Expected(output="text behind `</tool_call>` is kept", messages=[PARIS, said(" trailing text")]),
+    "06_nous_json5": Expected(
+        output="text behind `</tool_call>` is kept", messages=[PARIS, text_message(" trailing text")]
+    ),
     "06_nous_missing_arguments": Expected(
-        output="missing arguments are none", messages=[called("get_weather", "{}", ANY_ID)], finish_reason="tool_calls"
+        output="missing arguments are none",
+        messages=[call_message("get_weather", "{}", ANY_ID)],
+        finish_reason="tool_calls",
     ),
     "06_nous_name_for_model": Expected(
         request="as Qwen-Agent does, the whole function is in the prompt: the caller chooses its keys"
@@ -92,10 +96,10 @@ PROMPTED: dict[str, Expected] = {
     "06_nous_native_tools_dropped": Expected(
         output="calls that the server parsed itself are passed on",
         messages=[
-            thought("I should call tools."),
-            said("Checking both."),
-            called("get_weather", '{"city": "Paris"}', "call_a"),
-            called("get_time", '{"tz": "CET"}', "call_b"),
+            reasoning_message("I should call tools."),
+            text_message("Checking both."),
+            call_message("get_weather", '{"city": "Paris"}', "call_a"),
+            call_message("get_time", '{"tz": "CET"}', "call_b"),
         ],
         finish_reason="tool_calls",
     ),
@@ -109,7 +113,7 @@ PROMPTED: dict[str, Expected] = {
                 BOTH,
                 user("q"),
                 {
-                    **said('<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>\ntxt'),
+                    **text_message('<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>\ntxt'),
                     "reasoning_content": "r1\nr2",
                 },
                 user("<tool_response>\nr\n</tool_response>"),
@@ -117,13 +121,14 @@ PROMPTED: dict[str, Expected] = {
         },
     ),
     "06_nous_string_arguments": Expected(
-        output="arguments are not encoded twice", messages=[called("get_weather", '{"city": "P"}', ANY_ID)]
+        output="arguments are not encoded twice", messages=[call_message("get_weather", '{"city": "P"}', ANY_ID)]
     ),
     "06_nous_think_tags": Expected(
-        output="thoughts in tags are reasoning", messages=[thought(f"maybe {TIME_CALL} no"), said("OK "), PARIS]
+        output="thoughts in tags are reasoning",
+        messages=[reasoning_message(f"maybe {TIME_CALL} no"), text_message("OK "), PARIS],
     ),
     "06_nous_thought_in_content_never_closed": Expected(
-        output="reasoning without an end is not reasoning: the calls are parsed", messages=[said("OK "), PARIS]
+        output="reasoning without an end is not reasoning: the calls are parsed", messages=[text_message("OK "), PARIS]
     ),
     "07_fncall_prompt_type_bad": Expected(
         output="an unknown prompt type is refused when the configuration is read",
@@ -133,10 +138,10 @@ PROMPTED: dict[str, Expected] = {
     ),
     "07_qwen_code": Expected(
         output="arguments that are not JSON are passed on unchanged, and marked",
-        messages=[called("code_interpreter", "```py\nprint(2)\n```", ANY_ID, arguments_valid=False)],
+        messages=[call_message("code_interpreter", "```py\nprint(2)\n```", ANY_ID, arguments_valid=False)],
         finish_reason="tool_calls",
     ),
     "07_qwen_reasoning": Expected(
-        output="reasoning is not lost", messages=[thought("Let me think."), said("The answer.")]
+        output="reasoning is not lost", messages=[reasoning_message("Let me think."), text_message("The answer.")]
     ),
 }

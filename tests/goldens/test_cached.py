@@ -17,7 +17,7 @@ CASES = load_cached()
 SAME = {"stream": True, "stream_options": {"include_usage": True}}
 
 
-def _told(messages: list[Json] | None) -> list[Json]:
+def _without_ids(messages: list[Json] | None) -> list[Json]:
     """Without ids, which each side makes for itself, and without what is empty."""
     return [{name: value for name, value in message.items() if name != "extra"} for message in messages or ()]
 
@@ -28,7 +28,7 @@ def test_a_call_is_answered_from_the_cache_where_qwen_agent_does_or_as_the_table
     calls = asyncio.run(play_calls(case))
     assert tuple(len(call.requests) for call in calls) == requests(name, case)
     messages = [call["final"] for call in case["calls"]] if want is None or want.messages is None else want.messages
-    assert [_told(call.messages) for call in calls] == [_told(one) for one in messages]
+    assert [_without_ids(call.messages) for call in calls] == [_without_ids(one) for one in messages]
     assert [call.error for call in calls] == [None] * len(calls)
     for asked, call in zip(case["calls"], calls, strict=True):
         sent = [exchange["request"]["body"] | SAME for exchange in asked["upstream"]]

@@ -4,9 +4,7 @@ client reads of each reply, streamed and whole, however the server's bytes are c
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import Any
 
-import httpx
 import pytest
 from app.api.messages import MESSAGES
 from app.api.responses import add_reply_stage
@@ -14,99 +12,62 @@ from app.chat.events import Event, Failed
 from app.errors import UpstreamFailed
 from app.formats.base import Options, ReplyInfo, ReplyMode
 
-from tests.cuts import bytewise, every_cut
+from tests.cuts import bytewise, distinct_cuts
+from tests.golden_gateway import GoldenGateway
 from tests.goldens.message_goldens import Json, body, differences, events, joined, load
-from tests.in_process_gateway import ModelServer, Pieces, Running, streamed
 from tests.reply_pipeline import Batches, Recorded, replay
 
 REQUESTS, REPLIES, LOOPS = load("requests"), load("replies"), load("loops")
-MODELS: Json = {
-    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
-    "models": {name: {"upstreams": ["local"]} for name in ("qwen3", "claude-sonnet-4-5")},
-}
-
-
-class Broken(Pieces):
-    """A connection that is reset after these pieces."""
-
-    async def __aiter__(self) -> Any:
-        async for piece in super().__aiter__():
-            yield piece
-        raise httpx.ReadError("connection reset")
-
-
-class Scripted(ModelServer):
-    """Answers with the reply of one case."""
-
-    def __init__(self) -> None:
-        super().__init__(self._reply)
-        self.upstream: Json | None = None
-
-    def _reply(self, request: httpx.Request) -> httpx.Response:
-        if self.upstream is None:
-            return streamed(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
-        if "status" in self.upstream:
-            return httpx.Response(self.upstream["status"], json=self.upstream["body"])
-        pieces = [body(self.upstream)]
-        stream = Broken(pieces) if self.upstream.get("cut") else Pieces(pieces)
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+PATH = "/v1/messages"
 
 
 @pytest.fixture(scope="module")
-def server() -> Scripted:
-    return Scripted()
+def gateway() -> Iterator[GoldenGateway]:
+    with GoldenGateway(body) as gateway:
+        yield gateway
 
 
-@pytest.fixture(scope="module")
-def running(server: Scripted) -> Iterator[Running]:
-    with Running(MODELS, server) as running:
-        yield running
-
-
-def check_request(running: Running, server: Scripted, request: Json, expect: Json) -> None:
-    server.upstream = None
-    asked = len(server.requests)
-    answer = running.post("/v1/messages", request)
+def check_request(gateway: GoldenGateway, request: Json, expect: Json) -> None:
+    gateway.answer_with(None)
+    asked = len(gateway.sent)
+    answer = gateway.post(PATH, request)
     if "error" in expect:
         error, wanted = answer.json["error"], expect["error"]
         assert (answer.status, error["type"], error["code"]) == (wanted["status"], wanted["type"], wanted["code"])
         given = [one["param"] for one in error.get("violations", ())] or [error["param"]]
         assert given == wanted["params"]
         assert error.get("details") == wanted.get("details")
-        assert len(server.requests) == asked
+        assert len(gateway.sent) == asked
         return
     assert answer.status == 200, answer.body
-    sent = json.loads(server.requests[-1].content)
-    assert sent == expect["upstream"]
+    assert gateway.sent[-1] == expect["upstream"]
     warnings = json.loads(answer.headers.get("x-parley-warnings", "[]"))
     places = [text.replace(":", " ").partition(" ")[0] for text in warnings]
     assert places == [text.replace(":", " ").partition(" ")[0] for text in expect["warnings"]]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_reaches_the_model_server_or_is_refused_at_its_place(
-    running: Running, server: Scripted, name: str
-) -> None:
+def test_a_request_reaches_the_model_server_or_is_refused_at_its_place(gateway: GoldenGateway, name: str) -> None:
     case = REQUESTS[name]
-    check_request(running, server, case["request"], case["expect"])
+    check_request(gateway, case["request"], case["expect"])
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_what_real_clients_send_reaches_the_model_server(running: Running, server: Scripted, name: str) -> None:
+def test_what_real_clients_send_reaches_the_model_server(gateway: GoldenGateway, name: str) -> None:
     for turn in LOOPS[name]["requests"]:
         if "answer" in turn["expect"]:
-            counted = running.post(turn["path"], turn["body"])
+            counted = gateway.post(turn["path"], turn["body"])
             assert differences(turn["expect"]["answer"], counted.json) == []
             continue
-        check_request(running, server, turn["body"], turn["expect"])
+        check_request(gateway, turn["body"], turn["expect"])
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_a_reply_is_told_as_anthropics_clients_read_it(running: Running, server: Scripted, name: str) -> None:
+def test_a_reply_is_told_as_anthropics_clients_read_it(gateway: GoldenGateway, name: str) -> None:
     case = REPLIES[name]
-    server.upstream = case["upstream"]
+    gateway.answer_with(case["upstream"])
     for stream in (True, False):
-        answer = running.post("/v1/messages", {**case["request"], "stream": stream})
+        answer = gateway.post(PATH, {**case["request"], "stream": stream})
         wanted = case["expect"]["stream" if stream else "whole"]
         assert answer.headers["request-id"] == answer.headers["x-request-id"]
         if isinstance(wanted, list):
@@ -118,7 +79,7 @@ def test_a_reply_is_told_as_anthropics_clients_read_it(running: Running, server:
         assert {key: answer.headers[key] for key in wanted.get("headers", {})} == wanted.get("headers", {})
 
 
-def told(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
+def encode_reply(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
     """What the client reads of these events."""
     received = Batches()
     staged = add_reply_stage(MESSAGES, received)
@@ -133,7 +94,7 @@ def told(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
 
 
 @pytest.mark.parametrize("name", [name for name, case in REPLIES.items() if case["upstream"].get("chunks")])
-def test_any_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
+def test_every_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
     case = REPLIES[name]
     data, broken = body(case["upstream"]), bool(case["upstream"].get("cut"))
     request = case["request"]
@@ -146,11 +107,10 @@ def test_any_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
 
     async def replies() -> None:
         whole = await replay(Recorded([data], broken=broken))
-        stream, one = joined(events(told(whole, info, "delta"))), told(whole, info, "whole")
-        cuts = [bytewise(data), *(parts for place, parts in enumerate(every_cut(data)) if place % 5 == 0)]
-        for parts in cuts:
+        stream, one = joined(events(encode_reply(whole, info, "delta"))), encode_reply(whole, info, "whole")
+        for parts in [*distinct_cuts(data), bytewise(data)]:
             batches = await replay(Recorded(parts, broken=broken))
-            assert joined(events(told(batches, info, "delta"))) == stream
-            assert told(batches, info, "whole") == one
+            assert joined(events(encode_reply(batches, info, "delta"))) == stream
+            assert encode_reply(batches, info, "whole") == one
 
     asyncio.run(replies())

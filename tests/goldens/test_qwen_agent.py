@@ -100,10 +100,10 @@ def _same_but_for_ids(one: list[Json] | None, other: list[Json] | None) -> bool:
 
 
 def _final(name: str) -> list[Json]:
-    return [_told(message) for message in CASES[name]["final"]]
+    return [_normalize(message) for message in CASES[name]["final"]]
 
 
-def _told(message: Json) -> Json:
+def _normalize(message: Json) -> Json:
     """A message without what is empty; a call that the original gave no id, or only counted, has some id."""
     if message.get("function_call") and str(_id(message) or "0").isdecimal():
         message = {**message, "extra": {**message.get("extra", {}), "function_id": GENERATED}}

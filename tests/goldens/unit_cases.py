@@ -70,7 +70,7 @@ def units() -> list[Unit]:
         Unit(
             "unit_text_utils",
             "the names of media, and their description in the text",
-            [_told(case) for case in media.UNITS],
+            [_media(case) for case in media.UNITS],
         ),
     ]
 
@@ -124,9 +124,9 @@ def _function(case: Json) -> Entry:
     return json.dumps(case["input"]), functions.why_different(case)
 
 
-def _told(case: Json) -> Entry:
+def _media(case: Json) -> Entry:
     if isinstance(case["input"], str):
         return f"{case['fn']} {case['input']!r}", media.why_different(case)
     messages = case["input"] if isinstance(case["input"], list) else [case["input"]]
-    said = ", ".join(f"{message['role']}: {json.dumps(message['content'])}" for message in messages)
-    return f"{case['fn']} of {said}", media.why_different(case)
+    texts = ", ".join(f"{message['role']}: {json.dumps(message['content'])}" for message in messages)
+    return f"{case['fn']} of {texts}", media.why_different(case)

@@ -1,9 +1,9 @@
 """What `make interop` writes, and that nothing else of the page is touched."""
 
 import pytest
+from interop.environments import HERE, Client, clients
+from interop.outcomes import Outcome, together
 from interop.page import PAGE, kept, merge_sections, with_section
-from interop.rooms import HERE, Client, clients
-from interop.trying import Outcome, together
 
 
 def outcome(check: str, ok: bool) -> Outcome:

@@ -63,7 +63,7 @@ class Model(ScriptedServer):
 
 
 def main(folder: str, rounds: int) -> int:
-    path, chance, heard = Path(folder, "cache.db"), random.Random(11), Counter[str]()
+    path, chance, received = Path(folder, "cache.db"), random.Random(11), Counter[str]()
     kept: set[str] = set()
     # One for all rounds: of which model server a reply came is a part of its key.
     upstream = _listening()
@@ -73,12 +73,12 @@ def main(folder: str, rounds: int) -> int:
             for left in Path(folder).glob("cache.db*"):
                 left.unlink()
             kept = set()
-        heard += _round(path, upstream, chance.uniform(0, LONGEST_SECONDS), kept if chance.random() < 0.7 else None)
+        received += _round(path, upstream, chance.uniform(0, LONGEST_SECONDS), kept if chance.random() < 0.7 else None)
         kept = _look(path)
-        heard["found after the kill"] += len(kept)
+        received["found after the kill"] += len(kept)
         damaged = [left.name for left in Path(folder).glob("*corrupt*")]
         assert not damaged, f"round {number}: {damaged}"
-    print(f"{rounds} rounds:", json.dumps(heard))
+    print(f"{rounds} rounds:", json.dumps(received))
     return 0
 
 
@@ -117,15 +117,15 @@ def _fork(path: Path, upstream: int, listener: socket.socket) -> int:
 async def _ask(
     upstream: socket.socket, address: tuple[str, int], process: int, seconds: float, kept: set[str] | None
 ) -> Counter[str]:
-    heard = Counter[str]()
+    received = Counter[str]()
     async with Model(upstream):
         if kept is not None:
-            heard["hit after the kill"] += await _ask_again(address, kept)
-        callers = [asyncio.create_task(_call(address, random.Random(at + seconds), heard)) for at in range(CALLERS)]
+            received["hit after the kill"] += await _ask_again(address, kept)
+        callers = [asyncio.create_task(_call(address, random.Random(at + seconds), received)) for at in range(CALLERS)]
         await asyncio.sleep(seconds)
         os.kill(process, signal.SIGKILL)
         await asyncio.gather(*callers)
-    return heard
+    return received
 
 
 async def _ask_again(address: tuple[str, int], kept: set[str]) -> int:
@@ -133,11 +133,13 @@ async def _ask_again(address: tuple[str, int], kept: set[str]) -> int:
         for question in kept or {"q0"}:
             messages = [{"role": "user", "content": question}]
             status, raw = await caller.reply(messages=messages, cache={"mode": "only"})
-            assert not kept or (status == 200 and _told(raw) == answer(question)), f"{question} is lost: {raw[:200]!r}"
+            assert not kept or (status == 200 and _read_text(raw) == answer(question)), (
+                f"{question} is lost: {raw[:200]!r}"
+            )
     return len(kept)
 
 
-async def _call(address: tuple[str, int], chance: random.Random, heard: Counter[str]) -> None:
+async def _call(address: tuple[str, int], chance: random.Random, received: Counter[str]) -> None:
     with contextlib.suppress(*_BROKEN):
         while True:
             async with calling(address) as caller:
@@ -146,11 +148,11 @@ async def _call(address: tuple[str, int], chance: random.Random, heard: Counter[
                 messages = [{"role": "user", "content": question}]
                 status, raw = await caller.reply(messages=messages, cache={"mode": mode}, stream=chance.random() < 0.5)
                 assert status == 200, raw
-                assert _told(raw) == answer(question), f"{question} was answered by {raw[:200]!r}"
-                heard[caller.headers["x-parley-cache"]] += 1
+                assert _read_text(raw) == answer(question), f"{question} was answered by {raw[:200]!r}"
+                received[caller.headers["x-parley-cache"]] += 1
 
 
-def _told(raw: bytes) -> str:
+def _read_text(raw: bytes) -> str:
     if raw.startswith(b"{"):
         return str(json.loads(raw)["messages"][-1]["content"])
     return "".join(frame.data["delta"]["content"] for frame in frames(raw) if frame.type == "message.delta")

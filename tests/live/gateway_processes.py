@@ -31,7 +31,7 @@ class Process:
             base_url="http://{}:{}".format(*self.address), trust_env=False, verify=False
         ) as client:
             while not await _answers(client):
-                assert self.runs, self.said
+                assert self.runs, self.log_text
 
     def kill(self) -> None:
         os.kill(self.number, signal.SIGKILL)
@@ -40,14 +40,14 @@ class Process:
         """As it is asked to; it says nothing of defects."""
         os.kill(self.number, signal.SIGTERM)
         await eventually(lambda: not self.runs, 10)
-        assert "Traceback" not in self.said and "defect" not in self.said, self.said
+        assert "Traceback" not in self.log_text and "defect" not in self.log_text, self.log_text
 
     @property
     def runs(self) -> bool:
         return Path(f"/proc/{self.number}/stat").exists()
 
     @property
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self._log.read_text()
 
     @property

@@ -9,7 +9,7 @@ from tests.scripted_server import Reply
 OLD, NEW = Reply([say("old"), end(), DONE], chunked=True), Reply([say("new"), end(), DONE], chunked=True)
 
 
-async def told(gateway: Asker, **how: Any) -> tuple[str, str]:
+async def ask_label_and_text(gateway: Asker, **how: Any) -> tuple[str, str]:
     """Label and text."""
     answer = await gateway.ask(stream=False, **how)
     assert answer.status == 200

@@ -28,8 +28,8 @@ class Process:
     async def ended(self) -> tuple[int, str]:
         """Its exit code and what it said."""
         async with asyncio.timeout(20):
-            _, said = await self._process.communicate()
-        return self._process.returncode or 0, said.decode()
+            _, output = await self._process.communicate()
+        return self._process.returncode or 0, output.decode()
 
     async def ready(self) -> int:
         async with httpx.AsyncClient(verify=False) as client:

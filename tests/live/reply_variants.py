@@ -43,7 +43,7 @@ def _ways() -> Iterator[Way]:
 WAYS = list(_ways())
 
 
-def told(answer: Answer) -> list[Any]:
+def normalize_events(answer: Answer) -> list[Any]:
     """Event by event, but for the id of the reply, the marks of the cache and the cost, which is 0 for a hit.
 
     Time does not pass in these tests.
@@ -83,10 +83,12 @@ def _unmarked(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     plain = {key: _unmarked(one) for key, one in value.items() if type(one) is not _MARKS.get(key) and key != "cost"}
-    if isinstance(said := plain.get("usage"), str):
-        plain["usage"] = _unmarked(json.loads(said))
+    if isinstance(usage := plain.get("usage"), str):
+        plain["usage"] = _unmarked(json.loads(usage))
     return {key: one for key, one in plain.items() if not (key in _SAID_FOR_THE_MARK and _only_totals(one))}
 
 
-def _only_totals(said: Any) -> bool:
-    return isinstance(said, dict) and bool(said) and _TOTALS.issuperset(key for key in said if said[key] is not None)
+def _only_totals(usage: Any) -> bool:
+    return (
+        isinstance(usage, dict) and bool(usage) and _TOTALS.issuperset(key for key in usage if usage[key] is not None)
+    )

@@ -56,7 +56,7 @@ async def caching(
         yield gateway
 
 
-def told(raw: bytes) -> list[bytes]:
+def split_frames(raw: bytes) -> list[bytes]:
     """The frames of a stream, without its heartbeats."""
     assert raw.endswith(b"\n\n") or not raw
     return [part + b"\n\n" for part in raw.split(b"\n\n")[:-1] if not part.startswith(b":")]
@@ -80,7 +80,7 @@ async def first_frames(caller: Caller, count: int) -> list[bytes]:
     while len(frames) < count:
         data = await caller.write()
         assert data, f"the stream ended after {len(frames)} of {count} frames"
-        frames += told(data)
+        frames += split_frames(data)
     return frames[:count]
 
 
@@ -102,7 +102,7 @@ async def resumed(gateway: Gateway, id_: str, after: int | None = None, **header
         if status == 204:
             return []
         assert status == 200
-        return told(await caller.rest())
+        return split_frames(await caller.rest())
 
 
 async def asked(gateway: Gateway, method: str, path: str, **headers: str) -> tuple[int, bytes]:
@@ -122,7 +122,7 @@ async def starting(caller: Caller, **more: Any) -> tuple[str, list[bytes]]:
     assert await caller.head() == 200
     got: list[bytes] = []
     while b"One" not in b"".join(got):
-        got += told(await caller.write())
+        got += split_frames(await caller.write())
     return reply_id(caller), got
 
 
@@ -151,4 +151,4 @@ def gated(gate: asyncio.Event) -> Reply:
 async def whole(gateway: Gateway, **more: Any) -> tuple[str, list[bytes]]:
     async with calling(gateway.address) as caller:
         _, raw = await caller.reply(QUESTION, **more)
-        return reply_id(caller), told(raw)
+        return reply_id(caller), split_frames(raw)

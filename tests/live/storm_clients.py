@@ -34,19 +34,22 @@ class Call:
     def __init__(self, question: str, number: int) -> None:
         self.question = question
         self.words = words(question, number)
-        self.said = [asyncio.Event() for _ in self.words]
+        self.word_sent = [asyncio.Event() for _ in self.words]
         self.begin = asyncio.Event()
 
     def go(self, pace: float = 0.0) -> None:
         self.begin.set()
         loop = asyncio.get_running_loop()
-        for at, said in enumerate(self.said):
-            loop.call_later(at * pace, said.set)
+        for at, word_sent in enumerate(self.word_sent):
+            loop.call_later(at * pace, word_sent.set)
 
     def reply(self) -> Reply:
         chunks: list[bytes | asyncio.Event] = [chunk({"role": "assistant", "content": ""})]
         for at, word in enumerate(self.words):
-            chunks += [self.said[at], chunk({"reasoning_content" if at < len(self.words) // 3 else "content": word})]
+            chunks += [
+                self.word_sent[at],
+                chunk({"reasoning_content" if at < len(self.words) // 3 else "content": word}),
+            ]
         return Reply([*chunks, end() + DONE], hold=self.begin, chunked=True)
 
 
@@ -88,8 +91,8 @@ FICKLE, BRIEF = "fickle", "brief"
 def words(question: str, number: int = 0) -> list[str]:
     pick = random.Random(f"{question} {number}" if question.startswith(FICKLE) else question)
     count = pick.randint(6, 40)
-    spoken = [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(count)]
-    return spoken[:4] if question.startswith(BRIEF) and number else spoken
+    chosen = [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(count)]
+    return chosen[:4] if question.startswith(BRIEF) and number else chosen
 
 
 def question(text: str) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def listening(gateway: Gateway) -> int:
     return gateway.context.cache.readers
 
 
-class Heard:
+class ReceivedReply:
     """What one caller was told, in Qwen's format: a stream, or one JSON body."""
 
     def __init__(self, status: int, label: str, raw: bytes) -> None:
@@ -147,25 +150,25 @@ class Heard:
         return (self.status, self.text, self.ending) == (200, "".join(words(text)), "stop")
 
 
-async def heads(callers: Sequence[Caller]) -> None:
+async def receive_heads(callers: Sequence[Caller]) -> None:
     async with asyncio.timeout(LONG_SECONDS):
         await asyncio.gather(*(caller.head() for caller in callers))
 
 
-async def rests(callers: Sequence[Caller]) -> list[Heard]:
+async def receive_rests(callers: Sequence[Caller]) -> list[ReceivedReply]:
     async with asyncio.timeout(LONG_SECONDS):
         raw = await asyncio.gather(*(caller.rest() for caller in callers))
     labels = [caller.headers.get("x-parley-cache", "") for caller in callers]
-    return [Heard(caller.status, label, body) for caller, label, body in zip(callers, labels, raw, strict=True)]
+    return [ReceivedReply(caller.status, label, body) for caller, label, body in zip(callers, labels, raw, strict=True)]
 
 
-async def all_heard(callers: Sequence[Caller]) -> list[Heard]:
-    await heads(callers)
-    return await rests(callers)
+async def receive_all(callers: Sequence[Caller]) -> list[ReceivedReply]:
+    await receive_heads(callers)
+    return await receive_rests(callers)
 
 
 @asynccontextmanager
-async def crowd(*addresses: tuple[str, int]) -> AsyncIterator[list[Caller]]:
+async def connections(*addresses: tuple[str, int]) -> AsyncIterator[list[Caller]]:
     """A connection to each of the addresses."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(calling(address)) for address in addresses]

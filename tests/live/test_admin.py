@@ -58,14 +58,14 @@ async def admin(gateway: Gateway, method: str, query: str = "", **headers: str) 
 async def test_without_the_key_nothing_is_shown_and_nothing_deleted(method: str) -> None:
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, server=SERVER) as gateway:
         await replied(gateway, "a")
-        for said in ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "s3cret", "Basic s3cret"]:
-            headers = {"authorization": said} if said else {}
+        for header in ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "s3cret", "Basic s3cret"]:
+            headers = {"authorization": header} if header else {}
             status, answer = await admin(gateway, method, x_request_id="r9", **headers)
             message = answer["error"].pop("message")
             assert (status, message) == (
                 403,
                 "the admin key is missing or wrong: send it as Authorization: Bearer …",
-            ), said
+            ), header
             error = {"code": "permission", "param": None, "status": 403, "retryable": False, "request_id": "r9"}
             assert answer == {"error": error}
             assert await replied(gateway, "a") == "hit"
@@ -74,8 +74,8 @@ async def test_without_the_key_nothing_is_shown_and_nothing_deleted(method: str)
 async def test_where_no_key_is_configured_none_opens_it() -> None:
     async with ScriptedServer() as upstream, caching(upstream) as gateway:
         for method in ("GET", "DELETE"):
-            for said in ("", "Bearer ", "Bearer None"):
-                status, answer = await admin(gateway, method, authorization=said)
+            for header in ("", "Bearer ", "Bearer None"):
+                status, answer = await admin(gateway, method, authorization=header)
                 assert (status, answer["error"]["code"]) == (403, "permission")
 
 
@@ -83,16 +83,16 @@ async def test_it_counts_entries_of_each_model_and_the_sources_of_replies(url: s
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
         nothing = {"entries": 0, "bytes": 0, "models": {}, "requests": {}}
         assert await admin(gateway, "GET", **KEY) == (200, nothing)
-        heard = [await replied(gateway, model, seed) for model, seed in [("a", 1), ("a", 2), ("b", 1), ("a", 1)]]
-        heard.append(await replied(gateway, "b", 1, cache={"mode": "refresh"}))
+        replies = [await replied(gateway, model, seed) for model, seed in [("a", 1), ("a", 2), ("b", 1), ("a", 1)]]
+        replies.append(await replied(gateway, "b", 1, cache={"mode": "refresh"}))
         await replied(gateway, "c", cache={"mode": "off"})
-        assert heard == ["miss", "miss", "miss", "hit", "refresh"]
-        _, told = await admin(gateway, "GET", authorization="bearer s3cret")
-    models = told["models"]
+        assert replies == ["miss", "miss", "miss", "hit", "refresh"]
+        _, totals = await admin(gateway, "GET", authorization="bearer s3cret")
+    models = totals["models"]
     assert {name: row["entries"] for name, row in models.items()} == {"a": 2, "b": 1}
-    assert told["entries"] == 3
-    assert told["bytes"] == sum(row["bytes"] for row in models.values()) > 100
-    assert {"miss": 3, "hit": 1, "refresh": 1}.items() <= told["requests"].items()
+    assert totals["entries"] == 3
+    assert totals["bytes"] == sum(row["bytes"] for row in models.values()) > 100
+    assert {"miss": 3, "hit": 1, "refresh": 1}.items() <= totals["requests"].items()
 
 
 async def test_what_is_purged_is_asked_for_anew_and_the_rest_is_kept(url: str) -> None:
@@ -139,9 +139,9 @@ async def test_the_command_line_sees_and_purges_what_a_gateway_keeps_in_a_file_w
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
         for model, seed in [("a", 1), ("a", 2), ("b", 1)]:
             await replied(gateway, model, seed)
-        _, told = await admin(gateway, "GET", **KEY)
+        _, totals = await admin(gateway, "GET", **KEY)
         rows = [(row[0], row[1], int(row[3].replace(",", ""))) for row in (await parley("stats"))[1:-1]]
-        assert rows == [(name, str(row["entries"]), row["bytes"]) for name, row in told["models"].items()]
+        assert rows == [(name, str(row["entries"]), row["bytes"]) for name, row in totals["models"].items()]
         assert (await parley("purge", "--yes", "--model", "a"))[0][0] == "2"
         assert [await replied(gateway, *one) for one in [("a", 1), ("b", 1)]] == ["miss", "hit"]
         await admin(gateway, "GET", **KEY)  # counts, and so writes, what was stored just now

@@ -76,9 +76,9 @@ async def seconds_of_others(caller: Caller, bomb: "asyncio.Future[Any]", at_leas
 
 async def thrown(gateway: Gateway, request: dict[str, Any]) -> tuple[int, dict[str, Any], list[float]]:
     """(the bomb's status, its error, the seconds of the others)."""
-    async with calling(gateway.address) as thrower, calling(gateway.address) as other:
+    async with calling(gateway.address) as sender, calling(gateway.address) as other:
         await other.reply(model="m")
-        bomb = asyncio.create_task(thrower.reply(request))
+        bomb = asyncio.create_task(sender.reply(request))
         others = await seconds_of_others(other, bomb)
         status, body = await bomb
     return status, json.loads(body)["error"], others
@@ -107,9 +107,9 @@ BOMBS: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
 
 async def test_html_that_is_nested_400000_deep_is_read_while_others_keep_their_pace() -> None:
     async with served() as gateway:
-        async with calling(gateway.address) as thrower, calling(gateway.address) as other:
+        async with calling(gateway.address) as sender, calling(gateway.address) as other:
             await other.reply(model="m")
-            bomb = asyncio.create_task(thrower.reply(asking("reader", "file", data(DEEP_HTML, "text/html"))))
+            bomb = asyncio.create_task(sender.reply(asking("reader", "file", data(DEEP_HTML, "text/html"))))
             others = await seconds_of_others(other, bomb)
             status, _ = await bomb
     assert status == 200
@@ -136,11 +136,11 @@ async def test_a_huge_conversation_is_cut_while_others_keep_their_pace(monkeypat
         return truncate(*args)
 
     monkeypatch.setattr("app.steps.pipeline.truncate", noted)
-    said = [{"role": "user", "content": "word " * (2 << 20)}]
-    async with served() as gateway, calling(gateway.address) as thrower, calling(gateway.address) as other:
+    messages = [{"role": "user", "content": "word " * (2 << 20)}]
+    async with served() as gateway, calling(gateway.address) as sender, calling(gateway.address) as other:
         await other.reply(model="m")
-        cut = {"model": "m", "messages": said, "generate_cfg": {"max_input_tokens": 1000}}
-        bomb = asyncio.create_task(thrower.reply(cut))
+        cut = {"model": "m", "messages": messages, "generate_cfg": {"max_input_tokens": 1000}}
+        bomb = asyncio.create_task(sender.reply(cut))
         others = await seconds_of_others(other, bomb, at_least=1)
         status, body = await bomb
     assert status == 200 and b"messages[0] shortened" in body
@@ -158,8 +158,8 @@ async def test_an_endless_answer_is_left_at_the_limit_while_others_keep_their_pa
 
 async def test_a_slow_answer_delays_only_its_own_request() -> None:
     async with Site({"/slow": drip}) as site, served() as gateway:
-        async with calling(gateway.address) as thrower, calling(gateway.address) as other:
-            bomb = asyncio.create_task(thrower.reply(asking("eyes", "image", site.url("/slow", "127.0.0.1"))))
+        async with calling(gateway.address) as sender, calling(gateway.address) as other:
+            bomb = asyncio.create_task(sender.reply(asking("eyes", "image", site.url("/slow", "127.0.0.1"))))
             for _ in range(MANY):
                 assert (await other.reply(model="m"))[0] == 200
             assert not bomb.done()

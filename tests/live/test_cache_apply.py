@@ -11,7 +11,7 @@ from tests.live.caching_gateway import Asker, Json, caching
 from tests.live.gateway import DONE, end, eventually, say
 from tests.live.raw_client import calling, checked
 from tests.live.resuming_client import resumed
-from tests.live.resuming_client import told as frames_of
+from tests.live.resuming_client import split_frames as frames_of
 from tests.redis_server import store_url
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -195,9 +195,9 @@ async def test_a_reply_that_bypassed_the_cache_is_resumed(url: str) -> None:
         for request in ({"path": OPENAI}, {"path": CHAT, "cache": {"mode": "off"}}):
             answer = await gateway.ask(stream=True, **request)
             assert answer.label == "bypass"
-            told = frames_of(answer.body)
+            split_frames = frames_of(answer.body)
             id_ = answer.headers["x-parley-response-id"]
-            assert await resumed(gateway.gateway, id_, 1) == told[1:]
+            assert await resumed(gateway.gateway, id_, 1) == split_frames[1:]
 
 
 async def test_a_bypassed_reply_is_resumed_while_it_comes(url: str) -> None:

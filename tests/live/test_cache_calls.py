@@ -7,7 +7,7 @@ import pytest
 from tests.live.caches import cache_for
 from tests.live.caching_gateway import ByQuestion, Json, caching, question
 from tests.live.gateway import DONE, end, eventually, say
-from tests.live.old_and_new_replies import NEW, OLD, told
+from tests.live.old_and_new_replies import NEW, OLD, ask_label_and_text
 from tests.live.raw_client import calling, checked
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -23,7 +23,7 @@ async def test_callers_who_are_kept_apart_never_get_each_others_replies(later: b
     ):
         outcomes = []
         for headers in (ALICE, BOB, None, ALICE, BOB, None):
-            outcomes.append(await told(gateway, headers=headers))
+            outcomes.append(await ask_label_and_text(gateway, headers=headers))
             if later:
                 await gateway.stored()
     assert [label for label, _ in outcomes] == ["miss"] * 3 + ["hit"] * 3
@@ -105,7 +105,7 @@ async def test_a_call_that_breaks_off_fails_its_readers_and_no_later_caller() ->
             gate.set()
             answers = await asyncio.gather(*asking)
             assert [answer.frames[-1].type for answer in answers] == ["response.failed"] * 3
-            assert await told(gateway) == ("miss", "old")
+            assert await ask_label_and_text(gateway) == ("miss", "old")
 
 
 async def test_a_slow_caller_delays_no_other() -> None:

@@ -97,10 +97,10 @@ async def test_what_is_whole_is_asked_for_once(store: str, later: bool, tmp_path
 @pytest.mark.parametrize("stream", [True, False])
 async def test_the_usage_of_a_hit_is_that_of_the_first_time_and_marked(stream: bool) -> None:
     async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream) as gateway:
-        told, again = [(await gateway.ask(stream=stream)).last["usage"] for _ in range(2)]
-    assert told["total_tokens"] == 5
-    assert "cached" not in told
-    assert again == {**told, "cached": True}
+        live, again = [(await gateway.ask(stream=stream)).last["usage"] for _ in range(2)]
+    assert live["total_tokens"] == 5
+    assert "cached" not in live
+    assert again == {**live, "cached": True}
 
 
 async def test_a_reply_that_its_caller_left_is_no_reply() -> None:

@@ -19,8 +19,8 @@ from tests.live.resuming_client import (
     first_frames,
     gated,
     reply_id,
+    split_frames,
     started,
-    told,
 )
 from tests.redis_server import store_url
 from tests.scripted_server import Reply, ScriptedServer
@@ -40,7 +40,7 @@ async def test_a_cancelled_stream_ends_with_that_failure_and_nothing_is_kept(url
             async with calling(gateway.address) as caller:
                 id_ = await started(caller, reply_format=name, model=name)
                 assert await cancel(gateway, id_) == (200, {"response_id": id_, "cancelled": True})
-                last = b"".join(told(await caller.rest()))
+                last = b"".join(split_frames(await caller.rest()))
                 await closed(upstream, -1)
             assert b"cancelled" in last
             last = last.replace(b'"completed_at":null', b"")
@@ -57,7 +57,7 @@ async def test_a_cancelled_reply_ends_as_failures_do() -> None:
     async with ScriptedServer(endless()) as upstream, caching(upstream) as gateway:
         async with calling(gateway.address) as caller:
             await cancel(gateway, await started(caller))
-            (last,) = told(await caller.rest())
+            (last,) = split_frames(await caller.rest())
     error = json.loads(last.split(b"data: ")[1])["error"]
     expected = {"code": "cancelled", "status": 409, "retryable": False, "param": None, "request_id": "r1"}
     assert expected.items() <= error.items()
@@ -71,9 +71,9 @@ async def test_other_callers_of_a_shared_call_get_it_to_its_end(url: str) -> Non
             await started(second)
             assert second.headers["x-parley-cache"] == "shared"
             await cancel(gateway, id_)
-            assert b'"code":"cancelled"' in told(await first.rest())[-1]
+            assert b'"code":"cancelled"' in split_frames(await first.rest())[-1]
             gate.set()
-            assert b"event: response.completed" in told(await second.rest())[-1]
+            assert b"event: response.completed" in split_frames(await second.rest())[-1]
         assert len(upstream.requests) == 1
 
 
@@ -95,7 +95,7 @@ async def test_a_caller_who_resumed_the_reply_gets_the_same_end(url: str) -> Non
             await first_frames(again, 2)
             await cancel(gateway, id_)
             await closed(upstream)
-            ends = [told(await one.rest())[-1] for one in (caller, again)]
+            ends = [split_frames(await one.rest())[-1] for one in (caller, again)]
         assert b'"code":"cancelled"' in ends[0]
         assert ends[0] == ends[1]
 
@@ -108,7 +108,7 @@ async def test_a_reply_can_be_cancelled_before_its_first_word(url: str) -> None:
             await caller.head()
             assert (await cancel(gateway, reply_id(caller)))[1]["cancelled"]
             await closed(upstream)
-            frames = told(await caller.rest())
+            frames = split_frames(await caller.rest())
     assert len(frames) == 2
     assert b'"code":"cancelled"' in frames[1]
 

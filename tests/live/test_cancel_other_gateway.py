@@ -20,8 +20,8 @@ from tests.live.resuming_client import (
     gated,
     known,
     reply_id,
+    split_frames,
     started,
-    told,
 )
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
@@ -46,7 +46,7 @@ async def test_any_gateway_can_cancel(shared_redis: RedisServer) -> None:
             await known(other, id_)
             assert await cancel(other, id_) == (200, {"response_id": id_, "cancelled": True})
             await closed(upstream)
-            assert b'"code":"cancelled"' in told(await caller.rest())[-1]
+            assert b'"code":"cancelled"' in split_frames(await caller.rest())[-1]
         for gateway in (one, other):
             assert (await cancel(gateway, id_))[0] == 404
             assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
@@ -61,7 +61,7 @@ async def test_a_caller_who_resumed_at_another_gateway_gets_the_same_end(shared_
             assert await come_back(again, id_, 0) == 200
             await first_frames(again, 3)
             await cancel(one, id_)
-            ends = [told(await reader.rest())[-1] for reader in (caller, again)]
+            ends = [split_frames(await reader.rest())[-1] for reader in (caller, again)]
         assert b'"code":"cancelled"' in ends[0]
         assert ends[0] == ends[1]
         gate.set()  # gateways count who listens elsewhere as listening for some seconds more
@@ -75,9 +75,9 @@ async def test_what_another_gateway_shares_of_the_call_goes_on(shared_redis: Red
             await started(second)
             assert second.headers["x-parley-cache"] == "shared"
             assert (await cancel(other, id_))[1]["cancelled"]
-            assert b'"code":"cancelled"' in told(await first.rest())[-1]
+            assert b'"code":"cancelled"' in split_frames(await first.rest())[-1]
             gate.set()
-            assert b"event: response.completed" in told(await second.rest())[-1]
+            assert b"event: response.completed" in split_frames(await second.rest())[-1]
         assert len(upstream.requests) == 1
 
 
@@ -90,7 +90,7 @@ async def test_a_call_that_only_another_gateway_follows_is_stored_where_it_is_ma
                 await started(second, model="m")
             await eventually(lambda: one.context.cache.calls_without_caller == 1)
             gate.set()
-            assert b"event: response.completed" in told(await second.rest())[-1]
+            assert b"event: response.completed" in split_frames(await second.rest())[-1]
         await eventually(lambda: not one.context.cache.storing and not other.context.cache.storing)
         stats = await one.context.cache.stats()
         assert stats.entries == 1
@@ -115,7 +115,7 @@ async def test_without_redis_a_reply_can_be_cancelled_at_its_own_gateway(own_red
             id_ = await started(caller)
             own_redis.kill()
             assert await cancel(gateway, id_) == (200, {"response_id": id_, "cancelled": True})
-            assert b'"code":"cancelled"' in told(await caller.rest())[-1]
+            assert b'"code":"cancelled"' in split_frames(await caller.rest())[-1]
 
 
 async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: RedisServer) -> None:
@@ -134,4 +134,4 @@ async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: R
             id_ = await started(caller)
             await known(other, id_)
             assert (await cancel(other, id_))[1]["cancelled"]
-            assert b'"code":"cancelled"' in told(await caller.rest())[-1]
+            assert b'"code":"cancelled"' in split_frames(await caller.rest())[-1]

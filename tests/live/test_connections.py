@@ -28,8 +28,8 @@ async def test_connections_that_ask_nothing_take_no_place_from_others() -> None:
             for link in idle:
                 link.close()
         gateway.signal(15)
-        code, said = await gateway.ended()
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        code, output = await gateway.ended()
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     warnings = [line["message"] for line in lines if line["level"] == "warning"]
     assert code == 0
     assert len(warnings) == 1

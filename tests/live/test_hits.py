@@ -8,7 +8,7 @@ from tests.live.cached_scripts import USAGE, call, url_of
 from tests.live.caches import CacheMaker, Clock
 from tests.live.caching_gateway import Asker, ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, say
-from tests.live.reply_variants import WAYS, alike, told
+from tests.live.reply_variants import WAYS, alike, normalize_events
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ async def test_a_hit_has_the_events_of_the_reply_itself(later: bool, tmp_path: P
                     await gateway.stored()
                 hit = await way.ask(gateway, messages=asked)
                 assert (live.status, live.label, hit.status, hit.label) == (200, "miss", 200, "hit")
-                assert told(hit) == told(live), (way.name, name)
+                assert normalize_events(hit) == normalize_events(live), (way.name, name)
         assert gateway.calls == len(WAYS) * len(SCRIPTS)
 
 
@@ -71,7 +71,7 @@ async def test_a_hit_has_the_events_of_the_reply_itself(later: bool, tmp_path: P
 async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str) -> None:
     maker = CacheMaker(linger_seconds=0.0, clock=Clock())
     async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream, make_cache=maker) as gateway:
-        live = {way.name: alike(told(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
+        live = {way.name: alike(normalize_events(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
         writers = WAYS[list(SCRIPTS).index(name) % 3 :: 3]
         for writer in writers:
             assert (await writer.ask(gateway)).label == "miss"
@@ -79,7 +79,7 @@ async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str) -> No
             for reader in WAYS:
                 hit = await reader.ask(gateway)
                 assert hit.label == "hit"
-                assert alike(told(hit)) == live[reader.name], (writer.name, reader.name)
+                assert alike(normalize_events(hit)) == live[reader.name], (writer.name, reader.name)
             assert await gateway.gateway.context.cache.purge() == 1
         assert gateway.calls == len(WAYS) + len(writers)
 

@@ -16,8 +16,8 @@ from tests.live.resuming_client import (
     known,
     reply_id,
     resumed,
+    split_frames,
     starting,
-    told,
     whole,
 )
 from tests.redis_server import RedisServer
@@ -78,7 +78,7 @@ async def test_a_caller_who_resumes_at_another_gateway_keeps_the_call_alive(shar
                 assert await first_frames(again, len(got)) == got
             await eventually(lambda: not one.context.active)
             gate.set()
-            assert b"event: response.completed" in told(await again.rest())[-1]
+            assert b"event: response.completed" in split_frames(await again.rest())[-1]
         assert len(upstream.requests) == 1
 
 
@@ -112,7 +112,7 @@ async def test_a_shared_reply_can_be_resumed_when_all_others_have_left(url: str)
         async with calling(gateway.address) as caller:
             assert await come_back(caller, id_, len(got)) == 200
             gate.set()
-            rest = told(await caller.rest())
+            rest = split_frames(await caller.rest())
         assert b'" two"' in rest[0]
         assert b"event: response.completed" in rest[-1]
         assert len(upstream.requests) == 1
@@ -144,7 +144,7 @@ async def test_a_stream_that_failed_before_the_first_word_fails_again_as_a_strea
             await caller.ask(QUESTION)
             assert await caller.head() == 200
             hold.set()
-            frames, id_ = told(await caller.rest()), reply_id(caller)
+            frames, id_ = split_frames(await caller.rest()), reply_id(caller)
         assert [frame.split(b"\n")[1] for frame in frames] == [b"event: response.started", b"event: response.failed"]
         for count in range(3):
             assert await resumed(gateway, id_, count) == frames[count:]

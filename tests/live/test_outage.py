@@ -12,7 +12,18 @@ import pytest
 from tests.live.caches import coordinator_of, link_of
 from tests.live.gateway import Gateway, eventually
 from tests.live.raw_client import Caller
-from tests.live.storm_clients import SEEDS, Call, Model, all_heard, caching, crowd, heads, question, rests, words
+from tests.live.storm_clients import (
+    SEEDS,
+    Call,
+    Model,
+    caching,
+    connections,
+    question,
+    receive_all,
+    receive_heads,
+    receive_rests,
+    words,
+)
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -53,12 +64,12 @@ def away(gateway: Gateway) -> bool:
 async def timed(gateway: Gateway, text: str, pace: float = PACE) -> Took:
     """Until the first word; and how much longer than the model itself the whole took."""
     loop = asyncio.get_running_loop()
-    async with crowd(gateway.address) as callers:
+    async with connections(gateway.address) as callers:
         asked_at = loop.time()
         await callers[0].ask(question(text), stream=True)
-        await heads(callers)
+        await receive_heads(callers)
         first = loop.time() - asked_at
-        (reply,) = await rests(callers)
+        (reply,) = await receive_rests(callers)
         assert reply.whole(text), reply.ending
         return Took(first, loop.time() - asked_at - pace * len(words(text)))
 
@@ -129,18 +140,18 @@ async def _in_the_middle(
 ) -> Took:
     """How much longer than the model itself what comes behind the first word took."""
     loop = asyncio.get_running_loop()
-    async with crowd(*[gateway.address] * 2) as callers, AsyncExitStack() as stack:
+    async with connections(*[gateway.address] * 2) as callers, AsyncExitStack() as stack:
         for caller in callers:
             await caller.ask(question(text), stream=True)
         call = await model.call(text)
         call.begin.set()
-        call.said[0].set()
-        await heads(callers)
+        call.word_sent[0].set()
+        await receive_heads(callers)
         if redis is not None:
             await stack.enter_async_context(outage(redis, how, gateway))
         began = loop.time()
         call.go(PACE)
-        replies = await rests(callers)
+        replies = await receive_rests(callers)
         took = loop.time() - began - PACE * len(words(text))
         assert all(reply.whole(text) for reply in replies)
         return Took(took, took)
@@ -154,24 +165,24 @@ async def test_a_follower_of_another_gateway_gets_all_events_and_sharing_works_a
         Model() as model,
         caching(model, own_redis.url) as one,
         caching(model, own_redis.url) as other,
-        crowd(*[gateway.address for gateway in (one, other) for _ in range(3)]) as callers,
+        connections(*[gateway.address for gateway in (one, other) for _ in range(3)]) as callers,
     ):
         call = await _ask_first_and_others(model, callers, "outage")
         call.begin.set()
-        call.said[0].set()
-        await heads(callers)
+        call.word_sent[0].set()
+        await receive_heads(callers)
         async with outage(own_redis, how, one, other):
             call.go(PACE)
-            told = await rests(callers[:3])
+            received = await receive_rests(callers[:3])
             if how == "kill":
-                told += await rests(callers[3:])
+                received += await receive_rests(callers[3:])
         if how == "pause":
-            told += await rests(callers[3:])
-        assert all(reply.whole("outage") for reply in told)
+            received += await receive_rests(callers[3:])
+        assert all(reply.whole("outage") for reply in received)
         assert model.asked["outage"] == (1 if how == "pause" else 2)
         again = await _ask_first_and_others(model, callers, "again")
         again.go(PACE)
-        assert all(reply.whole("again") for reply in await all_heard(callers))
+        assert all(reply.whole("again") for reply in await receive_all(callers))
         assert model.asked["again"] == 1
 
 
@@ -181,17 +192,17 @@ async def test_a_follower_without_events_so_far_does_not_wait_for_redis(own_redi
         Model() as model,
         caching(model, own_redis.url) as one,
         caching(model, own_redis.url) as other,
-        crowd(one.address, other.address) as callers,
+        connections(one.address, other.address) as callers,
     ):
         call = await _ask_first_and_others(model, callers, "Hi")
         await eventually(lambda: len(coordinator_of(other).tailer) == 1)
         async with outage(own_redis, how, one, other):
             async with asyncio.timeout(SOON_SECONDS):
-                (told,) = await all_heard(callers[1:])
-        assert told.whole("Hi")
+                (received,) = await receive_all(callers[1:])
+        assert received.whole("Hi")
         call.go()
-        (told,) = await all_heard(callers[:1])
-        assert told.whole("Hi")
+        (received,) = await receive_all(callers[:1])
+        assert received.whole("Hi")
         assert model.asked["Hi"] == 2
 
 

@@ -18,8 +18,8 @@ from tests.live.resuming_client import (
     known,
     reply_id,
     resumed,
+    split_frames,
     starting,
-    told,
     whole,
 )
 from tests.redis_server import RedisServer
@@ -41,8 +41,8 @@ async def test_an_unknown_reply_is_reported_as_unknown(url: str) -> None:
         404,
         "there is no reply 'chat-0', or it ended too long ago: send the request again",
     )
-    told = {"code": "not_found", "param": None, "status": 404, "retryable": False, "request_id": "r7"}
-    assert error == told
+    split_frames = {"code": "not_found", "param": None, "status": 404, "retryable": False, "request_id": "r7"}
+    assert error == split_frames
 
 
 async def test_what_is_no_number_of_a_frame_is_refused(url: str) -> None:
@@ -99,7 +99,7 @@ async def test_a_reply_of_another_caller_is_unknown(shared_redis: RedisServer) -
                     assert (await asked(gateway, "DELETE", path, **headers))[0] == 404
             assert other.quiet()
             gate.set()
-            rest = told(await caller.rest())
+            rest = split_frames(await caller.rest())
             assert b"event: response.completed" in rest[-1]
             frames = await resumed(other, id_, authorization="Bearer mine")
             assert frames[-1] == rest[-1]

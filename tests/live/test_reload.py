@@ -70,10 +70,10 @@ async def test_sighup_applies_a_new_configuration_while_streams_go_on(workers: i
             answer = await client.post("/v1/chat", json=QUESTION | {"model": "two"})
             assert answer.status_code == 200
             gateway.signal(signal.SIGTERM)
-            code, said = await gateway.ended()
+            code, output = await gateway.ended()
     assert code == 0
-    assert said.count("restart to apply server.drain_seconds") == workers
-    refusals = [line for line in said.splitlines() if "the old one stays" in line]
+    assert output.count("restart to apply server.drain_seconds") == workers
+    refusals = [line for line in output.splitlines() if "the old one stays" in line]
     assert len(refusals) == workers
     assert all("no upstream 'nowhere'" in line for line in refusals)
 

@@ -50,11 +50,11 @@ async def writes(caller: Caller) -> tuple[list[bytes], list[float]]:
     """The gateway's writes and when each of them came."""
     await caller.ask()
     await caller.head()
-    told, at = [], []
+    chunks, at = [], []
     while data := await caller.write():
-        told.append(data)
+        chunks.append(data)
         at.append(asyncio.get_running_loop().time())
-    return told, at
+    return chunks, at
 
 
 def texts(raw: bytes) -> list[str]:
@@ -72,8 +72,8 @@ async def test_at_the_original_pace_the_writes_are_those_of_the_first_time_at_th
                 assert caller.headers["x-parley-cache"] == "hit"
     assert [texts(data) for data in hit] == [texts(data) for data in live]
     assert [data for data in map(texts, hit) if data] == [[piece] for piece in PIECES]
-    spoken = [moment for data, moment in zip(hit, at, strict=True) if texts(data)]
-    distances = [later - sooner for sooner, later in zip(spoken, [*spoken[1:], at[-1]], strict=True)]
+    times = [moment for data, moment in zip(hit, at, strict=True) if texts(data)]
+    distances = [later - sooner for sooner, later in zip(times, [*times[1:], at[-1]], strict=True)]
     assert min(distances) > GAP - EARLY
     assert at[-1] - at[0] < len(PIECES) * GAP + 2
 

@@ -25,7 +25,7 @@ from tests.live.resuming_client import (
     known,
     reply_id,
     resumed,
-    told,
+    split_frames,
 )
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, Request, ScriptedServer
@@ -91,10 +91,10 @@ async def uninterrupted(upstream: BySeed, gateway: Gateway, ask: dict[str, Any])
         await caller.head()
         frames: list[bytes] = []
         while b"One" not in b"".join(frames):
-            frames += told(await caller.write())
+            frames += split_frames(await caller.write())
         early = len(frames)
         gated.open()
-        frames += told(await caller.rest())
+        frames += split_frames(await caller.rest())
         return alike(frames, reply_id(caller)), early
 
 
@@ -123,7 +123,7 @@ async def test_a_client_that_is_cut_off_behind_any_frame_gets_the_others(mode: s
                     # What came before is told while the model still waits.
                     got += await first_frames(caller, max(0, early - count))
                     gated.open()
-                    got += told(await caller.rest())
+                    got += split_frames(await caller.rest())
                 assert alike(got, id_) == whole, f"{name} cut off behind frame {count}"
 
             await asyncio.gather(*(cut_off(count) for count in range(len(whole) + 1)))
@@ -136,7 +136,7 @@ async def test_a_reply_that_has_ended_can_be_read_again_from_any_frame(mode: str
         for name in FORMATS:
             async with calling(one.address) as caller:
                 _, raw = await caller.reply(body(name, mode, model=name))
-                whole, id_ = told(raw), reply_id(caller)
+                whole, id_ = split_frames(raw), reply_id(caller)
             await known(other, id_)
             for count in range(len(whole) + 1):
                 assert await resumed(other, id_, count) == whole[count:], f"{name} from frame {count}"
@@ -163,7 +163,7 @@ async def test_a_reply_that_is_kept_as_bytes_is_resumed_byte_for_byte(name: str,
                 await caller.ask(QUESTION, **body(name, mode))
                 assert await caller.head() == 200
                 assert caller.headers["x-parley-cache"] == label
-                id_, frames = reply_id(caller), told(await caller.rest())
+                id_, frames = reply_id(caller), split_frames(await caller.rest())
             async with asyncio.timeout(5):
                 while isinstance(gateway.context.resumable._replies[id_], ResumableReply):
                     await asyncio.sleep(0.01)

@@ -12,7 +12,7 @@ from tests.cache.shared.coordinators import PatientLink
 from tests.live.caches import CacheMaker, coordinator_of, link_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import Caller, calling
-from tests.live.resuming_client import QUESTION, caching, come_back, known, reply_id, told
+from tests.live.resuming_client import QUESTION, caching, come_back, known, reply_id, split_frames
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -49,7 +49,7 @@ async def until_text(caller: Caller, text: str) -> list[bytes]:
     while text not in joined(frames):
         data = await caller.write()
         assert data, joined(frames)
-        frames += told(data)
+        frames += split_frames(data)
     return frames
 
 
@@ -63,7 +63,7 @@ async def resumed(gateway: Gateway, id_: str, read: list[bytes]) -> int:
     async with calling(gateway.address) as again:
         status = await come_back(again, id_, len(read))
         if status == 200:
-            assert joined(read + told(await again.rest())) == TEXT
+            assert joined(read + split_frames(await again.rest())) == TEXT
         return status
 
 
@@ -131,7 +131,7 @@ async def test_what_a_gateway_sent_and_did_not_write_before_another_took_its_cal
         link.sleep()
         first.set()
         sent = written + await until_text(leading, "ur")
-        read += told(await following.rest())
+        read += split_frames(await following.rest())
         assert joined(read) == TEXT
         assert await resumed(other, id_, sent) == 404
         assert await resumed(other, id_, written) == 200
@@ -167,5 +167,5 @@ async def test_a_client_of_a_follower_that_lost_its_connection_resumes_at_anothe
         async with calling(one.address) as again:
             assert await come_back(again, id_, len(read)) == 200
             gate.set()
-            assert joined(read + told(await again.rest())) == TEXT
+            assert joined(read + split_frames(await again.rest())) == TEXT
         assert len(upstream.requests) == 1

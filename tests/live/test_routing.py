@@ -43,7 +43,7 @@ def tree(faults: FaultServer, models: dict[str, Any], **rows: dict[str, Any]) ->
     )
 
 
-def saying(text: str) -> Script:
+def replying_with(text: str) -> Script:
     async def answer(exchange: Exchange) -> None:
         await exchange.send(f"{STREAM}connection: close\r\n\r\n".encode() + say(text), FINISH)
 
@@ -157,13 +157,13 @@ async def test_a_server_that_stalls_is_replaced_even_if_the_stream_is_open() -> 
 async def test_the_reply_of_a_fallback_is_named_and_never_stored() -> None:
     gate = asyncio.Event()
 
-    async def when_told(exchange: Exchange) -> None:
+    async def fail_when_asked(exchange: Exchange) -> None:
         await gate.wait()
-        await saying("from other")(exchange)
+        await replying_with("from other")(exchange)
 
     models = {"m": {"upstreams": ["a"], "fallbacks": ["other"]}, "other": {"upstreams": ["b"]}}
     warning = "the model 'm' could not answer: this is a reply of its fallback 'other'"
-    async with FaultServer(a=DOWN, b=when_told) as server:
+    async with FaultServer(a=DOWN, b=fail_when_asked) as server:
         async with serving_with(tree(server, models)) as gateway:
             shared = [asyncio.create_task(ask(gateway, cache={"mode": "on"})) for _ in range(3)]
             await eventually(lambda: server.requests == ["a", "b"])
@@ -174,7 +174,7 @@ async def test_the_reply_of_a_fallback_is_named_and_never_stored() -> None:
                 assert reply.body["warnings"] == [warning]
             assert sorted(reply.headers["x-parley-cache"] for reply in replies) == ["miss", "shared", "shared"]
             assert server.requests == ["a", "b"]
-            server.scripts["a"] = saying("from m")
+            server.scripts["a"] = replying_with("from m")
             own = await ask(gateway, cache={"mode": "on"})
             assert (own.text, own.body["model"], own.headers["x-parley-cache"]) == ("from m", "m", "miss")
             async with calling(gateway.address) as caller:
@@ -204,7 +204,7 @@ async def test_each_kind_of_error_has_its_own_fallbacks() -> None:
         "long": {"upstreams": ["d"]},
     }
     long = [{"role": "system", "content": "word " * 400}, {"role": "user", "content": "Hello"}]
-    async with FaultServer(c=good, d=saying("from long")) as server:
+    async with FaultServer(c=good, d=replying_with("from long")) as server:
         server.scripts |= {"a": server.scripts["refused_context"], "b": server.scripts["refused_content"]}
         async with serving_with(tree(server, models)) as gateway:
             for model in ("m", "n", "small"):
@@ -378,11 +378,11 @@ async def test_a_conversation_keeps_its_server_with_the_strategy_prefix() -> Non
 async def test_the_least_busy_server_gets_the_next_request() -> None:
     gate = asyncio.Event()
 
-    async def when_told(exchange: Exchange) -> None:
+    async def fail_when_asked(exchange: Exchange) -> None:
         await gate.wait()
         await good(exchange)
 
-    async with FaultServer(a=when_told, b=when_told) as server:
+    async with FaultServer(a=fail_when_asked, b=fail_when_asked) as server:
         async with serving_with(tree(server, {"m": {"upstreams": ["a", "b"]}})) as gateway:
             asked = []
             for number in range(6):

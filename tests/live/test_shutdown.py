@@ -31,9 +31,9 @@ async def test_a_stream_may_finish_after_sigterm(workers: int) -> None:
             await gateway.until_deaf()
             gate.set()
             assert checked(raw + await caller.rest())[-1].type == "response.completed"
-        code, said = await gateway.ended()
+        code, output = await gateway.ended()
     assert code == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 AT_TERMINAL = """
@@ -100,40 +100,40 @@ async def test_what_runs_longer_than_it_may_ends_with_a_last_frame(workers: int)
     replies = [Reply([say("a"), asyncio.Event()]), Reply(hold=asyncio.Event())]
     async with ScriptedServer(*replies) as upstream:
         async with process(upstream, workers=workers, drain_seconds=0.5) as gateway:
-            async with calling(gateway.address) as speaking, calling(gateway.address) as silent:
-                await speaking.ask()
+            async with calling(gateway.address) as streaming, calling(gateway.address) as silent:
+                await streaming.ask()
                 await upstream.request(1)
                 await silent.ask()
                 await upstream.request(2)
                 gateway.signal(signal.SIGTERM)
-                await speaking.head()
-                failed = checked(await speaking.rest())[-1].data["error"]
+                await streaming.head()
+                failed = checked(await streaming.rest())[-1].data["error"]
                 assert (failed["code"], failed["retryable"]) == ("draining", True)
                 assert await silent.head() == 503
                 assert b'"draining"' in await silent.rest()
             for connection in upstream.connections:
                 await asyncio.wait_for(connection.closed.wait(), 2)
-            code, said = await gateway.ended()
+            code, output = await gateway.ended()
     assert code == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @WORKERS
 async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
     async with ScriptedServer() as upstream, process(upstream, workers=workers) as gateway:
         gateway.signal_all(signal.SIGINT)
-        code, said = await gateway.ended()
+        code, output = await gateway.ended()
     assert code == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
     """One of three serves; the others are at any place of their start."""
     async with ScriptedServer() as upstream, process(upstream, workers=3) as gateway:
         gateway.signal_all(signal.SIGINT)
-        code, said = await gateway.ended()
+        code, output = await gateway.ended()
     assert code == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @WORKERS
@@ -163,9 +163,9 @@ async def test_a_second_ctrl_c_ends_everything_at_once() -> None:
                 await gateway.until_draining()
                 gateway.signal(signal.SIGINT)
                 assert checked(raw + await caller.rest())[-1].data["error"]["code"] == "draining"
-            code, said = await gateway.ended()
+            code, output = await gateway.ended()
     assert code == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 async def test_a_caller_who_reads_nothing_does_not_delay_the_shutdown() -> None:
@@ -175,9 +175,9 @@ async def test_a_caller_who_reads_nothing_does_not_delay_the_shutdown() -> None:
             await caller.ask()
             await upstream.request()
             gateway.signal(signal.SIGTERM)
-            code, said = await gateway.ended()
+            code, output = await gateway.ended()
     assert code == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 async def test_a_stream_of_the_demo_model_survives_sigterm() -> None:
@@ -187,9 +187,9 @@ async def test_a_stream_of_the_demo_model_survives_sigterm() -> None:
         raw = await caller.write() + await caller.write()
         gateway.signal(signal.SIGTERM)
         assert checked(raw + await caller.rest())[-1].type == "response.completed"
-        code, said = await gateway.ended()
+        code, output = await gateway.ended()
     assert code == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 async def test_a_port_that_is_taken_is_an_exit_code_and_no_traceback() -> None:
@@ -198,9 +198,9 @@ async def test_a_port_that_is_taken_is_an_exit_code_and_no_traceback() -> None:
             *(sys.executable, "-m", "app.cli", "serve", "--port", str(taken.getsockname()[1])),
             stderr=asyncio.subprocess.PIPE,
         )
-        _, said = await running.communicate()
+        _, output = await running.communicate()
     assert running.returncode not in (0, None)
-    assert "Traceback" not in said.decode()
+    assert "Traceback" not in output.decode()
 
 
 def test_frames_are_read_strictly() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.live.caches import coordinator_of
 from tests.live.gateway import Gateway, eventually, say
 from tests.live.raw_client import Caller
-from tests.live.storm_clients import SEEDS, Model, all_heard, caching, crowd, kill, listening, question, words
+from tests.live.storm_clients import SEEDS, Model, caching, connections, kill, listening, question, receive_all, words
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply
 
@@ -24,7 +24,7 @@ SOME = 6
 async def pair(model: Model, redis: RedisServer) -> AsyncIterator[tuple[Gateway, Gateway, list[Caller]]]:
     """As many callers at the one as at the other."""
     async with caching(model, redis.url) as one, caching(model, redis.url) as other:
-        async with crowd(*[one.address] * SOME, *[other.address] * SOME) as callers:
+        async with connections(*[one.address] * SOME, *[other.address] * SOME) as callers:
             yield one, other, callers
 
 
@@ -46,20 +46,20 @@ async def test_all_callers_of_the_leading_gateway_are_killed(shared_redis: Redis
         await joined(one, other)
         if moment >= 0:
             call.go(pick.random() / 100)
-            await call.said[moment].wait()
+            await call.word_sent[moment].wait()
         for caller in callers[:SOME]:
             await kill(caller)
         if moment < 0:
             await joined(one, other, 0)
         call.go()
-        assert all(reply.whole(text) for reply in await all_heard(callers[SOME:]))
+        assert all(reply.whole(text) for reply in await receive_all(callers[SOME:]))
         assert len(model.requests) == 1
 
 
-@pytest.mark.parametrize("said", [0, 3])
-async def test_a_reply_that_is_cut_off_is_complete_for_no_caller(shared_redis: RedisServer, said: int) -> None:
+@pytest.mark.parametrize("words_sent", [0, 3])
+async def test_a_reply_that_is_cut_off_is_complete_for_no_caller(shared_redis: RedisServer, words_sent: int) -> None:
     more = asyncio.Event()
-    cut = Reply([say(word) for word in words("Hi")[:said]] + [more], chunked=True, abrupt=True)
+    cut = Reply([say(word) for word in words("Hi")[:words_sent]] + [more], chunked=True, abrupt=True)
     async with Model(0.0) as model, pair(model, shared_redis) as (one, other, callers):
         model.replies = [cut]
         await callers[0].ask(question("Hi"), stream=True)
@@ -68,9 +68,9 @@ async def test_a_reply_that_is_cut_off_is_complete_for_no_caller(shared_redis: R
             await caller.ask(question("Hi"), stream=True)
         await joined(one, other)
         more.set()
-        replies = await all_heard(callers)
+        replies = await receive_all(callers)
         assert {(reply.ending, reply.text) for reply in replies} == {
-            ("upstream_incomplete", "".join(words("Hi")[:said]))
+            ("upstream_incomplete", "".join(words("Hi")[:words_sent]))
         }
         assert len(model.requests) == 1
 
@@ -85,7 +85,7 @@ async def test_those_who_only_joined_a_call_that_failed_ask_once_more_together(s
             await caller.ask(question("Hi"), stream=True)
         await joined(one, other)
         hold.set()
-        replies = await all_heard(callers)
+        replies = await receive_all(callers)
         assert Counter(reply.whole("Hi") for reply in replies) == {True: 2 * SOME - 1, False: 1}
         assert replies[0].ending == "server_error"
         assert len(model.requests) == 2

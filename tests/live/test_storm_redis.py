@@ -12,7 +12,19 @@ import pytest
 from tests.live.gateway import eventually
 from tests.live.gateway_processes import ForkServer, Process, run_fork_server
 from tests.live.raw_client import Caller
-from tests.live.storm_clients import BRIEF, FICKLE, SEEDS, Heard, Model, all_heard, crowd, heads, question, rests, words
+from tests.live.storm_clients import (
+    BRIEF,
+    FICKLE,
+    SEEDS,
+    Model,
+    ReceivedReply,
+    connections,
+    question,
+    receive_all,
+    receive_heads,
+    receive_rests,
+    words,
+)
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -61,14 +73,14 @@ async def test_equal_questions_to_two_processes_are_one_call(
     async with Model() as model:
         gateways = [fork_server.start(configuration(model, shared_redis)) for _ in range(2)]
         await asyncio.gather(*(gateway.until_ready() for gateway in gateways))
-        async with crowd(*[gateway.address for gateway in gateways] * (MANY // 2)) as callers:
+        async with connections(*[gateway.address for gateway in gateways] * (MANY // 2)) as callers:
             await asyncio.gather(*(caller.ask(question("Hi"), stream=True) for caller in callers))
             call = await model.call()
             call.begin.set()
-            call.said[0].set()
-            await heads(callers)
+            call.word_sent[0].set()
+            await receive_heads(callers)
             call.go(0.01)
-            replies = await rests(callers)
+            replies = await receive_rests(callers)
         assert all(reply.whole("Hi") for reply in replies)
         assert Counter(reply.label for reply in replies) == {"miss": 1, "shared": MANY - 1}
         assert len(model.requests) == 1
@@ -92,7 +104,7 @@ class Fall:
 
     async def play(self) -> None:
         addresses = ([self.victim.address] + [self.survivor.address] * SOME) * 2
-        async with crowd(*addresses) as callers:
+        async with connections(*addresses) as callers:
             asked = {text: callers[at * (SOME + 1) :][: SOME + 1] for at, text in enumerate(self.texts)}
             await asyncio.gather(*(self._begin(text, some) for text, some in asked.items()))
             moment = self.pick.randint(-1, len(words(self.texts[0])) - 1)
@@ -102,7 +114,7 @@ class Fall:
             self.shared = max(self.model.asked[text] for text in self.texts) == 1
             self.victim.kill()
             killed_at = asyncio.get_running_loop().time()
-            steady, fickle = await asyncio.gather(*(all_heard(some[1:]) for some in asked.values()))
+            steady, fickle = await asyncio.gather(*(receive_all(some[1:]) for some in asked.values()))
             self.seconds = asyncio.get_running_loop().time() - killed_at
         self._judge(steady, fickle)
 
@@ -117,9 +129,9 @@ class Fall:
         pace = 0.005 + self.pick.random() / 50
         for call in calls:
             call.go(pace)
-        await calls[0].said[moment].wait()
+        await calls[0].word_sent[moment].wait()
 
-    def _judge(self, steady: list[Heard], fickle: list[Heard]) -> None:
+    def _judge(self, steady: list[ReceivedReply], fickle: list[ReceivedReply]) -> None:
         assert all(reply.whole(self.texts[0]) for reply in steady), [(one.ending, one.text) for one in steady]
         self.endings = {reply.ending for reply in fickle}
         wholes = ["".join(words(self.texts[1], number)) for number in range(2)]
@@ -137,12 +149,12 @@ async def test_a_leading_process_is_killed_and_another_sends_the_rest(
 ) -> None:
     fallen: list[Fall] = []
     async with Model() as model:
-        told = configuration(model, shared_redis)
-        survivor = fork_server.start(told)
+        config = configuration(model, shared_redis)
+        survivor = fork_server.start(config)
         await survivor.until_ready()
         seeds = iter(SEEDS)
         while some := list(islice(seeds, AT_ONCE)):
-            falls = [Fall(seed, model, fork_server.start(told), survivor) for seed in some]
+            falls = [Fall(seed, model, fork_server.start(config), survivor) for seed in some]
             await asyncio.gather(*(fall.victim.until_ready() for fall in falls))
             ends = await asyncio.gather(*(fall.play() for fall in falls), return_exceptions=True)
             failed = {seed: end for seed, end in zip(some, ends, strict=True) if end is not None}

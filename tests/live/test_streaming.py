@@ -16,7 +16,7 @@ HELLO = [say("Hel"), say("lo"), end(), DONE]
 QUICK = {"heartbeat_seconds": 0.1, "commit_seconds": 0.1}
 
 
-def told(raw: bytes) -> str:
+def read_text(raw: bytes) -> str:
     return "".join(frame.data["delta"].get("content", "") for frame in frames(raw) if frame.type == "message.delta")
 
 
@@ -63,7 +63,7 @@ async def test_a_stream_is_one_sequence_with_one_end_and_the_headers_that_proxie
     events = checked(raw)
     assert events[-1].type == "response.completed"
     assert events[-1].data["finish_reason"] == "stop"
-    assert told(raw) == "Hello"
+    assert read_text(raw) == "Hello"
 
 
 async def test_kinds_are_separate_messages_in_the_order_they_came() -> None:
@@ -96,7 +96,7 @@ async def test_a_server_that_says_nothing_is_bridged_with_heartbeats() -> None:
             hold.set()
             rest = await caller.rest()
             assert frames(rest)[-1].type == "response.completed"
-            assert told(rest) == "Hello"
+            assert read_text(rest) == "Hello"
 
 
 async def test_a_silence_in_the_middle_is_bridged_with_heartbeats() -> None:
@@ -190,7 +190,7 @@ async def test_events_before_a_cut_are_sent_and_then_the_failure(abrupt: bool) -
         status, raw = await reply_of(gateway.address)
         assert status == 200
         assert checked(raw)[-1].data["error"]["code"] == "upstream_incomplete"
-        assert told(raw).startswith("half a ")
+        assert read_text(raw).startswith("half a ")
 
 
 async def test_nothing_follows_the_end_whatever_the_server_says() -> None:
@@ -198,7 +198,7 @@ async def test_nothing_follows_the_end_whatever_the_server_says() -> None:
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address)
     assert checked(raw)[-1].data["finish_reason"] == "stop"
-    assert told(raw) == "a"
+    assert read_text(raw) == "a"
 
 
 async def test_no_frame_of_a_long_text_is_longer_than_line_readers_take() -> None:
@@ -207,7 +207,7 @@ async def test_no_frame_of_a_long_text_is_longer_than_line_readers_take() -> Non
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address)
     events = checked(raw)
-    assert told(raw) == text
+    assert read_text(raw) == text
     assert max(event.size for event in events if event.type == "message.delta") < 60_000
     (whole,) = [event for event in events if event.type == "message.completed"]
     assert whole.data["message"]["content"] == text
@@ -217,7 +217,7 @@ async def test_characters_at_which_some_readers_end_a_line_are_escaped() -> None
     text = "a\u2028b\u2029c\u0085d"
     async with ScriptedServer(Reply([say(text), end(), DONE])) as upstream, serving(upstream) as gateway:
         _, raw = await reply_of(gateway.address)
-    assert told(raw) == text
+    assert read_text(raw) == text
     assert len(raw.decode().splitlines()) == raw.count(b"\n")
 
 

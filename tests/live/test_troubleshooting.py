@@ -33,8 +33,8 @@ LOG = {"log_level": "warning", "commit_seconds": 30}
 def documented(title: str) -> tuple[Any, Any]:
     """The caller's JSON and the log line under a heading of the page."""
     section = PAGE.read_text().partition(f"### {title}\n")[2].partition("\n#")[0]
-    told, line = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
-    return json.loads(told), json.loads(line)
+    error_body, line = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
+    return json.loads(error_body), json.loads(line)
 
 
 @contextlib.contextmanager
@@ -127,10 +127,10 @@ async def five(title: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     ],
 )
 async def test_what_the_docs_say_of_a_server_that_is_down_is_true(title: str, tmp_path: Path) -> None:
-    told, line = await five(title, tmp_path)
-    assert (normal(told), normal(line)) == documented(title)
-    assert not re.search(r"127\.0\.0\.1|\.invalid|:\d{4}|/v1", json.dumps(told))
-    assert SECRET not in json.dumps([told, line])
+    error_body, line = await five(title, tmp_path)
+    assert (normal(error_body), normal(line)) == documented(title)
+    assert not re.search(r"127\.0\.0\.1|\.invalid|:\d{4}|/v1", json.dumps(error_body))
+    assert SECRET not in json.dumps([error_body, line])
 
 
 def test_the_docs_list_every_cause() -> None:
@@ -150,8 +150,8 @@ async def test_the_error_of_a_refused_certificate_names_the_reason(
     context = certificate(tmp_path, name, expired=expired)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
     async with over_tls(context) as url:
-        told, line = await failure(url, connect_seconds=5)
-    assert (told["error"]["upstream"]["cause"], line["cause"]) == (word, word)
+        error_body, line = await failure(url, connect_seconds=5)
+    assert (error_body["error"]["upstream"]["cause"], line["cause"]) == (word, word)
 
 
 async def test_a_server_without_tls_has_its_own_error() -> None:
@@ -161,14 +161,14 @@ async def test_a_server_without_tls_has_its_own_error() -> None:
 
     async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        told, _ = await failure(f"https://127.0.0.1:{port}", connect_seconds=5)
-    assert told["error"]["upstream"]["cause"] == "tls_not_spoken"
+        error_body, _ = await failure(f"https://127.0.0.1:{port}", connect_seconds=5)
+    assert error_body["error"]["upstream"]["cause"] == "tls_not_spoken"
 
 
 async def test_a_server_that_expects_tls_has_its_own_error(tmp_path: Path) -> None:
     async with over_tls(certificate(tmp_path, "IP:127.0.0.1"), "http") as url:
-        told, _ = await failure(url)
-    assert told["error"]["upstream"]["cause"] in ("tls_expected", "connection_reset", "closed_without_answer")
+        error_body, _ = await failure(url)
+    assert error_body["error"]["upstream"]["cause"] in ("tls_expected", "connection_reset", "closed_without_answer")
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ async def test_each_failure_is_reported_with_name_and_cause(reply: Reply, word: 
 
 async def test_a_connect_timeout_differs_from_a_slow_answer() -> None:
     async with unreachable() as url:
-        told, line = await failure(url, connect_seconds=0.1)
-    assert (told["error"]["upstream"]["cause"], line["cause"]) == ("connect_timeout", "connect_timeout")
+        error_body, line = await failure(url, connect_seconds=0.1)
+    assert (error_body["error"]["upstream"]["cause"], line["cause"]) == ("connect_timeout", "connect_timeout")
 
 
 async def test_a_server_that_another_one_stands_in_for_leaves_a_warning() -> None:

@@ -19,7 +19,7 @@ from app.observe.responsible import RESPONSIBLE, UPSTREAM_RESPONSIBLE, find_resp
 from app.settings import Settings
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
 from tests.redis_server import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def scraped(gateway: Running) -> Samples:
 
 
 def test_each_request_is_counted_with_its_outcome_and_its_tokens() -> None:
-    replies = [streamed(SAID, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]")), streamed(SAID)]
+    replies = [streamed(HELLO, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]")), streamed(HELLO)]
     with Running({**SERVER, "cache": {"url": "memory:"}}, ModelServer(lambda _: replies.pop(0))) as gateway:
         gateway.post("/v1/chat", BODY)
         gateway.post("/v1/chat", BODY)
@@ -84,7 +84,7 @@ def test_each_request_is_counted_with_its_outcome_and_its_tokens() -> None:
 
 
 def test_requests_to_failing_servers_are_counted_with_their_causes() -> None:
-    replies = [streamed(SAID, STOP)]
+    replies = [streamed(HELLO, STOP)]
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.host == "down.test":

@@ -3,7 +3,7 @@
 import pytest
 from app.observe.request_record import RequestRecord
 
-from tests.in_process_gateway import SAID, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, ModelServer, Running, streamed
 
 BODY = {"messages": [{"role": "user", "content": "Hi"}]}
 
@@ -33,7 +33,7 @@ def test_every_observer_gets_the_record_of_each_request_once() -> None:
 
 
 def test_an_error_of_the_model_server_is_recorded_as_its_own() -> None:
-    with Running(server=ModelServer(lambda _: streamed(SAID))) as gateway:
+    with Running(server=ModelServer(lambda _: streamed(HELLO))) as gateway:
         records: list[RequestRecord] = []
         gateway.app.context.observers += [records.append]
         gateway.post("/v1/chat", BODY)

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tests.in_process_gateway import SAID, SERVER, STOP, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 BODY = {"messages": [{"role": "user", "content": "s3cret prompt"}]}
@@ -82,7 +82,7 @@ def test_a_request_through_two_gateways_is_one_connected_trace() -> None:
 
 
 def test_the_spans_have_the_attributes_of_the_conventions_and_no_content() -> None:
-    reply = streamed(SAID, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]"))
+    reply = streamed(HELLO, STOP.replace(b"data: [DONE]", USAGE + b"data: [DONE]"))
     upstream = {"base_url": "http://model.test:8001/v1", "kind": "mistral"}
     settings = {
         "upstreams": {"local": upstream},
@@ -126,7 +126,7 @@ def test_the_spans_have_the_attributes_of_the_conventions_and_no_content() -> No
 
 def test_each_request_to_a_model_server_has_its_own_span_with_its_error() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(500) if request.url.host == "down.test" else streamed(SAID, STOP)
+        return httpx.Response(500) if request.url.host == "down.test" else streamed(HELLO, STOP)
 
     settings = {
         "upstreams": {name: {"base_url": f"http://{name}.test/v1"} for name in ("down", "local")},
@@ -142,7 +142,7 @@ def test_each_request_to_a_model_server_has_its_own_span_with_its_error() -> Non
 
 
 def test_only_faults_of_the_gateway_or_a_server_make_a_request_an_error() -> None:
-    spans = traced(TRACING, ModelServer(lambda _: streamed(SAID)), [{**BODY, "model": "x"}, BODY], {})
+    spans = traced(TRACING, ModelServer(lambda _: streamed(HELLO)), [{**BODY, "model": "x"}, BODY], {})
     rejected, broken, attempt = spans
     assert attributes(rejected)["error.type"] == "unknown_model"
     assert rejected.status.status_code == StatusCode.UNSET

@@ -6,7 +6,7 @@ from app.openai_messages.messages import write_openai_messages
 from app.profiles import Profile
 
 from tests.each_case import each_case
-from tests.upstream.sample_histories import Json, calls, refused, returns, says, sent, thinks, user
+from tests.upstream.sample_histories import Json, answers, calls, refused, returns, sent, thinks, user
 
 Q, R = user("q"), "reasoning_content"
 TWICE_F = [calls("f", id="a"), calls("f", id="b")]
@@ -28,24 +28,24 @@ def _word(message: Json) -> str:
 @each_case(
     ("messages", "want"),
     [
-        ([thinks("r"), says("t")], ["rt"]),
-        ([thinks("r"), says("t"), calls("f"), returns("f")], ["rtc", "tool"]),
-        ([says("t"), thinks("r")], ["t", "r"]),
-        ([says("t"), says("u")], ["t", "t"]),
+        ([thinks("r"), answers("t")], ["rt"]),
+        ([thinks("r"), answers("t"), calls("f"), returns("f")], ["rtc", "tool"]),
+        ([answers("t"), thinks("r")], ["t", "r"]),
+        ([answers("t"), answers("u")], ["t", "t"]),
         ([thinks("r"), thinks("s")], ["r", "r"]),
-        ([says("t", "1"), says("u", "1")], ["t"]),
-        ([thinks("r", "1"), thinks("s", "1"), says("t", "1"), thinks("u", "1")], ["rt"]),
-        ([thinks("r", "1"), says("t", "2")], ["r", "t"]),
-        ([thinks("r", "1"), says("t")], ["rt"]),
+        ([answers("t", "1"), answers("u", "1")], ["t"]),
+        ([thinks("r", "1"), thinks("s", "1"), answers("t", "1"), thinks("u", "1")], ["rt"]),
+        ([thinks("r", "1"), answers("t", "2")], ["r", "t"]),
+        ([thinks("r", "1"), answers("t")], ["rt"]),
         ([calls("f"), calls("g"), returns("f"), returns("g")], ["cc", "tool", "tool"]),
-        ([calls("f"), says("t"), returns("f")], ["tc", "tool"]),
-        ([calls("f"), thinks("r"), says("t"), calls("g"), returns("f"), returns("g")], ["rtcc", "tool", "tool"]),
-        ([calls("f", turn="1"), says("t", "2"), returns("f")], ["c", "tool", "t"]),
-        ([calls("f", name="a"), says("t", name="b"), returns("f")], ["c", "tool", "t"]),
+        ([calls("f"), answers("t"), returns("f")], ["tc", "tool"]),
+        ([calls("f"), thinks("r"), answers("t"), calls("g"), returns("f"), returns("g")], ["rtcc", "tool", "tool"]),
+        ([calls("f", turn="1"), answers("t", "2"), returns("f")], ["c", "tool", "t"]),
+        ([calls("f", name="a"), answers("t", name="b"), returns("f")], ["c", "tool", "t"]),
         ([calls("f"), returns("f"), calls("g"), returns("g")], ["c", "tool", "c", "tool"]),
-        ([says("t"), user("u"), calls("f"), returns("f")], ["t", "user", "c", "tool"]),
-        ([{**says("t"), R: "r"}, calls("f"), returns("f")], ["rtc", "tool"]),
-        ([says("t"), {**says("u"), R: "r"}], ["t", "rt"]),
+        ([answers("t"), user("u"), calls("f"), returns("f")], ["t", "user", "c", "tool"]),
+        ([{**answers("t"), R: "r"}, calls("f"), returns("f")], ["rtc", "tool"]),
+        ([answers("t"), {**answers("u"), R: "r"}], ["t", "rt"]),
     ],
 )
 def test_assistant_messages_of_one_turn_are_joined_and_no_others(messages: list[Json], want: list[str]) -> None:
@@ -53,7 +53,7 @@ def test_assistant_messages_of_one_turn_are_joined_and_no_others(messages: list[
 
 
 def test_joined_texts_and_thoughts_stand_on_lines_of_their_own() -> None:
-    [_, message] = sent(Q, thinks("r", "1"), thinks("s", "1"), says("t", "1"), says("u", "1"))
+    [_, message] = sent(Q, thinks("r", "1"), thinks("s", "1"), answers("t", "1"), answers("u", "1"))
     assert message == {"role": "assistant", R: "r\ns", "content": "t\nu"}
 
 
@@ -92,11 +92,11 @@ def test_a_derived_id_follows_from_place_name_and_arguments_alone() -> None:
         return str(sent(*messages)[1]["tool_calls"][0]["id"])
 
     one = first(Q, calls("f", '{"a":1}'), returns("f"))
-    assert one == first(Q, calls("f", '{"a":1}'), returns("f"), says("t"), user("u"))
+    assert one == first(Q, calls("f", '{"a":1}'), returns("f"), answers("t"), user("u"))
     assert one not in {
         first(Q, calls("f", '{"a":2}'), returns("f")),
         first(Q, calls("g", '{"a":1}'), returns("g")),
-        sent(Q, says("t"), user("u"), calls("f", '{"a":1}'), returns("f"))[3]["tool_calls"][0]["id"],
+        sent(Q, answers("t"), user("u"), calls("f", '{"a":1}'), returns("f"))[3]["tool_calls"][0]["id"],
     }
     assert one.startswith("call_")
     assert len(one) == 29
@@ -140,7 +140,7 @@ def test_the_nearest_calls_are_answered_before_older_ones() -> None:
 
 @pytest.mark.parametrize(
     "between",
-    [user("wait"), {"role": "system", "content": "s"}, says("hm", name="other")],
+    [user("wait"), {"role": "system", "content": "s"}, answers("hm", name="other")],
     ids=["user", "system", "another agent"],
 )
 def test_what_stands_between_a_call_and_its_result_is_sent_after_it(between: Json) -> None:
@@ -164,7 +164,7 @@ SECOND = "the call 'a' already has a result: remove one of the two"
         ([*ANSWERED, returns("f", id="a")], [("messages[3]", SECOND)]),
         ([*ANSWERED, returns("f")], [("messages[3]", NOBODY)]),
         ([calls("f", id="a"), returns("g", id="x"), returns("f", id="a")], [("messages[2]", NOBODY)]),
-        ([calls("f"), says("t")], [("messages[1].function_call", "the call of 'f' has no result")]),
+        ([calls("f"), answers("t")], [("messages[1].function_call", "the call of 'f' has no result")]),
         ([calls("f"), calls("g"), returns("g")], [("messages[1].function_call", "the call of 'f' has no result")]),
         (
             [returns("f"), *ANSWERED, returns("f", id="a"), calls("g"), user([{"image": "data:,"}])],

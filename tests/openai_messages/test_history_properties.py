@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.upstream.sample_histories import Json, calls, returns, says, sent, thinks, user
+from tests.upstream.sample_histories import Json, answers, calls, returns, sent, thinks, user
 
 NAMES = st.sampled_from(["f", "g", "auto"])
 IDS = st.sampled_from([None, None, "1", "1_2", "a", "call_x"])
@@ -24,12 +24,12 @@ def turns(draw: st.DrawFn) -> list[Json]:
     """One turn: thoughts and texts, calls, and a result for each call, by id where it has one of its own."""
     turn = draw(TURNS)
     steps = [thinks(draw(TEXTS), turn)] if draw(st.booleans()) else []
-    steps += [says(text, turn) for text in draw(st.lists(TEXTS, max_size=2))]
+    steps += [answers(text, turn) for text in draw(st.lists(TEXTS, max_size=2))]
     asked = draw(st.lists(st.tuples(NAMES, TEXTS, IDS), max_size=3))
     ids = [id for _, _, id in asked]
     steps += [calls(name, arguments, id, turn) for name, arguments, id in asked]
     if draw(st.booleans()) and asked:
-        steps.append(says(draw(TEXTS), turn))
+        steps.append(answers(draw(TEXTS), turn))
     results = [returns(name, draw(TEXTS), id if ids.count(id) == 1 else None) for name, _, id in asked]
     return steps + (draw(st.permutations(results)) if None not in ids and len(set(ids)) == len(ids) else results)
 

@@ -6,15 +6,15 @@ import pytest
 from app.profiles import KINDS
 
 from tests.each_case import each_case
-from tests.upstream.sample_histories import Json, calls, refused, returns, says, sent, thinks, user
+from tests.upstream.sample_histories import Json, answers, calls, refused, returns, sent, thinks, user
 
 Q = user("q")
 R = "reasoning_content"
-TURN = [thinks("r"), says("t"), calls("f", id="a"), returns("f", id="a")]
+TURN = [thinks("r"), answers("t"), calls("f", id="a"), returns("f", id="a")]
 DETAILS = [{"type": "reasoning.encrypted", "data": "x"}]
 
 
-def said(*messages: Json, **profile: Any) -> Json:
+def first_answer(*messages: Json, **profile: Any) -> Json:
     """The first message after the question, without its calls."""
     return {key: value for key, value in sent(Q, *messages, **profile)[1].items() if key not in ("role", "tool_calls")}
 
@@ -39,15 +39,15 @@ def said(*messages: Json, **profile: Any) -> Json:
     ],
 )
 def test_old_thoughts_go_back_as_the_profile_says(profile: Json, calling: Json, plain: Json) -> None:
-    assert said(*TURN, **profile) == calling
-    assert said(*TURN[:2], **profile) == plain
+    assert first_answer(*TURN, **profile) == calling
+    assert first_answer(*TURN[:2], **profile) == plain
 
 
 @pytest.mark.parametrize(
     ("profile", "messages", "want"),
     [
         ({"replay_blank_reasoning": True}, TURN[2:], {R: "", "content": None}),
-        ({"replay_blank_reasoning": True}, [says("t")], {"content": "t"}),
+        ({"replay_blank_reasoning": True}, [answers("t")], {"content": "t"}),
         ({"replay_blank_reasoning": True, "replay_reasoning": "none"}, TURN[2:], {"content": None}),
         ({}, TURN[2:], {"content": None}),
         ({}, [thinks("r")], {R: "r", "content": ""}),
@@ -56,12 +56,12 @@ def test_old_thoughts_go_back_as_the_profile_says(profile: Json, calling: Json, 
 def test_a_thought_that_is_missing_is_blank_only_where_calls_need_one(
     profile: Json, messages: list[Json], want: Json
 ) -> None:
-    assert said(*messages, **profile) == want
+    assert first_answer(*messages, **profile) == want
 
 
 def test_thoughts_in_tags_stand_before_a_list_of_parts() -> None:
     image = {"image": "data:image/png;base64,AA=="}
-    got = said(thinks("r"), says([{"text": "t"}, image]), replay_reasoning="think_tags")
+    got = first_answer(thinks("r"), answers([{"text": "t"}, image]), replay_reasoning="think_tags")
     assert [part.get("text", "image") for part in got["content"]] == ["<think>\nr\n</think>\n\n", "t", "image"]
 
 
@@ -69,24 +69,24 @@ def test_thoughts_in_tags_stand_before_a_list_of_parts() -> None:
     ("replay", "want"), [(True, {"content": "t", "reasoning_details": DETAILS}), (False, {"content": "t"})]
 )
 def test_sealed_reasoning_goes_back_even_where_no_thought_can_be_read(replay: bool, want: Json) -> None:
-    assert said(says("t", extra={"reasoning_details": DETAILS}), replay_details=replay) == want
+    assert first_answer(answers("t", extra={"reasoning_details": DETAILS}), replay_details=replay) == want
 
 
 def test_sealed_reasoning_is_joined_once_for_a_turn() -> None:
-    steps = [thinks("r", extra={"reasoning_details": DETAILS}), says("t", extra={"reasoning_details": DETAILS})]
-    assert said(*steps, replay_details=True)["reasoning_details"] == DETAILS + DETAILS
+    steps = [thinks("r", extra={"reasoning_details": DETAILS}), answers("t", extra={"reasoning_details": DETAILS})]
+    assert first_answer(*steps, replay_details=True)["reasoning_details"] == DETAILS + DETAILS
 
 
 @pytest.mark.parametrize(("rule", "want"), [("null", {"content": None}), ("empty", {"content": ""}), ("omit", {})])
 def test_a_message_that_only_calls_has_the_content_that_the_server_wants(rule: str, want: Json) -> None:
-    assert said(calls("f"), returns("f"), empty_content=rule) == want
+    assert first_answer(calls("f"), returns("f"), empty_content=rule) == want
 
 
 @pytest.mark.parametrize("content", ["", None, [], [{"text": ""}]])
 def test_an_empty_message_of_a_user_keeps_its_content_and_one_of_an_assistant_is_left_out(content: Any) -> None:
     for text_parts in (False, True):
-        assert said(user(content), text_parts=text_parts) == {"content": ""}
-        found = sent(Q, says(content), user("so?"), text_parts=text_parts)
+        assert first_answer(user(content), text_parts=text_parts) == {"content": ""}
+        found = sent(Q, answers(content), user("so?"), text_parts=text_parts)
         assert [one["role"] for one in found] == ["user", "user"]
 
 
@@ -94,7 +94,7 @@ def test_an_empty_message_of_a_user_keeps_its_content_and_one_of_an_assistant_is
     ("names", "user_name", "assistant_name"), [("none", None, None), ("user", "b_b", None), ("all", "b_b", "bot")]
 )
 def test_names_are_sent_for_whom_the_profile_says(names: str, user_name: str, assistant_name: str) -> None:
-    got = sent(user("q", name="b b"), says("t", name="bot"), names=names)
+    got = sent(user("q", name="b b"), answers("t", name="bot"), names=names)
     assert [message.get("name") for message in got] == [user_name, assistant_name]
 
 
@@ -114,7 +114,7 @@ def test_text_alone_is_a_string_and_a_part_where_the_server_wants_parts() -> Non
         {"type": "text", "text": "a"},
         {"type": "text", "text": "b"},
     ]
-    joined = sent(Q, says("a", "1"), says("b", "1"), text_parts=True)[1]["content"]
+    joined = sent(Q, answers("a", "1"), answers("b", "1"), text_parts=True)[1]["content"]
     assert joined == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
@@ -199,7 +199,7 @@ def test_media_of_a_result_are_refused_with_their_place() -> None:
 
 
 def test_a_signature_of_a_text_goes_back_with_it_where_the_server_knows_it() -> None:
-    signed = says("Hi", extra={"extra_content": {"google": {"thought_signature": "AbC="}}})
+    signed = answers("Hi", extra={"extra_content": {"google": {"thought_signature": "AbC="}}})
     assert sent(user("q"), signed, user("r"))[1] == {
         "role": "assistant",
         "content": "Hi",

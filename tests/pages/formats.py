@@ -38,9 +38,9 @@ TITLES = {
 CELLS = {
     "field": "yes",
     "notes": "notes",
-    "notes, told": "text + notes",
-    "lost, told": "lost",
-    "refused, told": "refused",
+    "notes, warned": "text + notes",
+    "lost, warned": "lost",
+    "refused, warned": "refused",
 }
 SIGNS: list[tuple[str, str, list[Any]]] = [
     (
@@ -133,7 +133,7 @@ def info(**options: Any) -> ReplyInfo:
     return ReplyInfo("chat-1", "req-1", "qwen3", 1767605400, options=Options(**options))
 
 
-def told(form: str, mode: ReplyMode, events: Iterable[Event] = REPLY, **options: Any) -> str:
+def encode_reply(form: str, mode: ReplyMode, events: Iterable[Event] = REPLY, **options: Any) -> str:
     encoder = FORMATS[form].reply_encoder(info(**options), mode)
     return (encoder.open() + b"".join(encoder.feed([event]) for event in events)).decode()
 
@@ -182,15 +182,15 @@ def signs() -> str:
 
 
 def whole(form: str) -> str:
-    return _code("json", shown(json.loads(told(form, "whole"))))
+    return _code("json", shown(json.loads(encode_reply(form, "whole"))))
 
 
 def streamed(form: str) -> str:
-    return _code("text", told(form, "delta").strip())
+    return _code("text", encode_reply(form, "delta").strip())
 
 
 def autogen_stream(mode: str) -> str:
-    return _code("text", told("autogen", "delta", autogen_stream=mode).strip())
+    return _code("text", encode_reply("autogen", "delta", autogen_stream=mode).strip())
 
 
 def refused(form: str) -> str:
@@ -199,8 +199,8 @@ def refused(form: str) -> str:
 
 def failed(form: str) -> str:
     """The last frames of a stream that fails after its first text."""
-    begun = told(form, "delta", [TextDelta("I ")])
-    return _code("text", told(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip())
+    begun = encode_reply(form, "delta", [TextDelta("I ")])
+    return _code("text", encode_reply(form, "delta", [TextDelta("I "), FAULT]).removeprefix(begun).strip())
 
 
 def outputs() -> str:
@@ -208,8 +208,8 @@ def outputs() -> str:
     rows = []
     for name, (events, sign, note) in OUTPUTS.items():
         ending = Finish("stop", warnings=("beware",) if sign == "beware" else ())
-        shown = [told(form, "whole", [*events, ending]) for form in TITLES]
-        shown.append(told("autogen", "whole", [*events, ending], autogen_stream="model"))
+        shown = [encode_reply(form, "whole", [*events, ending]) for form in TITLES]
+        shown.append(encode_reply("autogen", "whole", [*events, ending], autogen_stream="model"))
         rows.append([name, *(_place(text, sign, note) for text in shown)])
     return _table(["", *TITLES.values(), "`model`"], rows)
 

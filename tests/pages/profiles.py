@@ -44,15 +44,15 @@ def meanings() -> dict[str, str]:
     for field, below in zip(row.body, row.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = below.value if isinstance(below, ast.Expr) else None
-            said = text.value if isinstance(text, ast.Constant) else ""
-            found[field.target.id] = " ".join(str(said).split())
+            docstring = text.value if isinstance(text, ast.Constant) else ""
+            found[field.target.id] = " ".join(str(docstring).split())
     return found
 
 
 def document() -> str:
     """The whole page."""
-    said = meanings()
-    fields = [_line([f"`{name}`", _toml(getattr(Profile(), name)), said[name]]) for name in Profile.model_fields]
+    docstring = meanings()
+    fields = [_line([f"`{name}`", _toml(getattr(Profile(), name)), docstring[name]]) for name in Profile.model_fields]
     kinds = [_line([f"`{kind}`", _differences(row)]) for kind, row in KINDS.items()]
     return "\n".join(
         [

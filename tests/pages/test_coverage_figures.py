@@ -36,8 +36,8 @@ def test_the_files_of_a_package_are_added_up_and_others_count_for_the_whole_alon
 
 @pytest.mark.parametrize(("pure", "other", "enough"), [(100, 90, True), (99, 100, False), (100, 89, False)])
 def test_pure_modules_must_run_completely_and_the_whole_nearly_so(pure: int, other: int, enough: bool) -> None:
-    rows, told = describe(*add_up(report(nearest=row(pure, 100), cli=row(other, 100)), ["app.nearest"]))
-    assert told is enough
+    rows, reached = describe(*add_up(report(nearest=row(pure, 100), cli=row(other, 100)), ["app.nearest"]))
+    assert reached is enough
     assert rows[-1].split()[0] == f"{(pure + other) / 200:.1%}"
 
 

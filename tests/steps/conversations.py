@@ -24,12 +24,12 @@ def message(place: int, wire: dict[str, Any]) -> Message:
     id_ = (wire.get("extra") or {}).get("function_id")
     content = wire.get("content") or []
     items = [{"text": content}] if isinstance(content, str) else content
-    said = tuple(Text(item["text"]) if "text" in item else Media("image", ("x.png",)) for item in items)
+    contents = tuple(Text(item["text"]) if "text" in item else Media("image", ("x.png",)) for item in items)
     parts: list[Part] = [Reasoning(wire["reasoning_content"])] if wire.get("reasoning_content") else []
     if wire["role"] == "function":
-        parts.append(ToolResult(said, wire.get("name"), id_))
+        parts.append(ToolResult(contents, wire.get("name"), id_))
     else:
-        parts += said
+        parts += contents
     if wire.get("function_call"):
         parts.append(ToolCall(wire["function_call"]["name"], wire["function_call"]["arguments"], id_))
     return Message(_ROLES[wire["role"]], tuple(parts), wire.get("name"), path=f"messages[{place}]")
@@ -72,11 +72,11 @@ def _step(draw: st.DrawFn, number: int) -> list[Message]:
     groups: list[tuple[Part, ...]] = [tuple(parts)] if together else [(part,) for part in parts]
     order = draw(st.permutations(range(count)))
     results = [ToolResult((Text(draw(_SAID)),), f"f{one}", f"id{number}-{one}") for one in order]
-    said = [Message("assistant", group) for group in groups]
+    contents = [Message("assistant", group) for group in groups]
     answers = [Message("tool", (result,), result.name) for result in results]
     if draw(st.integers(0, 9)) == 0 and answers:
         answers.insert(draw(st.integers(0, len(answers) - 1)), Message("user", (Text(draw(_SAID)),)))
-    return said + answers
+    return contents + answers
 
 
 @st.composite

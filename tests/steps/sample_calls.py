@@ -58,8 +58,8 @@ def _minimax(values: Json) -> str:
 
 
 def _pythonic(values: Json) -> str:
-    said = ", ".join(f"{name}={value!r}" for name, value in values.items())
-    return f"<|python_start|>[f({said})]<|python_end|>"
+    arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    return f"<|python_start|>[f({arguments})]<|python_end|>"
 
 
 def _harmony(values: Json) -> str:

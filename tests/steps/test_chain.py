@@ -57,9 +57,9 @@ ENDS: list[Event] = [STOP, Finish("length"), Finish("tool_calls"), Failed(Fault(
 
 WORDS = st.text("ab é<✿[北", min_size=1, max_size=8).filter(lambda text: text.strip() not in ("", "<"))
 """Not what could be the beginning of a closing tag that was cut off."""
-SAID = st.text(max_size=8).map(lambda text: text.strip("\r\n"))
+STRIPPED = st.text(max_size=8).map(lambda text: text.strip("\r\n"))
 """Some families set values on lines of their own."""
-VALUES = st.fixed_dictionaries({}, optional={"s": SAID, "a": st.integers(-99, 99), "t": WORDS})
+VALUES = st.fixed_dictionaries({}, optional={"s": STRIPPED, "a": st.integers(-99, 99), "t": WORDS})
 WHOLE = st.builds(lambda write, values: write(values), st.sampled_from(list(WRITTEN.values())), VALUES)
 DAMAGED = st.builds(
     lambda text, start, size: text[:start] + text[start + size :], WHOLE, st.integers(0, 150), st.integers(0, 40)
@@ -111,7 +111,7 @@ def cut(events: list[Event], cuts: list[int] | None) -> list[Event]:
     return out
 
 
-def heard(events: list[Event], end: Event, profile: Profile, params: Json, *, together: bool = False) -> Reply:
+def run_stages(events: list[Event], end: Event, profile: Profile, params: Json, *, together: bool = False) -> Reply:
     """`Reply` itself sees to it that no message grows or ends twice, and that deltas add up."""
     reply = Reply(reply_stages(request(params), profile, "chat-1"))
     for batch in [[*events, end]] if together else [[event] for event in (*events, end)]:
@@ -119,7 +119,7 @@ def heard(events: list[Event], end: Event, profile: Profile, params: Json, *, to
     return reply
 
 
-def told(reply: Reply) -> tuple[list[Json], str | None]:
+def outcome(reply: Reply) -> tuple[list[Json], str | None]:
     return reply.messages(), reply.reason
 
 
@@ -129,23 +129,23 @@ def test_any_cut_of_a_reply_gives_the_same_messages(
     events: list[Event], end: Event, profile: Profile, params: Json, cuts: list[int], data: st.DataObject
 ) -> None:
     params = {**params, "stop": data.draw(stop_words(events))}
-    whole = told(heard(events, end, profile, params, together=True))
-    assert told(heard(events, end, profile, params)) == whole
-    assert told(heard(cut(events, cuts), end, profile, params)) == whole
-    assert told(heard(cut(events, None), end, profile, params)) == whole
-    assert told(heard(cut(events, None), end, profile, params, together=True)) == whole
+    whole = outcome(run_stages(events, end, profile, params, together=True))
+    assert outcome(run_stages(events, end, profile, params)) == whole
+    assert outcome(run_stages(cut(events, cuts), end, profile, params)) == whole
+    assert outcome(run_stages(cut(events, None), end, profile, params)) == whole
+    assert outcome(run_stages(cut(events, None), end, profile, params, together=True)) == whole
 
 
 def expected(family: str, thought: str | None, pieces: list[str | Json]) -> list[tuple[str, object]]:
-    said: list[tuple[str, object]] = [] if thought is None else [("R", thought)]
+    wanted: list[tuple[str, object]] = [] if thought is None else [("R", thought)]
     for piece in pieces:
         if isinstance(piece, dict):
-            said.append(("F", piece))
-        elif said and said[-1][0] == "C":
-            said[-1] = ("C", f"{said[-1][1]}{piece}")
-        elif family != "qwen" or not any(kind == "F" for kind, _ in said):  # its commands have no end of their own
-            said.append(("C", piece))
-    return [(kind, value.strip() if isinstance(value, str) else value) for kind, value in said]
+            wanted.append(("F", piece))
+        elif wanted and wanted[-1][0] == "C":
+            wanted[-1] = ("C", f"{wanted[-1][1]}{piece}")
+        elif family != "qwen" or not any(kind == "F" for kind, _ in wanted):  # its commands have no end of their own
+            wanted.append(("C", piece))
+    return [(kind, value.strip() if isinstance(value, str) else value) for kind, value in wanted]
 
 
 def short(reply: Reply) -> list[tuple[str, object]]:
@@ -162,7 +162,7 @@ def test_reasoning_text_and_calls_are_what_the_model_wrote(
     profile = Profile.model_validate(prompted if family in ("nous", "qwen") else {"text_tools": family})
     text = "" if thought is None else f"<think>{thought}</think>"
     text += "".join(piece if isinstance(piece, str) else WRITTEN[family](piece) for piece in pieces)
-    reply = heard(cut([TextDelta(text)], cuts), STOP, profile, {"parallel_function_calls": True})
+    reply = run_stages(cut([TextDelta(text)], cuts), STOP, profile, {"parallel_function_calls": True})
     want = expected(family, thought, pieces)
     assert short(reply) == want
     assert reply.reason == ("tool_calls" if any(kind == "F" for kind, _ in want) else "stop")

@@ -24,10 +24,10 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
 
 def message(wire: dict[str, Any], at: int = 0) -> Message:
     content = wire["content"]
-    said = (Text(content),) if isinstance(content, str) else tuple(item(one) for one in content)
+    item_parts = (Text(content),) if isinstance(content, str) else tuple(item(one) for one in content)
     if wire["role"] == "function":
-        return Message("tool", (ToolResult(said, wire["name"]),))
-    return Message(wire["role"], said, path=f"messages[{at}]")
+        return Message("tool", (ToolResult(item_parts, wire["name"]),))
+    return Message(wire["role"], item_parts, path=f"messages[{at}]")
 
 
 def asked(*wire: dict[str, Any], tools: tuple[Tool, ...] = ()) -> ChatRequest:
@@ -186,7 +186,7 @@ def test_a_files_text_stands_where_the_file_stood_with_its_pages_marked() -> Non
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "item_parts"),
     [
         (FileText((Section("a,b", 1, "Blatt"),), "sheet"), "[工作表 1：Blatt]\na,b"),
         (FileText((Section("x", 2),), "slide"), "[第 2 张幻灯片]\nx"),
@@ -194,11 +194,11 @@ def test_a_files_text_stands_where_the_file_stood_with_its_pages_marked() -> Non
         (FileText((), "page", scanned=True), "[扫描版 PDF：各页均为图片，没有可读取的文字]"),
     ],
 )
-def test_a_files_parts_are_marked_in_the_callers_language(file: FileText, said: str) -> None:
+def test_a_files_parts_are_marked_in_the_callers_language(file: FileText, item_parts: str) -> None:
     request = one(Media("file", ("https://h/a",)))
     [need] = media_requests(request, TEXT.model_copy(update={"file_text": True}))
     result, _ = rewrite_media(request, TEXT.model_copy(update={"file_text": True}), {need: file}, "zh")
-    assert result.messages[0].parts[1] == Text(f'\n<file name="a">\n{said}\n</file>\n')
+    assert result.messages[0].parts[1] == Text(f'\n<file name="a">\n{item_parts}\n</file>\n')
 
 
 def test_the_text_of_a_file_in_a_result_stands_for_the_file() -> None:

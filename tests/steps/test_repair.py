@@ -60,8 +60,8 @@ def test_a_name_is_passed_on_at_once_and_arguments_at_the_end() -> None:
     stage = RepairStage()
     assert stage.feed(call('{"a"')[0]) == [ToolCallDelta(0, "", "c0", "f")]
     assert stage.feed([ToolCallDelta(0, ": 1"), TextDelta("x")]) == [TextDelta("x")]
-    told = [ToolCallDelta(0, '{"a": 1}'), Extra({"repaired": True, "raw_arguments": '{"a": 1'}, 0), STOP]
-    assert stage.feed([STOP]) == told
+    expected = [ToolCallDelta(0, '{"a": 1}'), Extra({"repaired": True, "raw_arguments": '{"a": 1'}, 0), STOP]
+    assert stage.feed([STOP]) == expected
 
 
 def test_a_failed_reply_is_passed_on_unchanged() -> None:

@@ -68,9 +68,9 @@ def test_a_recorded_stream_ends_before_its_stop_word(case: str) -> None:
     """In delta streams too, and by the whole word, where Qwen-Agent skips the one and takes single letters."""
     golden = json.loads((GOLDENS / f"{case}.json").read_text())
     chunks = golden["upstream"][0]["response"]["chunks"]
-    said = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
+    deltas = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
     stage = StopWordStage(stop_words(golden["llm_cfg"]["generate_cfg"]))
-    out = [event for text in said if text for event in stage.feed([TextDelta(text)])]
+    out = [event for text in deltas if text for event in stage.feed([TextDelta(text)])]
     assert out == [
         TextDelta("abc" if case == "09_stop_string" else "Tho"),
         stopped("XY" if case == "09_stop_string" else "STOP"),
@@ -226,7 +226,7 @@ def test_many_words_at_any_cut_do_what_a_simple_search_does(
         events.append(ReasoningDelta("r"))
     events.append(END)
     stage = StopWordStage(words)
-    out = [said for event in events for said in stage.feed([event])]
+    out = [deltas for event in events for deltas in stage.feed([event])]
     assert whole(out) == reference(events, words)
 
 

@@ -14,7 +14,7 @@ from app.token_counting import TokenCounters
 from tests.steps.conversations import conversation, texts
 
 
-def said(*turns: tuple[str, str]) -> ChatRequest:
+def request_of(*turns: tuple[str, str]) -> ChatRequest:
     return conversation(*({"role": role, "content": content} for role, content in turns))
 
 
@@ -33,7 +33,7 @@ def said(*turns: tuple[str, str]) -> ChatRequest:
     ],
 )
 def test_a_chinese_character_of_system_or_user_makes_it_chinese(turns: list[tuple[str, str]], expected: str) -> None:
-    assert detect_language(said(*turns)) == expected
+    assert detect_language(request_of(*turns)) == expected
 
 
 @pytest.mark.parametrize(("given", "text"), [("en", "你好"), ("zh", "hello")])
@@ -64,20 +64,20 @@ BOTH = Profile(default_system={"en": "Help.", "zh": "帮忙。"})
 
 
 def test_the_default_system_message_is_the_models_in_the_conversations_language() -> None:
-    assert texts(add_default_system(said(("user", "q")), BOTH, "en")) == [("system", "Help."), ("user", "q")]
-    assert texts(add_default_system(said(("user", "q")), BOTH, "zh")) == [("system", "帮忙。"), ("user", "q")]
+    assert texts(add_default_system(request_of(("user", "q")), BOTH, "en")) == [("system", "Help."), ("user", "q")]
+    assert texts(add_default_system(request_of(("user", "q")), BOTH, "zh")) == [("system", "帮忙。"), ("user", "q")]
 
 
 def test_one_language_serves_for_both() -> None:
     one = Profile(default_system={"en": "Help."})
-    assert texts(add_default_system(said(("user", "q")), one, "zh"))[0] == ("system", "Help.")
+    assert texts(add_default_system(request_of(("user", "q")), one, "zh"))[0] == ("system", "Help.")
 
 
 @pytest.mark.parametrize("profile", [BOTH, Profile()])
 def test_a_conversation_with_a_system_message_needs_no_default(profile: Profile) -> None:
-    request = said(("user", "a"), ("system", "s"), ("user", "q"))
+    request = request_of(("user", "a"), ("system", "s"), ("user", "q"))
     assert add_default_system(request, profile, "en") is request
-    assert add_default_system(said(("user", "q")), Profile(), "en") == said(("user", "q"))
+    assert add_default_system(request_of(("user", "q")), Profile(), "en") == request_of(("user", "q"))
 
 
 MIXED = (("user", "a"), ("system", "s"), ("assistant", "b"), ("system", "t"), ("user", "c"))
@@ -94,18 +94,18 @@ MIXED = (("user", "a"), ("system", "s"), ("assistant", "b"), ("system", "t"), ("
 )
 def test_system_messages_stand_where_the_model_takes_them(place: str, expected: list[tuple[str, str]]) -> None:
     profile = Profile.model_validate({"system": place})
-    request = said(*MIXED)
+    request = request_of(*MIXED)
     assert texts(place_system(request, profile)) == expected
-    assert request == said(*MIXED)
+    assert request == request_of(*MIXED)
 
 
 def test_the_first_user_hears_it_wherever_that_one_stands() -> None:
-    request = said(("system", "s"), ("assistant", "a"), ("user", "q"))
+    request = request_of(("system", "s"), ("assistant", "a"), ("user", "q"))
     assert texts(place_system(request, Profile(system="none"))) == [("assistant", "a"), ("user", "s\n\nq")]
 
 
 def test_without_a_user_message_the_system_message_becomes_one() -> None:
-    assert texts(place_system(said(("system", "s")), Profile(system="none"))) == [("user", "s")]
+    assert texts(place_system(request_of(("system", "s")), Profile(system="none"))) == [("user", "s")]
 
 
 def test_media_of_the_first_user_stay_behind_the_system_text() -> None:

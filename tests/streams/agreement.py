@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.frame_reader import Json, Told
+from tests.frame_reader import Json, ReceivedReply
 from tests.reply_pipeline import Recorded
 from tests.streams.reader import Expected
 from tests.streams.recordings import status_of
@@ -20,37 +20,37 @@ def content_type(path: Path) -> str:
     return "text/event-stream" if path.suffix == ".sse" else "application/json"
 
 
-def disagreements(expected: Expected, told: Told) -> list[str]:
+def disagreements(expected: Expected, received: ReceivedReply) -> list[str]:
     """What differs, in a line each; no text of the reply."""
     return [
-        *_texts(expected, told),
-        *_calls(expected, told),
-        *_end(expected, told),
+        *_texts(expected, received),
+        *_calls(expected, received),
+        *_end(expected, received),
     ]
 
 
-def _texts(expected: Expected, told: Told) -> Iterator[str]:
+def _texts(expected: Expected, received: ReceivedReply) -> Iterator[str]:
     for field, want in (("reasoning_content", expected.reasoning), ("content", expected.content)):
-        got = "".join(message.get(field, "") for message in told.messages)
+        got = "".join(message.get(field, "") for message in received.messages)
         if got.strip() != want.strip():
             yield f"{field}: {len(want.strip())} characters read, {len(got.strip())} told"
 
 
-def _calls(expected: Expected, told: Told) -> Iterator[str]:
-    calls = [message["function_call"] for message in told.messages if "function_call" in message]
+def _calls(expected: Expected, received: ReceivedReply) -> Iterator[str]:
+    calls = [message["function_call"] for message in received.messages if "function_call" in message]
     got = [(call["name"], _value(call["arguments"])) for call in calls]
     want = [(name, _value(arguments)) for name, arguments in expected.calls]
     if got != want:
         yield f"calls: {[name for name, _ in want]} read, {[name for name, _ in got]} told"
 
 
-def _end(expected: Expected, told: Told) -> Iterator[str]:
-    if expected.error != (told.error is not None):
-        yield f"error: {expected.error} read, {told.error} told"
+def _end(expected: Expected, received: ReceivedReply) -> Iterator[str]:
+    if expected.error != (received.error is not None):
+        yield f"error: {expected.error} read, {received.error} told"
     elif not expected.error:
-        if expected.finish_reason != told.finish_reason:
-            yield f"finish reason: {expected.finish_reason} read, {told.finish_reason} told"
-        if not _same_usage(expected.usage, told.usage):
+        if expected.finish_reason != received.finish_reason:
+            yield f"finish reason: {expected.finish_reason} read, {received.finish_reason} told"
+        if not _same_usage(expected.usage, received.usage):
             yield "usage"
 
 

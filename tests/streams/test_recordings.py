@@ -10,8 +10,8 @@ import pytest
 from app.settings import Settings
 
 from tests.cuts import finely, random_cuts, whole
-from tests.frame_reader import Told
-from tests.reply_pipeline import replay, told
+from tests.frame_reader import ReceivedReply
+from tests.reply_pipeline import read_reply, replay
 from tests.scripted_server import Reply
 from tests.streams.agreement import content_type, disagreements, recorded
 from tests.streams.reader import Expected, read, read_body
@@ -27,12 +27,12 @@ def at_random(body: bytes) -> list[bytes]:
     return random_cuts(body, len(body), 50)
 
 
-def silent(told: Told) -> bool:
+def silent(read_reply: ReceivedReply) -> bool:
     """A reply that ends well and says nothing."""
-    return not told.messages and told.finish_reason in ("stop", "tool_calls")
+    return not read_reply.messages and read_reply.finish_reason in ("stop", "tool_calls")
 
 
-def differences(expected: Expected, reply: Told) -> list[str]:
+def differences(expected: Expected, reply: ReceivedReply) -> list[str]:
     return disagreements(expected, reply) + (["silent"] if silent(reply) else [])
 
 
@@ -54,20 +54,20 @@ def test_every_recording_gives_what_the_independent_reader_reads(part: int) -> N
 def test_a_recording_that_is_cut_off_anywhere_ends_as_the_reader_says() -> None:
     async def found() -> dict[str, list[str]]:
         places = random.Random(2)
-        said: dict[str, list[str]] = {}
+        failures: dict[str, list[str]] = {}
         for path in RECORDINGS:
             body = path.read_bytes()
             start = body[: places.randrange(len(body))]
             if path.suffix == ".sse":
-                said[f"{name_of(path)} after {len(start)} bytes"] = await _found(path, read_body(start), [start])
-        return said
+                failures[f"{name_of(path)} after {len(start)} bytes"] = await _found(path, read_body(start), [start])
+        return failures
 
     assert wrong(asyncio.run(found())) == {}
 
 
 async def _found(path: Path, expected: Expected, parts: list[bytes]) -> list[str]:
     batches = await replay(recorded(path, parts))
-    return [line for mode in ("delta", "whole") for line in differences(expected, told(batches, mode))]
+    return [line for mode in ("delta", "whole") for line in differences(expected, read_reply(batches, mode))]
 
 
 def name_of(path: Path) -> str:

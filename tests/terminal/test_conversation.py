@@ -67,7 +67,7 @@ def say(text: str) -> list[Json]:
     return [{"type": "message.delta", "index": 0, "delta": {"content": text}}, REPLY[-1]]
 
 
-class Told:
+class FakeTerminal:
     """What was asked, and what a run wrote."""
 
     def __init__(self) -> None:
@@ -93,8 +93,8 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def screen() -> FakeTerminal:
+    return FakeTerminal()
 
 
 USER: Json = {"role": "user", "content": "Hi"}
@@ -102,46 +102,46 @@ SENT: Json = {"messages": [USER], "stream": True, "cancel_on_disconnect": False}
 ELSEWHERE = ". Is a gateway running there? For one at another address or port, use --url or PARLEY_URL"
 
 
-def options(told: Told, *replies: Answer, **more: Any) -> ChatOptions:
-    fields = {"url": "http://parley.test", "transport": told.transport(*replies), "retry_seconds": (), **more}
-    return ChatOptions(out=told.out, err=told.err, **fields)
+def options(screen: FakeTerminal, *replies: Answer, **more: Any) -> ChatOptions:
+    fields = {"url": "http://parley.test", "transport": screen.transport(*replies), "retry_seconds": (), **more}
+    return ChatOptions(out=screen.out, err=screen.err, **fields)
 
 
-def run(told: Told, *replies: Answer, **more: Any) -> int:
-    return ask_once(options(told, *replies, **more), "Hi")
+def run(screen: FakeTerminal, *replies: Answer, **more: Any) -> int:
+    return ask_once(options(screen, *replies, **more), "Hi")
 
 
-def test_reasoning_content_and_calls_are_shown_one_below_the_other(told: Told) -> None:
-    assert run(told, stream(*REPLY)) == 0
-    assert told.out.getvalue() == SHOWN
-    assert told.err.getvalue() == ""
+def test_reasoning_content_and_calls_are_shown_one_below_the_other(screen: FakeTerminal) -> None:
+    assert run(screen, stream(*REPLY)) == 0
+    assert screen.out.getvalue() == SHOWN
+    assert screen.err.getvalue() == ""
 
 
-def test_each_part_has_its_colour_and_nothing_is_left_coloured(told: Told) -> None:
-    run(told, stream(*REPLY), color=True)
-    text = told.out.getvalue()
+def test_each_part_has_its_colour_and_nothing_is_left_coloured(screen: FakeTerminal) -> None:
+    run(screen, stream(*REPLY), color=True)
+    text = screen.out.getvalue()
     assert f"{DIM}Hm.{END}\nHello you\n{CALL}get_weather({END}" in text
     assert text.replace(DIM, "").replace(CALL, "").replace(END, "") == SHOWN
     assert text.count(END) == text.count(DIM) + text.count(CALL)
 
 
-def test_messages_that_come_without_deltas_are_shown_whole(told: Told) -> None:
-    run(told, stream(*(frame for frame in REPLY if frame["type"] != "message.delta")))
-    assert told.out.getvalue() == SHOWN
+def test_messages_that_come_without_deltas_are_shown_whole(screen: FakeTerminal) -> None:
+    run(screen, stream(*(frame for frame in REPLY if frame["type"] != "message.delta")))
+    assert screen.out.getvalue() == SHOWN
 
 
-def test_what_is_asked_goes_to_v1_chat_with_the_key(told: Told) -> None:
-    run(told, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
-    request = told.asked[0]
+def test_what_is_asked_goes_to_v1_chat_with_the_key(screen: FakeTerminal) -> None:
+    run(screen, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
+    request = screen.asked[0]
     assert str(request.url) == "http://parley.test/v1/chat"
     assert request.headers["authorization"] == "Bearer secret"
-    assert told.bodies() == [{**SENT, "model": "m", "functions": [{"name": "f"}]}]
+    assert screen.bodies() == [{**SENT, "model": "m", "functions": [{"name": "f"}]}]
 
 
-def test_what_is_not_given_is_not_sent(told: Told) -> None:
-    run(told, stream(*REPLY))
-    assert told.bodies() == [SENT]
-    assert "authorization" not in told.asked[0].headers
+def test_what_is_not_given_is_not_sent(screen: FakeTerminal) -> None:
+    run(screen, stream(*REPLY))
+    assert screen.bodies() == [SENT]
+    assert "authorization" not in screen.asked[0].headers
 
 
 @pytest.mark.parametrize(
@@ -154,48 +154,48 @@ def test_what_is_not_given_is_not_sent(told: Told) -> None:
         ("مرحبا 你好 🙂 \u2028", "مرحبا 你好 🙂 \u2028"),
     ],
 )
-def test_nothing_that_a_terminal_obeys_gets_through(told: Told, text: str, shown: str) -> None:
+def test_nothing_that_a_terminal_obeys_gets_through(screen: FakeTerminal, text: str, shown: str) -> None:
     assert replace_control_characters(text) == shown
-    run(told, stream(*say(text)))
-    assert told.out.getvalue().startswith(shown)
+    run(screen, stream(*say(text)))
+    assert screen.out.getvalue().startswith(shown)
 
 
-def test_names_errors_and_finish_reasons_are_made_harmless_too(told: Told) -> None:
+def test_names_errors_and_finish_reasons_are_made_harmless_too(screen: FakeTerminal) -> None:
     call = {"type": "message.started", "index": 0, "message": {"function_call": {"name": "\x1b[2J"}}}
     finish = {**REPLY[-1], "finish_reason": "\x1b[2J"}
     error = {"type": "response.failed", "error": {"code": "\x1b[2J", "message": "\x1b[2J"}}
-    run(told, stream(call, finish))
-    run(told, stream(error))
-    assert "\x1b" not in told.out.getvalue() + told.err.getvalue()
+    run(screen, stream(call, finish))
+    run(screen, stream(error))
+    assert "\x1b" not in screen.out.getvalue() + screen.err.getvalue()
 
 
-def test_json_mode_writes_every_frame_on_a_line_of_its_own(told: Told) -> None:
+def test_json_mode_writes_every_frame_on_a_line_of_its_own(screen: FakeTerminal) -> None:
     odd = say("a\u2028b\x85c\x9b\ud83d ü")
-    assert run(told, stream(*REPLY[:-1], *odd), as_json=True, color=True) == 0
-    text = told.out.getvalue()
+    assert run(screen, stream(*REPLY[:-1], *odd), as_json=True, color=True) == 0
+    text = screen.out.getvalue()
     assert [json.loads(line) for line in text.splitlines()] == [*REPLY[:-1], *odd]
     assert "ü" in text
     text.encode()
 
 
-def test_every_frame_is_flushed_at_once(told: Told) -> None:
+def test_every_frame_is_flushed_at_once(screen: FakeTerminal) -> None:
     class Counted(io.StringIO):
         flushed = 0
 
         def flush(self) -> None:
             self.flushed += 1
 
-    out = told.out = Counted()
-    run(told, stream(*REPLY), as_json=True)
+    out = screen.out = Counted()
+    run(screen, stream(*REPLY), as_json=True)
     assert out.flushed == len(REPLY)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_reply_that_fails_is_one_line_of_error(told: Told, as_json: bool) -> None:
+def test_a_reply_that_fails_is_one_line_of_error(screen: FakeTerminal, as_json: bool) -> None:
     error = {"code": "rate_limit", "message": "Too many\nrequests.", "param": None, "retryable": True}
-    assert run(told, stream(*REPLY[:7], {"type": "response.failed", "error": error}), as_json=as_json) == 1
-    assert told.err.getvalue() == "parley: rate_limit: Too many requests.\n"
-    assert told.out.getvalue().endswith("\n")
+    assert run(screen, stream(*REPLY[:7], {"type": "response.failed", "error": error}), as_json=as_json) == 1
+    assert screen.err.getvalue() == "parley: rate_limit: Too many requests.\n"
+    assert screen.out.getvalue().endswith("\n")
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_a_reply_that_fails_is_one_line_of_error(told: Told, as_json: bool) -> N
         (302, b"", f"parley: HTTP 302 Found{ELSEWHERE}\n"),
     ],
 )
-def test_a_refused_request_is_one_line_of_error(told: Told, status: int, body: bytes, line: str) -> None:
-    assert run(told, httpx.Response(status, content=body)) == 1
-    assert told.err.getvalue() == line
+def test_a_refused_request_is_one_line_of_error(screen: FakeTerminal, status: int, body: bytes, line: str) -> None:
+    assert run(screen, httpx.Response(status, content=body)) == 1
+    assert screen.err.getvalue() == line
 
 
 @pytest.mark.parametrize(
@@ -237,18 +237,20 @@ def test_a_refused_request_is_one_line_of_error(told: Told, status: int, body: b
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_every_other_ending_has_its_exit_code_and_its_line(told: Told, reply: Answer, code: int, told_of: str) -> None:
-    assert run(told, reply) == code
-    assert told_of in told.err.getvalue()
-    assert told.err.getvalue().count("\n") == 1
+def test_every_other_ending_has_its_exit_code_and_its_line(
+    screen: FakeTerminal, reply: Answer, code: int, told_of: str
+) -> None:
+    assert run(screen, reply) == code
+    assert told_of in screen.err.getvalue()
+    assert screen.err.getvalue().count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://parley.test", "http://[", "http://127.0.0.1:{free}"])
-def test_an_address_that_leads_nowhere_cannot_be_connected_to(told: Told, url: str) -> None:
+def test_an_address_that_leads_nowhere_cannot_be_connected_to(screen: FakeTerminal, url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]
-    assert run(told, url=url.replace("{free}", str(free)), transport=None) == 2
-    assert told.err.getvalue().startswith("parley: cannot connect to ")
+    assert run(screen, url=url.replace("{free}", str(free)), transport=None) == 2
+    assert screen.err.getvalue().startswith("parley: cannot connect to ")
 
 
 BYTES = "data: a\u2028\u0085\x0b\x0cb\r\ndata: ü\rx\n\n: c\r\n\r\nlast".encode()
@@ -281,9 +283,9 @@ def typed(prompts: list[str], *texts: str | BaseException) -> Callable[[str], st
 
 
 def talk(
-    told: Told, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
+    screen: FakeTerminal, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
 ) -> int:
-    return converse(options(told, *replies, **more), typed(told.prompts, *texts), interactive=interactive)
+    return converse(options(screen, *replies, **more), typed(screen.prompts, *texts), interactive=interactive)
 
 
 TALK = stream(
@@ -295,94 +297,96 @@ TALK = stream(
 BUSY = stream({"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
 
 
-def test_a_conversation_keeps_what_was_asked_and_received(told: Told) -> None:
-    assert talk(told, ["Hi", "  ", "And now?"], TALK, TALK, model="m") == 0
-    first, second = told.bodies()
+def test_a_conversation_keeps_what_was_asked_and_received(screen: FakeTerminal) -> None:
+    assert talk(screen, ["Hi", "  ", "And now?"], TALK, TALK, model="m") == 0
+    first, second = screen.bodies()
     assert first["messages"] == [USER]
     assert second["messages"] == [USER, THOUGHT, ANSWER, {"role": "user", "content": "And now?"}]
     assert first["model"] == second["model"] == "m"
 
 
-def test_a_question_that_failed_or_was_interrupted_is_forgotten(told: Told) -> None:
-    assert talk(told, ["one", "two", "three"], BUSY, KeyboardInterrupt(), TALK) == 0
-    assert told.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
-    assert "stopped; the question is not part of the conversation" in told.err.getvalue()
+def test_a_question_that_failed_or_was_interrupted_is_forgotten(screen: FakeTerminal) -> None:
+    assert talk(screen, ["one", "two", "three"], BUSY, KeyboardInterrupt(), TALK) == 0
+    assert screen.bodies()[2]["messages"] == [{"role": "user", "content": "three"}]
+    assert "stopped; the question is not part of the conversation" in screen.err.getvalue()
 
 
-def test_from_a_pipe_the_status_is_that_of_the_first_failure_and_an_interrupt_ends_all(told: Told) -> None:
-    assert talk(told, ["one", "two"], BUSY, TALK, interactive=False) == 1
-    assert talk(told, ["one", "two"], httpx.ConnectError("no"), BUSY, interactive=False) == 2
-    assert talk(told, ["one", "two"], KeyboardInterrupt(), interactive=False) == 130
-    assert talk(told, ["one", KeyboardInterrupt()], TALK, interactive=False) == 130
+def test_from_a_pipe_the_status_is_that_of_the_first_failure_and_an_interrupt_ends_all(screen: FakeTerminal) -> None:
+    assert talk(screen, ["one", "two"], BUSY, TALK, interactive=False) == 1
+    assert talk(screen, ["one", "two"], httpx.ConnectError("no"), BUSY, interactive=False) == 2
+    assert talk(screen, ["one", "two"], KeyboardInterrupt(), interactive=False) == 130
+    assert talk(screen, ["one", KeyboardInterrupt()], TALK, interactive=False) == 130
 
 
-def test_a_second_interrupt_at_the_prompt_ends_the_conversation(told: Told) -> None:
-    assert talk(told, [KeyboardInterrupt(), KeyboardInterrupt()]) == 130
-    assert "Ctrl-C again" in told.err.getvalue()
-    assert talk(told, [KeyboardInterrupt(), "Hi", KeyboardInterrupt()], TALK) == 0
+def test_a_second_interrupt_at_the_prompt_ends_the_conversation(screen: FakeTerminal) -> None:
+    assert talk(screen, [KeyboardInterrupt(), KeyboardInterrupt()]) == 130
+    assert "Ctrl-C again" in screen.err.getvalue()
+    assert talk(screen, [KeyboardInterrupt(), "Hi", KeyboardInterrupt()], TALK) == 0
 
 
-def test_half_a_surrogate_pair_can_be_asked_and_saved(told: Told, tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_can_be_asked_and_saved(screen: FakeTerminal, tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
-    assert talk(told, ["\udcff", f"/save {file}"], TALK) == 0
-    assert told.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
+    assert talk(screen, ["\udcff", f"/save {file}"], TALK) == 0
+    assert screen.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]
     assert json.loads(file.read_text())[0]["content"] == "\udcff"
 
 
-def test_the_result_of_a_call_is_typed_and_sent_with_its_id(told: Told) -> None:
-    assert talk(told, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
-    assert told.prompts == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
+def test_the_result_of_a_call_is_typed_and_sent_with_its_id(screen: FakeTerminal) -> None:
+    assert talk(screen, ["Hi", "sunny"], stream(*REPLY), TALK, functions=[{"name": "get_weather"}]) == 0
+    assert screen.prompts == ["> ", 'result of get_weather({"city": "Paris"}): ', "> "]
     result = {"role": "function", "name": "get_weather", "content": "sunny", "extra": {"function_id": "c1"}}
-    assert told.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
+    assert screen.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
 
 
-def test_without_a_result_the_question_is_forgotten(told: Told) -> None:
-    assert talk(told, ["Hi", KeyboardInterrupt(), "Hi"], stream(*REPLY), TALK) == 0
-    assert told.bodies()[1]["messages"] == [USER]
+def test_without_a_result_the_question_is_forgotten(screen: FakeTerminal) -> None:
+    assert talk(screen, ["Hi", KeyboardInterrupt(), "Hi"], stream(*REPLY), TALK) == 0
+    assert screen.bodies()[1]["messages"] == [USER]
 
 
-def test_a_prompt_for_a_result_is_one_short_line_without_control_characters(told: Told) -> None:
+def test_a_prompt_for_a_result_is_one_short_line_without_control_characters(screen: FakeTerminal) -> None:
     call = {"role": "assistant", "content": "", "function_call": {"name": "f\x1b", "arguments": "x\n" * 100}}
     made = stream({"type": "message.completed", "index": 0, "message": call}, REPLY[-1])
-    talk(told, ["Hi", "done"], made, TALK)
-    assert told.prompts[1] == f"result of f␛({'x ' * 29}x…): "
-    assert told.bodies()[1]["messages"][2] == {"role": "function", "name": "f\x1b", "content": "done"}
+    talk(screen, ["Hi", "done"], made, TALK)
+    assert screen.prompts[1] == f"result of f␛({'x ' * 29}x…): "
+    assert screen.bodies()[1]["messages"][2] == {"role": "function", "name": "f\x1b", "content": "done"}
 
 
-def test_clear_forgets_all_but_the_system_message(told: Told) -> None:
-    talk(told, ["Hi", "/clear", "Hi"], TALK, TALK, system="Be brief.")
-    assert [body["messages"] for body in told.bodies()] == [[{"role": "system", "content": "Be brief."}, USER]] * 2
+def test_clear_forgets_all_but_the_system_message(screen: FakeTerminal) -> None:
+    talk(screen, ["Hi", "/clear", "Hi"], TALK, TALK, system="Be brief.")
+    assert [body["messages"] for body in screen.bodies()] == [[{"role": "system", "content": "Be brief."}, USER]] * 2
 
 
-def test_the_model_can_be_changed_and_the_models_are_listed(told: Told) -> None:
+def test_the_model_can_be_changed_and_the_models_are_listed(screen: FakeTerminal) -> None:
     listed = httpx.Response(200, json={"data": [{"id": "a"}, {"id": "b\x1b"}, {}]})
-    talk(told, ["/model", "/model a", "Hi", "/model"], listed, TALK, httpx.Response(401, json={}))
-    assert told.bodies()[0]["model"] == "a"
-    assert told.out.getvalue().startswith("  a\n  b␛\n")
-    assert "the model is the default of the gateway" in told.err.getvalue()
-    assert "HTTP 401" in told.err.getvalue()
+    talk(screen, ["/model", "/model a", "Hi", "/model"], listed, TALK, httpx.Response(401, json={}))
+    assert screen.bodies()[0]["model"] == "a"
+    assert screen.out.getvalue().startswith("  a\n  b␛\n")
+    assert "the model is the default of the gateway" in screen.err.getvalue()
+    assert "HTTP 401" in screen.err.getvalue()
 
 
-def test_a_saved_conversation_is_a_list_of_messages_and_no_file_is_overwritten(told: Told, tmp_path: Path) -> None:
+def test_a_saved_conversation_is_a_list_of_messages_and_no_file_is_overwritten(
+    screen: FakeTerminal, tmp_path: Path
+) -> None:
     file = tmp_path / "my chat.json"
     lines = ["Hi", f"/save {file}", f"/save '{file}'", f"/save {tmp_path}/no/x"]
-    assert talk(told, lines, TALK) == 0
+    assert talk(screen, lines, TALK) == 0
     assert json.loads(file.read_text()) == [USER, THOUGHT, ANSWER]
-    assert "exists already" in told.err.getvalue()
-    assert f"{tmp_path}/no/x: cannot be written (No such file or directory)" in told.err.getvalue()
+    assert "exists already" in screen.err.getvalue()
+    assert f"{tmp_path}/no/x: cannot be written (No such file or directory)" in screen.err.getvalue()
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 
 
-def test_files_are_sent_once_as_data_uris_of_their_kind(told: Told, tmp_path: Path) -> None:
+def test_files_are_sent_once_as_data_uris_of_their_kind(screen: FakeTerminal, tmp_path: Path) -> None:
     (tmp_path / "no name").write_bytes(PNG)
     (tmp_path / "a.png").write_bytes(b"%PDF-1.4")
     (tmp_path / "main.ts").write_text("let a = 1")
     (tmp_path / "odd").write_bytes(b"\x80\x81\x00")
     typed = [f"/image {tmp_path}/no\\ name", f"/file {tmp_path}/a.png", "Look", "Again"]
-    assert talk(told, typed, TALK, TALK, attachments=[tmp_path / "main.ts", tmp_path / "odd"]) == 0
-    first, second = (body["messages"][-1]["content"] for body in told.bodies())
+    assert talk(screen, typed, TALK, TALK, attachments=[tmp_path / "main.ts", tmp_path / "odd"]) == 0
+    first, second = (body["messages"][-1]["content"] for body in screen.bodies())
     assert [(key, value.partition(";")[0]) for item in first for key, value in item.items()] == [
         ("text", "Look"),
         ("file", "data:text/plain"),
@@ -393,7 +397,7 @@ def test_files_are_sent_once_as_data_uris_of_their_kind(told: Told, tmp_path: Pa
     assert second == "Again"
 
 
-def test_a_file_that_cannot_be_read_is_one_line_of_error(told: Told, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_one_line_of_error(screen: FakeTerminal, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     typed = [
         f"/image {tmp_path}",
@@ -403,64 +407,64 @@ def test_a_file_that_cannot_be_read_is_one_line_of_error(told: Told, tmp_path: P
         "/image",
         "Hi",
     ]
-    assert talk(told, typed, TALK) == 0
-    mistakes = [line.partition(": ")[2] for line in told.err.getvalue().splitlines() if line.startswith("parley: ")]
+    assert talk(screen, typed, TALK) == 0
+    mistakes = [line.partition(": ")[2] for line in screen.err.getvalue().splitlines() if line.startswith("parley: ")]
     assert [mistake.partition(": ")[2] for mistake in mistakes[:3]] == [
         "is not a file",
         "there is no such file",
         "is empty",
     ]
     assert len(mistakes) == 5
-    assert told.bodies() == [SENT]
-    assert run(told, attachments=[tmp_path / "nothing"]) == 1
+    assert screen.bodies() == [SENT]
+    assert run(screen, attachments=[tmp_path / "nothing"]) == 1
 
 
-def test_a_file_stays_for_the_next_question_if_this_one_fails(told: Told, tmp_path: Path) -> None:
+def test_a_file_stays_for_the_next_question_if_this_one_fails(screen: FakeTerminal, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
-    talk(told, ["One", "Two"], BUSY, TALK, attachments=[tmp_path / "a.png"])
-    assert [len(body["messages"][0]["content"]) for body in told.bodies()] == [2, 2]
+    talk(screen, ["One", "Two"], BUSY, TALK, attachments=[tmp_path / "a.png"])
+    assert [len(body["messages"][0]["content"]) for body in screen.bodies()] == [2, 2]
 
 
-def test_a_command_that_is_wrong_is_an_error_and_help_lists_all(told: Told) -> None:
-    assert talk(told, ["/hlep", "/quit now", "/save", "/help", "/exit", "Hi"]) == 0
-    assert told.asked == []
-    errors = [line for line in told.err.getvalue().splitlines() if line.startswith("parley: ")]
+def test_a_command_that_is_wrong_is_an_error_and_help_lists_all(screen: FakeTerminal) -> None:
+    assert talk(screen, ["/hlep", "/quit now", "/save", "/help", "/exit", "Hi"]) == 0
+    assert screen.asked == []
+    errors = [line for line in screen.err.getvalue().splitlines() if line.startswith("parley: ")]
     assert len(errors) == 3
     assert errors[0] == "parley: there is no command /hlep; /help lists them"
-    assert all(name in told.out.getvalue() for name in ("/image", "/model", "/save", "/clear", "/quit"))
+    assert all(name in screen.out.getvalue() for name in ("/image", "/model", "/save", "/clear", "/quit"))
 
 
 def numbered(*events: Json) -> bytes:
     return stream(*({**event, "seq": seq} for seq, event in enumerate(events, 1)))
 
 
-def test_a_reply_whose_connection_breaks_is_resumed_after_its_last_frame(told: Told) -> None:
+def test_a_reply_whose_connection_breaks_is_resumed_after_its_last_frame(screen: FakeTerminal) -> None:
     whole = numbered(*REPLY)
     begin, rest = whole.split(b'data: {"type": "message.started", "index": 2', 1)
     rest = b'data: {"type": "message.started", "index": 2' + rest
-    assert run(told, begin, httpx.ReadError("gone"), httpx.Response(502), rest, retry_seconds=(0, 0, 0)) == 0
-    assert told.out.getvalue() == SHOWN
-    resumed = {(request.method, request.url.path, request.url.query) for request in told.asked[1:]}
+    assert run(screen, begin, httpx.ReadError("gone"), httpx.Response(502), rest, retry_seconds=(0, 0, 0)) == 0
+    assert screen.out.getvalue() == SHOWN
+    resumed = {(request.method, request.url.path, request.url.query) for request in screen.asked[1:]}
     assert resumed == {("GET", "/v1/chat/r1/events", b"after=8")}
-    assert told.err.getvalue().count("the reply is resumed in 0 s\n") == 3
+    assert screen.err.getvalue().count("the reply is resumed in 0 s\n") == 3
 
 
-def test_a_reply_that_cannot_be_resumed_has_failed(told: Told) -> None:
+def test_a_reply_that_cannot_be_resumed_has_failed(screen: FakeTerminal) -> None:
     begin = numbered(*REPLY[:5])
     missing = httpx.Response(404, json={"error": {"code": "not_found", "message": "there is no reply 'r1'"}})
-    assert run(told, begin, missing, retry_seconds=(0, 0)) == 1
-    assert "not_found: there is no reply" in told.err.getvalue()
+    assert run(screen, begin, missing, retry_seconds=(0, 0)) == 1
+    assert "not_found: there is no reply" in screen.err.getvalue()
     gone = httpx.ConnectError("gone")
-    assert run(told, begin, gone, gone, httpx.Response(204), retry_seconds=(0, 0)) == 2
+    assert run(screen, begin, gone, gone, httpx.Response(204), retry_seconds=(0, 0)) == 2
 
 
-def test_a_reply_that_is_stopped_is_cancelled_at_the_gateway(told: Told) -> None:
+def test_a_reply_that_is_stopped_is_cancelled_at_the_gateway(screen: FakeTerminal) -> None:
     class Stopping(httpx.SyncByteStream):
         def __iter__(self) -> Any:
             yield numbered(*REPLY[:3])
             raise KeyboardInterrupt
 
     stopping = httpx.Response(200, stream=Stopping())
-    assert run(told, stopping, httpx.Response(200, json={}), api_key="k") == 130
-    cancel = told.asked[1]
+    assert run(screen, stopping, httpx.Response(200, json={}), api_key="k") == 130
+    cancel = screen.asked[1]
     assert (cancel.method, cancel.url.path, cancel.headers["authorization"]) == ("DELETE", "/v1/chat/r1", "Bearer k")

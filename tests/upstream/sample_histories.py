@@ -16,7 +16,7 @@ def user(content: Any, **fields: Any) -> Json:
     return {"role": "user", "content": content, **fields}
 
 
-def says(content: Any, turn: str | None = None, **fields: Any) -> Json:
+def answers(content: Any, turn: str | None = None, **fields: Any) -> Json:
     return _assistant(turn, content=content, **fields)
 
 

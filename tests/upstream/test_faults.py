@@ -16,7 +16,7 @@ from tests.each_case import each_case
 from tests.linear_time import linear
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-SAID = "the adapter is broken"
+MESSAGE = "the adapter is broken"
 
 
 def fault(body: Any, status: int = 500, headers: dict[str, str] | None = None) -> Fault:
@@ -27,26 +27,26 @@ def fault(body: Any, status: int = 500, headers: dict[str, str] | None = None) -
 @each_case(
     "body",
     [
-        {"error": {"message": SAID, "type": "server_error", "param": None, "code": "broken"}},
-        {"error": {"message": SAID, "code": 500}},
-        {"error": {"message": SAID, "code": None}},
-        {"error": SAID, "error_type": "generation"},
-        {"object": "error", "message": SAID, "type": "InternalServerError", "param": None, "code": 500},
-        [{"error": {"code": 500, "message": SAID, "status": "INTERNAL"}}],
-        {"detail": SAID},
-        {"code": 20000, "message": SAID, "data": None},
-        {"base_resp": {"status_code": 1000, "status_msg": SAID}},
-        SAID,
-        SAID.encode(),
-        {"message": SAID},
-        {"msg": SAID},
-        {"error_description": SAID},
-        {"title": SAID},
-        {"error": {"message": {"message": SAID}}},
+        {"error": {"message": MESSAGE, "type": "server_error", "param": None, "code": "broken"}},
+        {"error": {"message": MESSAGE, "code": 500}},
+        {"error": {"message": MESSAGE, "code": None}},
+        {"error": MESSAGE, "error_type": "generation"},
+        {"object": "error", "message": MESSAGE, "type": "InternalServerError", "param": None, "code": 500},
+        [{"error": {"code": 500, "message": MESSAGE, "status": "INTERNAL"}}],
+        {"detail": MESSAGE},
+        {"code": 20000, "message": MESSAGE, "data": None},
+        {"base_resp": {"status_code": 1000, "status_msg": MESSAGE}},
+        MESSAGE,
+        MESSAGE.encode(),
+        {"message": MESSAGE},
+        {"msg": MESSAGE},
+        {"error_description": MESSAGE},
+        {"title": MESSAGE},
+        {"error": {"message": {"message": MESSAGE}}},
     ],
 )
 def test_the_message_is_found_in_every_shape(body: Any) -> None:
-    assert fault(body) == Fault("server_error", SAID, True, 500)
+    assert fault(body) == Fault("server_error", MESSAGE, True, 500)
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"{}", b"[]", b"null", b'{"error":{}}', b'{"error":null}', b'""'])
@@ -76,21 +76,21 @@ def test_a_list_of_violations_becomes_a_message_with_their_paths() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        json.dumps({"error": {"message": SAID, "code": 500}}),
-        {"error": {"message": SAID}},
-        {"error": SAID},
-        [{"error": {"message": SAID}}],
-        {"message": SAID},
-        SAID,
+        json.dumps({"error": {"message": MESSAGE, "code": 500}}),
+        {"error": {"message": MESSAGE}},
+        {"error": MESSAGE},
+        [{"error": {"message": MESSAGE}}],
+        {"message": MESSAGE},
+        MESSAGE,
     ],
 )
 def test_the_providers_message_is_used_instead_of_the_relays(raw: Any) -> None:
     body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
-    assert fault(body).message == SAID
+    assert fault(body).message == MESSAGE
 
 
 def test_json_inside_a_message_is_unfolded() -> None:
-    assert fault({"error": {"message": json.dumps({"error": {"message": SAID}})}}).message == SAID
+    assert fault({"error": {"message": json.dumps({"error": {"message": MESSAGE}})}}).message == MESSAGE
 
 
 # -- kinds ------------------------------------------------------------------------------

@@ -110,8 +110,8 @@ def test_a_profile_says_none_for_a_server_without_the_word() -> None:
 
 def test_a_server_without_named_tool_choice_gets_only_that_function() -> None:
     profile = Profile(named_tool_choice=False)
-    got, told = build(request(tools=("f", "g"), function_choice="g"), "m", profile)
-    assert (got["tool_choice"], told) == ("required", [])
+    got, warned = build(request(tools=("f", "g"), function_choice="g"), "m", profile)
+    assert (got["tool_choice"], warned) == ("required", [])
     assert [tool["function"]["name"] for tool in got["tools"]] == ["g"]
 
 
@@ -264,9 +264,9 @@ def test_equal_requests_give_equal_bytes(kind: str) -> None:
     ("never", False, False),
 ])  # fmt: skip
 def test_a_server_is_asked_to_stream_as_its_profile_says(how: Any, asked: bool, want: bool) -> None:
-    got, told = build(replace(request(), stream=asked), "m", Profile(stream=how))
+    got, warned = build(replace(request(), stream=asked), "m", Profile(stream=how))
     usage = {"stream_options": {"include_usage": True}} if want else {}
-    assert (got, told) == ({"model": "m", "messages": [user("q")], "stream": want, **usage}, [])
+    assert (got, warned) == ({"model": "m", "messages": [user("q")], "stream": want, **usage}, [])
 
 
 def test_stream_options_are_sent_and_usage_is_always_asked_for() -> None:
@@ -276,13 +276,13 @@ def test_stream_options_are_sent_and_usage_is_always_asked_for() -> None:
 
 @pytest.mark.parametrize("profile", [Profile(stream="never"), Profile(stream_usage=False)])
 def test_stream_options_are_for_nothing_where_none_are_sent(profile: Profile) -> None:
-    def said(**given: Any) -> list[str]:
-        got, told = build(request(stream_options=given), "m", profile)
+    def warnings_of(**given: Any) -> list[str]:
+        got, warned = build(request(stream_options=given), "m", profile)
         assert "stream_options" not in got
-        return told
+        return warned
 
-    assert said(include_usage=True) == said(continuous_usage_stats=False) == []
-    [warning] = said(continuous_usage_stats=True)
+    assert warnings_of(include_usage=True) == warnings_of(continuous_usage_stats=False) == []
+    [warning] = warnings_of(continuous_usage_stats=True)
     assert warning.startswith("generate_cfg.stream_options was not sent")
 
 

@@ -58,8 +58,8 @@ def test_thinking_is_switched_as_the_server_wants_or_the_caller_is_warned(
 ) -> None:
     want = THINKING[kind][place]
     assert options(kind, **{name: value}) == (want or {})
-    told = warnings(kind, **{name: value})
-    assert [warning.split(" was ")[0] for warning in told] == ([] if want else [f"generate_cfg.{name}"])
+    warned = warnings(kind, **{name: value})
+    assert [warning.split(" was ")[0] for warning in warned] == ([] if want else [f"generate_cfg.{name}"])
 
 
 def test_switch_and_budget_share_one_object() -> None:

@@ -56,7 +56,14 @@ def _audio(value: Any) -> Any:
 
 
 Url = Annotated[str | None, AfterValidator(_url)]
-_AUDIO = {"anyOf": [{"type": "string"}, {"type": "object", "required": ["data"]}, {"type": "null"}]}
+_AUDIO_FIELDS = {"data": {"type": "string"}, "format": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
+_AUDIO = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": _AUDIO_FIELDS, "required": ["data"]},
+        {"type": "null"},
+    ]
+}
 Audio = Annotated[Any, AfterValidator(_audio), WithJsonSchema(_AUDIO)]
 
 

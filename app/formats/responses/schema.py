@@ -7,7 +7,7 @@ not needed here is required.
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from app.chat.datauri import may_be_base64
 
@@ -267,7 +267,7 @@ Item = Annotated[
     | Annotated[CallOutputItem, Tag("<output>")]
     | Annotated[ItemReference, Tag("<reference>")]
     | Annotated[HostedItem, Tag("<hosted>")]
-    | Annotated[UnknownItem, Tag("<unknown>")],
+    | Annotated[UnknownItem, Tag("<unknown>"), WithJsonSchema({"not": {}})],
     Discriminator(_get_item_type),
 ]
 ResponsesItems = Annotated[list[Item], Field(min_length=1)]

@@ -19,9 +19,8 @@ from app.chat.events import Fault
 from app.decompress import decompressor_for
 from app.errors import UpstreamFailed
 from app.upstream import causes, faults
-from app.upstream.http.connection import Connection
 from app.upstream.http.pool import PoolKey, ServerAddress
-from app.upstream.http.response_body import ResponseBody
+from app.upstream.http.response_body import HttpxBody, ResponseBody
 from app.upstream.http.transport import PushStream, PushTransport, RequestHead, RequestPayload, make_request_head
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 
@@ -160,7 +159,10 @@ class UpstreamClient:
             raise UpstreamFailed(make_transport_fault(error, target)) from error
         if response.status_code != 200:
             raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
-        return _response_body(response, response.headers.get("content-encoding"), target)
+        reply = HttpxBody(response)
+        if reply.encoding is not None:
+            _check_encoding(reply, target)
+        return reply
 
     async def _post(
         self, transport: PushTransport, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]]
@@ -174,12 +176,14 @@ class UpstreamClient:
         if connection.status != 200:
             response = httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
             raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
-        return _response_body(connection, connection.encoding, target)
+        if connection.encoding is not None:
+            _check_encoding(connection, target)
+        return connection
 
     async def _read_fault(self, response: httpx.Response) -> Fault:
         """Read the error body, up to a limit of size and time, and return the fault it describes."""
         chunks: list[bytes] = []
-        body = ResponseBody(response, decompressor_for(None))
+        body = HttpxBody(response)
         try:
             async with asyncio.timeout(self._error_body_seconds):
                 await _read_body(response, chunks, MAX_ERROR_BYTES)
@@ -248,7 +252,7 @@ class UpstreamClient:
                 response = await self._transport.handle_async_request(request)
         except (TimeoutError, httpx.TransportError):
             return None
-        ResponseBody(response, decompressor_for(None)).abort()
+        HttpxBody(response).abort()
         await response.aclose()
         return response.status_code
 
@@ -256,12 +260,12 @@ class UpstreamClient:
         await self._transport.aclose()
 
 
-def _response_body(response: httpx.Response | Connection, encoding: str | None, target: Target) -> ResponseBody:
+def _check_encoding(body: ResponseBody, target: Target) -> None:
     """Raises UpstreamFailed if the body has an encoding that was not asked for and is not known."""
     try:
-        return ResponseBody(response, decompressor_for(encoding))
+        decompressor_for(body.encoding)
     except ValueError as error:
-        ResponseBody(response, decompressor_for(None)).abort()
+        body.abort()
         fault = faults.make_fault("upstream_protocol", f"the model server sent {error}", status=200)
         raise UpstreamFailed(target.annotate_fault(fault)) from None
 

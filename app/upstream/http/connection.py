@@ -38,6 +38,9 @@ class ConnectionOwner(Protocol):
     def forget(self, connection: "Connection") -> None:
         """Drop a connection that is closed."""
 
+    def expect_deadline(self, at: float) -> None:
+        """Call `on_deadline` of a connection when its `deadline` has passed, which is at this time."""
+
 
 class Connection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner, linger_seconds: float = LINGER_SECONDS) -> None:
@@ -45,20 +48,26 @@ class Connection(asyncio.Protocol):
         self._linger_seconds = linger_seconds
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._expecting = False
+        """A request was sent, and its exchange is not over."""
+        self.deadline: float | None = None
+        """The event loop's time at which `on_deadline` is called; None: it is not called."""
         self._reading = True
         self.reused = False
         self.idle = False
         self.closed = False
+        self._body: list[bytes] = []
+        """What has arrived of the body and was not delivered."""
+        self.on_body = self._body.append
+        """A callback of httptools."""
         self._reset()
-        self._parser: Any = None
+        self._parser: Any = httptools.HttpResponseParser(self)
 
     def _reset(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
         self._head: asyncio.Future[None] | None = None
         self._on_data: Callable[[bytes], None] | None = None
         self._on_end: Callable[[Exception | None], None] | None = None
-        self._body: list[bytes] = []
+        self._body.clear()
         self._head_bytes = self._header_bytes = 0
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
@@ -83,10 +92,11 @@ class Connection(asyncio.Protocol):
         """Send a request. The future is done at the head of its response, or has an httpx.TransportError."""
         assert self._transport is not None
         self._reset()
+        self._expecting = True
         future = self._head = self._loop.create_future()
         self.sent_at = self._loop.time()
         if timeout_seconds is not None:
-            self._timer = self._loop.call_later(timeout_seconds, self._on_timeout)
+            self._expect_deadline(self.sent_at + timeout_seconds)
         if len(body) < MAX_JOINED_BYTES:
             self._transport.write(head + body)
         else:
@@ -94,8 +104,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(body)
         return future
 
-    def _on_timeout(self) -> None:
-        self._fail(httpx.ReadTimeout("no response in time"))
+    def _expect_deadline(self, at: float) -> None:
+        self.deadline = at
+        self._owner.expect_deadline(at)
+
+    def on_deadline(self) -> None:
+        """Close the connection: the head of a response, the end of a body or another request did not come in time."""
+        if self._head is not None:
+            self._fail(httpx.ReadTimeout("no response in time"))
         self.abort()
 
     def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
@@ -129,9 +145,9 @@ class Connection(asyncio.Protocol):
             return
         if self._complete:
             self._recycle()
-        elif self._timer is None:
+        elif self.deadline is None:
             self._set_reading(True)
-            self._timer = self._loop.call_later(self._linger_seconds, self.abort)
+            self._expect_deadline(self._loop.time() + self._linger_seconds)
 
     def abort(self) -> None:
         self._on_data = self._on_end = None
@@ -140,7 +156,7 @@ class Connection(asyncio.Protocol):
 
     def _recycle(self) -> None:
         self._ended = True
-        self._cancel_timer()
+        self.deadline = None
         if self._reusable:
             self._set_reading(True)
             self._owner.release(self)
@@ -154,18 +170,13 @@ class Connection(asyncio.Protocol):
             return False
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
 
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def set_idle(self, seconds: float) -> None:
         """Keep the connection open for another exchange, and close it after `seconds` without one."""
-        self.idle = True
-        self._timer = self._loop.call_later(seconds, self.abort)
+        self.idle, self._expecting = True, False
+        self._expect_deadline(self._loop.time() + seconds)
 
     def take(self) -> None:
-        self._cancel_timer()
+        self.deadline = None
         self.idle = False
         self.reused = True
 
@@ -173,14 +184,14 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses of it
 
     def data_received(self, data: bytes) -> None:
-        if self.idle or self._parser is None:
+        if not self._expecting:
             self.abort()  # data without a request
             return
-        if not self.touched and data.startswith(_TLS_RECORD):
-            self._break(TlsAnswered("the server expects TLS"))
-            return
-        self.touched = True
         if self._head is not None:
+            if not self.touched and data.startswith(_TLS_RECORD):
+                self._break(TlsAnswered("the server expects TLS"))
+                return
+            self.touched = True
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -189,8 +200,16 @@ class Connection(asyncio.Protocol):
             return
         if self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
             self._on_malformed("response headers too large")
-            return
-        self._deliver()
+        elif self._on_data is None or self._complete:
+            self._deliver()
+        elif self._body:
+            self._on_data(self._take_body())
+
+    def _take_body(self) -> bytes:
+        body = self._body
+        data = body[0] if len(body) == 1 else b"".join(body)
+        body.clear()
+        return data
 
     def _on_malformed(self, reason: str) -> None:
         """Close the connection. A response that was already complete stays valid."""
@@ -212,7 +231,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._parser = None
-        self._cancel_timer()
+        self.deadline = None
         self._owner.forget(self)
         self._fail(_connection_lost_error(exc))
 
@@ -228,14 +247,13 @@ class Connection(asyncio.Protocol):
 
     def _deliver(self) -> None:
         if self._on_data is None:
-            if self._complete and self._timer is not None and not self._ended:
+            if self._complete and self.deadline is not None and not self._ended:
                 self._recycle()
             elif self._body and sum(map(len, self._body)) > MAX_BUFFERED_BYTES:
                 self._set_reading(False)
             return
         if self._body:
-            body, self._body = self._body, []
-            self._on_data(body[0] if len(body) == 1 else b"".join(body))
+            self._on_data(self._take_body())
         if (self._complete or self._error is not None) and self._on_end is not None:
             on_end, self._on_data, self._on_end = self._on_end, None, None
             error = self._error
@@ -262,18 +280,15 @@ class Connection(asyncio.Protocol):
             return
         self.status = status
         self._keep_alive = self._parser.should_keep_alive()
-        fields = {name.lower(): value.lower() for name, value in self.headers}
-        sized = b"content-length" in fields or b"chunked" in fields.get(b"transfer-encoding", b"")
+        fields = {name.lower(): value for name, value in self.headers}
+        sized = b"content-length" in fields or b"chunked" in fields.get(b"transfer-encoding", b"").lower()
         if b"content-encoding" in fields:
-            self.encoding = fields[b"content-encoding"].decode("latin-1")
+            self.encoding = fields[b"content-encoding"].decode("latin-1").lower()
         self._until_close = not sized and status not in (204, 304)
-        self._cancel_timer()
+        self.deadline = None
         head, self._head = self._head, None
         if head is not None and not head.done():
             head.set_result(None)
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
 
     def on_message_complete(self) -> None:
         if self.status:

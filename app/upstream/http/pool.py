@@ -1,6 +1,9 @@
 """The connection pool of one process, by upstream and origin.
 
 A request takes an idle connection, else opens a new one, else waits until fewer than `max_connections` are open.
+
+One timer serves the deadlines of all connections. Nearly every deadline is cancelled before it is due, so the timer is
+not: when it fires too early, it is set again for the first deadline that is left.
 """
 
 import asyncio
@@ -28,6 +31,8 @@ class ServerAddress(NamedTuple):
     pool_key: PoolKey
 
 
+MIN_TIMER_SECONDS = 0.02
+"""A timer that fired too early is not set again for less than this: deadlines that are close together share one."""
 KEEPALIVE_SECONDS = 4.5
 """Idle connections are closed before uvicorn-based servers close them, which they do after five seconds."""
 
@@ -41,6 +46,9 @@ class Pool:
         self._counts: dict[ServerAddress, int] = {}
         """How many connections are open or being opened."""
         self._waiting: dict[ServerAddress, deque[asyncio.Future[None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        """When the timer fires, in the event loop's time."""
 
     @property
     def idle_connections(self) -> int:
@@ -149,6 +157,27 @@ class Pool:
             idle.remove(connection)
         self._uncount(origin)
 
+    def expect_deadline(self, at: float) -> None:
+        if at < self._timer_at:
+            self._set_timer(at)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._timer, self._timer_at = None, float("inf")
+        deadlines = [(connection.deadline, connection) for connection in self._open if connection.deadline is not None]
+        for deadline, connection in deadlines:
+            if deadline <= now:
+                connection.on_deadline()
+        left = [deadline for deadline, _ in deadlines if deadline > now]
+        if left:
+            self.expect_deadline(max(min(left), now + MIN_TIMER_SECONDS))
+
     def _uncount(self, origin: ServerAddress) -> None:
         self._counts[origin] -= 1
         self._wake(origin)
@@ -167,6 +196,9 @@ class Pool:
     def close(self) -> None:
         for connection in list(self._open):
             connection.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._timer_at = None, float("inf")
 
 
 def _pool_timeout() -> httpx.TimeoutException:

@@ -266,7 +266,8 @@ class Assembler:
             self._stopped_by = word if isinstance(word, str) else None
 
     def _finish(self, out: list[Event]) -> None:
-        self._feed_delta(self._surrogates.close(), out)
+        if self._surrogates.held:
+            self._feed_delta(self._surrogates.close(), out)
         if self._sources:
             out.append(Extra(self._sources))
         if self._audio is not None:

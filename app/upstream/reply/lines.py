@@ -4,6 +4,7 @@ Lines end with LF, CRLF or CR and with nothing else: U+2028 and the like are tex
 """
 
 _BOM = b"\xef\xbb\xbf"
+_CR = ord("\r")
 
 
 class LineSplitter:
@@ -18,19 +19,20 @@ class LineSplitter:
         self._after_cr = False
         self._start = True
 
-    def take_whole_events(self, data: bytes) -> bool:
-        """Whether the data are whole lines with LF, the last of them blank, and nothing is buffered before them. They
-        need not be fed then."""
-        if self.buffered_bytes or self._after_cr or not data.endswith(b"\n\n") or b"\r" in data:
+    @property
+    def at_line_start(self) -> bool:
+        """Whether nothing is known of the next line: neither a part of it nor a CR, which LF may complete, has come."""
+        return not self.buffered_bytes and not self._after_cr and not self._start
+
+    def begins_without_bom(self, data: bytes) -> bool:
+        """Whether the body does not begin with a BOM; `data` is its first bytes, which need not be fed then."""
+        if data[:1] == _BOM[:1]:
             return False
-        if self._start:
-            if data.startswith(_BOM):
-                return False
-            self._start = False
+        self._start = False
         return True
 
     def feed(self, data: bytes) -> list[bytes]:
-        if self._after_cr or b"\r" in data:
+        if self._after_cr or _CR in data:
             data = self._normalize(data)
         lines = data.split(b"\n")
         rest = lines.pop()

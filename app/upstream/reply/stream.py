@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from app.chat.events import Event, Failed, Fault, is_end
+from app.chat.events import END_TYPES, Event, Failed, Fault
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
+from app.decompress import decompressor_for
 from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
 from app.upstream.http.client import Target, make_transport_fault
@@ -62,6 +63,7 @@ class UpstreamStream:
         meter: UsageMeter | None = None,
     ) -> None:
         self._body = body
+        self._decompress = None if body.encoding is None else decompressor_for(body.encoding).feed
         self._target = target
         self._observer = observer
         self._meter = meter
@@ -80,7 +82,7 @@ class UpstreamStream:
         """The bytes of the reply so far, decompressed."""
         self._alive = False
         self._paused = False
-        self._last_active_at = self._last_event_at = body.sent_at
+        self._sent_at = self._last_active_at = self._last_event_at = body.sent_at
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -125,13 +127,14 @@ class UpstreamStream:
         receiver = self._receiver
         if receiver is None:
             return
+        assembler = self._assembler
         try:
-            items = self._items(data)
+            items = self._read(data)
             if self._size > self._target.max_reply_bytes:
                 self._refuse(f"the model server's reply has more than {self._target.max_reply_bytes} bytes")
                 return
-            events = self._assembler.feed(items)
-            if events or self._assembler.check_progress():
+            events = assembler.feed(items)
+            if events or assembler.check_progress():
                 self._active = True
                 self._event_count += len(events) or 1
                 events = self._stage.feed(events)
@@ -145,27 +148,28 @@ class UpstreamStream:
             self._take_observer().on_closed()
             receiver.on_crash(error)
             return
-        if self._assembler.ended:
+        if assembler.ended:
             self._end()
             self._body.release()
             self._take_observer().on_finished()
             events = self._measure(events)
-        elif is_end(events):  # a stage ended the reply: a stop word
+        elif events and type(events[-1]) in END_TYPES:  # a stage ended the reply: a stop word
             self._end()
             self._body.abort()
             self._take_observer().on_finished()
             events = self._measure(events)
         if events or (not self._alive and self._reader.saw_line):
-            self._alive = self._reader.saw_line
+            self._alive = True
             receiver.on_events(events)
 
-    def _items(self, data: bytes) -> list[Any]:
-        try:
-            data = self._body.decompressor.feed(data)
-            self._size += len(data)
-            return self._reader.feed(data)
-        except ValueError as error:
-            return [MalformedData(str(error).encode())]
+    def _read(self, data: bytes) -> list[Any]:
+        if self._decompress is not None:
+            try:
+                data = self._decompress(data)
+            except ValueError as error:
+                return [MalformedData(str(error).encode())]
+        self._size += len(data)
+        return self._reader.feed(data)
 
     def _on_end(self, error: Exception | None) -> None:
         if not self._over:
@@ -215,10 +219,10 @@ class UpstreamStream:
             self._ticked_count = self._event_count
             self._last_event_at = now
         event_seconds = max(target.first_token_seconds, target.idle_seconds)
-        if now - self._body.sent_at > target.max_reply_seconds:
+        if now - self._sent_at > target.max_reply_seconds:
             self._time_out(IDLE_TIMEOUT, f"its reply took more than {target.max_reply_seconds:g} s")
         elif not started:
-            if now - self._body.sent_at > target.first_token_seconds and not self._paused:
+            if now - self._sent_at > target.first_token_seconds and not self._paused:
                 self._time_out(FIRST_TOKEN_TIMEOUT, f"no first token within {target.first_token_seconds:g} s")
         elif self._assembler.finishing and now - self._last_event_at > target.grace_seconds:
             self._body.abort()

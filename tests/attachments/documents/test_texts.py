@@ -32,8 +32,8 @@ def refused(data: bytes, name: str = "", **limits: Any) -> str:
 
 
 def text(data: bytes, name: str = "", media_type: str = "", charset: str | None = None) -> str:
-    [(_, _, said)] = read(data, name, media_type, charset).sections
-    return said
+    [(_, _, section_text)] = read(data, name, media_type, charset).sections
+    return section_text
 
 
 def test_a_pdf_is_read_page_by_page() -> None:

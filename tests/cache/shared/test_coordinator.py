@@ -268,9 +268,9 @@ def test_a_reply_taken_over_that_says_something_else_fails(shared_redis: RedisSe
             model.calls[0].push(2)
             await late.reach(len(flat(REPLY[:2])))
             sleep(one)
-            told = await late.end()
-            assert told[:-1] == flat(REPLY[:2])
-            assert isinstance(told[-1], Failed) and told[-1].fault.code == "upstream_incomplete"
+            received = await late.end()
+            assert received[:-1] == flat(REPLY[:2])
+            assert isinstance(received[-1], Failed) and received[-1].fault.code == "upstream_incomplete"
 
     play(scene())
 

@@ -20,8 +20,8 @@ from tests.cache.shared.reply_strategies import DONE, cuts, flat, letters, repli
 from tests.each_case import each_case
 
 
-def spliced(told: list[list[Event]], new: list[list[Event]]) -> list[Event]:
-    splice = Splice(told)
+def spliced(delivered: list[list[Event]], new: list[list[Event]]) -> list[Event]:
+    splice = Splice(delivered)
     return [event for events in new for event in splice.feed(events)]
 
 
@@ -35,8 +35,8 @@ def messages(events: list[Event]) -> list[tuple[object, ...]]:
 def test_any_two_cuts_of_one_reply_splice_to_exactly_the_rest(data: st.DataObject, reply: list[Event]) -> None:
     whole = letters(reply)
     place = data.draw(st.integers(0, len(whole)))
-    told, new = data.draw(cuts(whole[:place])), data.draw(cuts([*whole, DONE]))
-    assert letters(spliced(told, new)) == [*whole[place:], DONE]
+    delivered, new = data.draw(cuts(whole[:place])), data.draw(cuts([*whole, DONE]))
+    assert letters(spliced(delivered, new)) == [*whole[place:], DONE]
 
 
 @given(st.data(), replies())
@@ -44,19 +44,21 @@ def test_one_that_was_spliced_can_be_spliced_again(data: st.DataObject, reply: l
     whole = letters(reply)
     first = data.draw(st.integers(0, len(whole)))
     second = data.draw(st.integers(first, len(whole)))
-    told = [whole[:first]]
-    told.append(spliced(told, data.draw(cuts(whole[:second]))))
-    assert letters(spliced(told, data.draw(cuts([*whole, DONE])))) == [*whole[second:], DONE]
+    delivered = [whole[:first]]
+    delivered.append(spliced(delivered, data.draw(cuts(whole[:second]))))
+    assert letters(spliced(delivered, data.draw(cuts([*whole, DONE])))) == [*whole[second:], DONE]
 
 
 @given(st.data(), replies(), replies())
 def test_two_different_replies_are_never_mixed(data: st.DataObject, one: list[Event], two: list[Event]) -> None:
     """Either the rest makes the new reply's messages of what was told, or it ends with the fault."""
-    told, new = data.draw(cuts(one)), data.draw(cuts([*two, DONE]))
-    rest = spliced(told, new)
-    heard = [event for events in told for event in events] + rest
+    delivered, new = data.draw(cuts(one)), data.draw(cuts([*two, DONE]))
+    rest = spliced(delivered, new)
+    received = [event for events in delivered for event in events] + rest
     if rest[-1] == DONE:
-        assert [row[:2] + row[3:] for row in messages(heard)] == [row[:2] + row[3:] for row in messages([*two, DONE])]
+        assert [row[:2] + row[3:] for row in messages(received)] == [
+            row[:2] + row[3:] for row in messages([*two, DONE])
+        ]
     else:
         assert rest[-1] == Failed(DIVERGED)
         assert not any(isinstance(event, Finish) for event in rest)
@@ -82,9 +84,9 @@ DIVERGING: list[tuple[str, list[Event], list[Event]]] = [
 ]
 
 
-@each_case(("told", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
-def test_a_reply_that_differs_is_a_fault_that_may_pass(told: list[Event], new: list[Event]) -> None:
-    rest = spliced([told], [[event] for event in [*new, TextDelta("more"), DONE]])
+@each_case(("delivered", "new"), [row[1:] for row in DIVERGING], ids=[row[0] for row in DIVERGING])
+def test_a_reply_that_differs_is_a_fault_that_may_pass(delivered: list[Event], new: list[Event]) -> None:
+    rest = spliced([delivered], [[event] for event in [*new, TextDelta("more"), DONE]])
     assert rest == [Failed(DIVERGED)]
     assert DIVERGED.code == "upstream_incomplete" and DIVERGED.transient
 
@@ -101,14 +103,14 @@ def test_an_empty_first_reply_lets_everything_pass() -> None:
 
 def test_late_fragments_of_calls_may_come_in_another_order() -> None:
     other = ToolCallDelta(1, "{", "call_2", "g")
-    told: list[list[Event]] = [[CALL, other, ToolCallDelta(0, ":")]]
+    delivered: list[list[Event]] = [[CALL, other, ToolCallDelta(0, ":")]]
     new: list[Event] = [
         ToolCallDelta(0, '{"a":1', "x", "f"),
         ToolCallDelta(1, "{}", "y", "g"),
         ToolCallDelta(0, "}"),
         DONE,
     ]
-    assert spliced(told, [new]) == [ToolCallDelta(0, "1"), ToolCallDelta(1, "}"), ToolCallDelta(0, "}"), DONE]
+    assert spliced(delivered, [new]) == [ToolCallDelta(0, "1"), ToolCallDelta(1, "}"), ToolCallDelta(0, "}"), DONE]
 
 
 def test_a_failure_of_the_second_reply_is_passed_on_unchanged() -> None:
@@ -134,15 +136,15 @@ def test_other_media_are_a_fault() -> None:
 
 
 def test_a_reply_that_failed_before_is_repeated_to_its_failure() -> None:
-    told: list[Event] = [TextDelta("a"), Failed(DIVERGED)]
-    assert spliced([told], [[TextDelta("ab"), DONE]]) == [TextDelta("b"), DONE]
+    delivered: list[Event] = [TextDelta("a"), Failed(DIVERGED)]
+    assert spliced([delivered], [[TextDelta("ab"), DONE]]) == [TextDelta("b"), DONE]
 
 
 def test_a_further_extra_of_the_open_run_is_emitted() -> None:
-    told: list[Event] = [TextDelta("ab"), Extra({"x": 1})]
+    delivered: list[Event] = [TextDelta("ab"), Extra({"x": 1})]
     new: list[Event] = [TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), DONE]
     assert spliced(
-        [told, [TextDelta("c")]], [[TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), TextDelta("cd"), DONE]]
+        [delivered, [TextDelta("c")]], [[TextDelta("ab"), Extra({"x": 1}), Extra({"y": 2}), TextDelta("cd"), DONE]]
     )
-    assert spliced([told], [new]) == [Extra({"y": 2}), DONE]
-    assert Splice([told]).close() == []
+    assert spliced([delivered], [new]) == [Extra({"y": 2}), DONE]
+    assert Splice([delivered]).close() == []

@@ -33,18 +33,18 @@ class Paced(Model):
     def __init__(self, seed: int, pick: random.Random) -> None:
         super().__init__(long_reply(seed))
         self._pick = pick
-        self.speaking: set[asyncio.Task[None]] = set()
+        self.sending: set[asyncio.Task[None]] = set()
 
     async def lead(self) -> Reply:
         await asyncio.sleep(self._pick.random() / 50)
         reply = await super().lead()
         assert isinstance(reply, Scripted)
-        task = asyncio.create_task(self._speak(reply))
-        self.speaking.add(task)
-        task.add_done_callback(self.speaking.discard)
+        task = asyncio.create_task(self._send(reply))
+        self.sending.add(task)
+        task.add_done_callback(self.sending.discard)
         return reply
 
-    async def _speak(self, reply: Scripted) -> None:
+    async def _send(self, reply: Scripted) -> None:
         while reply.left and not reply.closed.is_set():
             await asyncio.sleep(self._pick.random() / 100)
             if reply.started and not reply.paused:
@@ -94,7 +94,7 @@ def test_readers_that_stay_get_the_whole_reply_and_no_call_is_left_over(own_redi
             asked = [pick.randrange(QUESTIONS) for _ in range(CALLERS)]
             await asyncio.gather(*(call(gateways, models[question], question, pick) for question in asked))
             await storm
-            await until(lambda: not any(model.speaking for model in models))
+            await until(lambda: not any(model.sending for model in models))
             await until(lambda: not any(len(one.writer) or len(one.tailer) for one in gateways))
         calls = [reply for model in models for reply in model.calls]
         assert not [reply for reply in calls if reply.left and not reply.closed.is_set()]

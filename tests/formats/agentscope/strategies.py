@@ -24,7 +24,7 @@ MEDIA = st.sampled_from(
         Media("file", ("data:image/png;base64,AAAA",)),
     ]
 )
-SAID = st.lists(TEXTS.map(Text) | MEDIA, max_size=3).map(tuple)
+CONTENTS = st.lists(TEXTS.map(Text) | MEDIA, max_size=3).map(tuple)
 ARGUMENTS = st.sampled_from(["{}", "", '{"a":  1}', '{"a": true}', '{"a', "[1]", '{"a": 1e3}', "nonsense"])
 
 
@@ -42,19 +42,19 @@ CALLS = st.builds(
 )
 RESULTS = st.builds(
     ToolResult,
-    SAID,
+    CONTENTS,
     st.sampled_from([None, "f", "g"]),
     st.sampled_from([None, "1", "c", "x"]),
     st.sampled_from([None, True, False]),
 )
 ASSISTANTS = _message(
     "assistant",
-    st.lists(SAID | st.tuples(TEXTS.map(Reasoning)) | st.tuples(CALLS), max_size=3).map(
+    st.lists(CONTENTS | st.tuples(TEXTS.map(Reasoning)) | st.tuples(CALLS), max_size=3).map(
         lambda runs: tuple(part for run in runs for part in run)
     ),
     turn=TURNS,
 )
-USERS = _message("user", SAID) | _message("system", SAID)
+USERS = _message("user", CONTENTS) | _message("system", CONTENTS)
 TOOLS = _message("tool", st.lists(RESULTS, min_size=1, max_size=2).map(tuple), name=st.none())
 CONVERSATIONS = st.lists(ASSISTANTS | ASSISTANTS | USERS | TOOLS, min_size=1, max_size=7)
 

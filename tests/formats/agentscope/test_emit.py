@@ -89,9 +89,9 @@ def test_any_cut_of_a_stream_ends_in_the_same(form: Format, golden: Json, cut: A
 
 @each_case("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
 def test_snapshots_only_grow_under_one_id(golden: Json) -> None:
-    told = [one for one in frames_of(AGENTSCOPE, golden) if "msg" in one]
-    assert len({one["msg"]["id"] for one in told}) == 1
-    assert all(grown(before["msg"], after["msg"]) for before, after in zip(told, told[1:], strict=False))
+    received = [one for one in frames_of(AGENTSCOPE, golden) if "msg" in one]
+    assert len({one["msg"]["id"] for one in received}) == 1
+    assert all(grown(before["msg"], after["msg"]) for before, after in zip(received, received[1:], strict=False))
 
 
 @each_case("golden", load("emit/agentscope1").values(), ids=load("emit/agentscope1"))
@@ -112,7 +112,7 @@ def test_a_whole_reply_is_the_last_frame(golden: Json) -> None:
 @each_case("golden", load("emit/agentscope2").values(), ids=load("emit/agentscope2"))
 def test_a_whole_reply_is_the_message_that_the_events_make(golden: Json) -> None:
     batches = batches_of(body_of(golden))
-    said = whole(AGENTSCOPE2, batches)["msg"]["content"]
+    content = whole(AGENTSCOPE2, batches)["msg"]["content"]
     kinds = {"thinking": "THINKING_BLOCK", "text": "TEXT_BLOCK", "tool_call": "TOOL_CALL"}
     texts = [
         {
@@ -120,7 +120,7 @@ def test_a_whole_reply_is_the_message_that_the_events_make(golden: Json) -> None
             "name": block.get("name"),
             "text": block.get("text") or block.get("thinking") or block.get("input") or "",
         }
-        for block in said
+        for block in content
     ]
     assert texts == built(stream(AGENTSCOPE2, batches))
 

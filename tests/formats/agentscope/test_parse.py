@@ -188,8 +188,8 @@ def test_the_state_of_a_result_says_whether_it_failed(state: str, is_error: bool
 
 def test_a_hint_is_a_users_message() -> None:
     blocks = [{"type": "text", "text": "a"}, {"type": "hint", "hint": "remember", "source": "system"}]
-    said, hint = decoded(AGENTSCOPE2, msg(blocks))
-    assert said.role == "assistant"
+    answer, hint = decoded(AGENTSCOPE2, msg(blocks))
+    assert answer.role == "assistant"
     assert (hint.role, hint.name, hint.parts) == ("user", None, (Text("remember"),))
     assert hint.extra["hint"] == {"source": "system"}
 

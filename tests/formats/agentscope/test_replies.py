@@ -79,10 +79,16 @@ def test_details_of_the_usage_stand_beside_the_two_numbers() -> None:
 
 
 def test_thoughts_that_go_on_after_text_grow_the_one_thought_of_1x() -> None:
-    said: list[Event] = [ReasoningDelta("a"), TextDelta("b"), ReasoningDelta("c"), TextDelta("d"), Finish("stop")]
-    content = last(AGENTSCOPE, *said)["msg"]["content"]
+    reply_events: list[Event] = [
+        ReasoningDelta("a"),
+        TextDelta("b"),
+        ReasoningDelta("c"),
+        TextDelta("d"),
+        Finish("stop"),
+    ]
+    content = last(AGENTSCOPE, *reply_events)["msg"]["content"]
     assert content == [{"type": "thinking", "thinking": "ac"}, {"type": "text", "text": "bd"}]
-    blocks = whole(AGENTSCOPE2, [said])["msg"]["content"]
+    blocks = whole(AGENTSCOPE2, [reply_events])["msg"]["content"]
     assert [block["type"] for block in blocks] == ["thinking", "text", "thinking", "text"]
 
 
@@ -104,23 +110,23 @@ def test_an_unusual_finish_reason_of_the_server_is_reported() -> None:
 
 @either
 def test_opaque_fields_of_a_reply_come_back_as_history(form: Format) -> None:
-    said: list[Event] = [
+    reply_events: list[Event] = [
         ReasoningDelta("r"),
         Extra({"reasoning_details": [{"d": 1}]}),
         CALL,
         Extra({"extra_content": {"s": 1}}, 0),
         Finish("tool_calls"),
     ]
-    thought, call = decoded(form, whole(form, [said])["msg"])
+    thought, call = decoded(form, whole(form, [reply_events])["msg"])
     assert thought.extra["reasoning_details"] == [{"d": 1}]
     assert call.parts[0].extra == {"extra_content": {"s": 1}}  # type: ignore[union-attr]
 
 
 def test_details_of_several_thoughts_stand_one_behind_the_other_in_1x() -> None:
-    said: list[Event] = []
+    reply_events: list[Event] = []
     for number, text in enumerate("ab"):
-        said += [ReasoningDelta(text), Extra({"reasoning_details": [number]}), TextDelta(text)]
-    thought, _ = decoded(AGENTSCOPE, whole(AGENTSCOPE, [[*said, Finish("stop")]])["msg"])
+        reply_events += [ReasoningDelta(text), Extra({"reasoning_details": [number]}), TextDelta(text)]
+    thought, _ = decoded(AGENTSCOPE, whole(AGENTSCOPE, [[*reply_events, Finish("stop")]])["msg"])
     assert thought.extra["reasoning_details"] == [0, 1]
 
 
@@ -156,8 +162,10 @@ def test_a_reply_is_history_that_a_model_can_be_sent(form: Format, golden: Json)
 
 
 def test_a_failed_stream_of_1x_ends_with_an_error_frame() -> None:
-    said, end = stream(AGENTSCOPE, [[TextDelta("t"), Failed(Fault("rate_limit", "slow", transient=True, status=429))]])
-    assert (said["msg"]["content"], said["last"]) == ([{"type": "text", "text": "t"}], False)
+    reply_events, end = stream(
+        AGENTSCOPE, [[TextDelta("t"), Failed(Fault("rate_limit", "slow", transient=True, status=429))]]
+    )
+    assert (reply_events["msg"]["content"], reply_events["last"]) == ([{"type": "text", "text": "t"}], False)
     assert end["last"] is True
     assert {"type": "rate_limit", "message": "slow", "retryable": True}.items() <= end["error"].items()
 

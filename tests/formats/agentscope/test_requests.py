@@ -21,7 +21,7 @@ def tool(content: str, id: str = "call_1", name: str = "f") -> Json:
     return {"role": "tool", "tool_call_id": id, "name": name, "content": content}
 
 
-def said(role: str, content: str) -> Json:
+def text_message(role: str, content: str) -> Json:
     return {"role": role, "name": SPEAKERS[role], "content": [{"type": "text", "text": content}]}
 
 
@@ -37,7 +37,7 @@ DIFFERENT: dict[tuple[str, str], tuple[str, Any]] = {
     ("q16", "DeepSeek"): (OWN_LINES, tool("12:00\nCET", "call_2", "get_time")),
     ("q17", "OpenAI"): (
         "a result stands behind its call, not before it",
-        [said("user", "x"), called(), tool("r"), said("assistant", "done")],
+        [text_message("user", "x"), called(), tool("r"), text_message("assistant", "done")],
     ),
     ("q17", "DeepSeek"): (
         "a result stands behind its call, not before it",

@@ -78,8 +78,8 @@ def test_a_model_is_sent_the_same_whichever_version_says_it(form: Format, messag
 @given(either, CONVERSATIONS)
 @often
 def test_a_conversation_comes_back_equal(form: Format, messages: list[Message]) -> None:
-    said = json.loads(json.dumps(encoded(form, messages)))
-    back = cut(decoded(form, *said))
+    written = json.loads(json.dumps(encoded(form, messages)))
+    back = cut(decoded(form, *written))
     if not form.write(messages, Options()).losses or form is AGENTSCOPE:
         assert back == cut(messages)
     else:
@@ -89,16 +89,16 @@ def test_a_conversation_comes_back_equal(form: Format, messages: list[Message]) 
 @given(either, CONVERSATIONS)
 @often
 def test_a_translation_back_translates_to_the_same_again(form: Format, messages: list[Message]) -> None:
-    said = encoded(form, messages)
-    assert encoded(form, decoded(form, *said)) == said
+    written = encoded(form, messages)
+    assert encoded(form, decoded(form, *written)) == written
 
 
 @given(either, CONVERSATIONS)
 @often
 def test_ids_of_messages_are_unique_and_follow_from_the_conversation(form: Format, messages: list[Message]) -> None:
-    said = encoded(form, messages)
-    assert len({item["id"] for item in said}) == len(said)
-    assert encoded(form, messages) == said
+    written = encoded(form, messages)
+    assert len({item["id"] for item in written}) == len(written)
+    assert encoded(form, messages) == written
 
 
 @given(either, MESSAGES)
@@ -177,9 +177,9 @@ def test_a_result_moves_to_its_call_in_2x_with_a_warning() -> None:
 
 
 def test_a_2x_message_holds_all_that_its_assistant_does() -> None:
-    said = {"role": "assistant", "content": "done"}
+    written = {"role": "assistant", "content": "done"}
     done = {"role": "function", "name": "f", "content": "ok", "extra": {"function_id": "c"}}
-    history = [USERS_WORD, CALL, done, said, USERS_WORD, CALL]
+    history = [USERS_WORD, CALL, done, written, USERS_WORD, CALL]
     found = encoded(AGENTSCOPE2, QWEN.parse(history, Options()).messages)
     assert [[block["type"] for block in item["content"]] for item in found] == [
         ["text"],

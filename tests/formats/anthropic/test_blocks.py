@@ -27,8 +27,8 @@ def user(*blocks: Json) -> Json:
     return {"role": "user", "content": list(blocks)}
 
 
-def text(said: str) -> Json:
-    return {"type": "text", "text": said}
+def text(value: str) -> Json:
+    return {"type": "text", "text": value}
 
 
 def call(id_: str = "c", **arguments: Any) -> Json:

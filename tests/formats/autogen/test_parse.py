@@ -149,14 +149,14 @@ def test_another_agents_handoff_brings_its_context() -> None:
 
 def test_an_own_handoff_says_nothing_that_its_result_does_not_say() -> None:
     assert shown(read([HANDOFF], "b")) == ["assistant:text:yours"]
-    told = shown(read([calls("b", "9"), results("b", "9"), HANDOFF], "b"))
-    assert told == ["assistant:tool_call:9", "tool:tool_result:9"]
+    found = shown(read([calls("b", "9"), results("b", "9"), HANDOFF], "b"))
+    assert found == ["assistant:tool_call:9", "tool:tool_result:9"]
 
 
 def image(data: str) -> Media:
     items = [{"type": "MultiModalMessage", "source": "user", "content": ["see", {"data": data}]}]
-    said, media = read(items)[0].parts
-    assert said == Text("see") and isinstance(media, Media)
+    caption, media = read(items)[0].parts
+    assert caption == Text("see") and isinstance(media, Media)
     assert media.path == "messages[0].content[1]"
     return media
 

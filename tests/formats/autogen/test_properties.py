@@ -145,18 +145,18 @@ media = st.builds(
     st.sampled_from([("http://h/x",), (f"data:image/png;base64,{PNG}",), (f"data:image/jpeg;base64,{PNG}",)]),
     path=st.just("messages[0].content[0].image"),
 )
-said = st.lists(texts | media, max_size=3).map(tuple)
+contents = st.lists(texts | media, max_size=3).map(tuple)
 arguments = st.sampled_from(["", "{}", '{"a": 1}', "{"])
 maybe = st.sampled_from([None, "1", "2"])
 payloads = st.one_of(
-    st.tuples(st.sampled_from(["system", "user", "assistant"]), said),
+    st.tuples(st.sampled_from(["system", "user", "assistant"]), contents),
     st.tuples(st.just("assistant"), st.builds(Reasoning, st.sampled_from(["r", ""])).map(lambda one: (one,))),
     st.tuples(
         st.just("assistant"), st.builds(ToolCall, st.sampled_from(["f", "g"]), arguments, maybe).map(lambda one: (one,))
     ),
     st.tuples(
         st.just("tool"),
-        st.builds(ToolResult, said, st.sampled_from(["f", None]), maybe, st.sampled_from([None, True, False])).map(
+        st.builds(ToolResult, contents, st.sampled_from(["f", None]), maybe, st.sampled_from([None, True, False])).map(
             lambda one: (one,)
         ),
     ),
@@ -199,7 +199,7 @@ def test_messages_of_any_format_come_back_equal(given_messages: list[Message], a
 )
 def test_a_bag_of_nonsense_is_not_trusted(bags: list[Any], beside: Any) -> None:
     given_messages = [
-        Message("user", (Text("x"),), "user", extra={"autogen": bag, "autogen_before": beside}) for bag in bags
+        Message("user", (Text("x"),), "user", extra={"autogen": kept, "autogen_before": beside}) for kept in bags
     ]
     written = AUTOGEN.write(given_messages, Options()).messages
     assert [one["content"] for one in written] == ["x"] * len(bags)

@@ -33,7 +33,7 @@ def frames(data: bytes) -> list[Any]:
     return [json.loads(block.removeprefix("data: ")) for block in blocks]
 
 
-def told(batches: Iterable[list[Event]], form: str = "interleaved", mode: ReplyMode = "delta") -> list[Any]:
+def encode_frames(batches: Iterable[list[Event]], form: str = "interleaved", mode: ReplyMode = "delta") -> list[Any]:
     encoder = AUTOGEN.reply_encoder(info(form), mode)
     return frames(encoder.open() + b"".join(encoder.feed(events) for events in batches))
 
@@ -73,7 +73,7 @@ def without_result(items: list[Any]) -> list[Any]:
 @each_case("size", [10**9, 7])
 @each_case("name", EMITTED)
 def test_a_recorded_reply_has_the_agreed_frames(name: str, size: int) -> None:
-    ours = without_result(told(upstream(name, size)))
+    ours = without_result(encode_frames(upstream(name, size)))
     assert renamed(ours) == renamed(EMITTED[name]["frames"])
 
 
@@ -90,12 +90,12 @@ NOT_AS_AUTOGEN = {
 @each_case("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_model_view_is_what_autogens_client_yields(name: str) -> None:
     *chunks, last = STREAMS[name]["create_stream"]
-    assert (told(upstream(name), "model") == [*chunks, last["CreateResult"]]) is (name not in NOT_AS_AUTOGEN)
+    assert (encode_frames(upstream(name), "model") == [*chunks, last["CreateResult"]]) is (name not in NOT_AS_AUTOGEN)
 
 
 @each_case("name", STREAMS)
 def test_the_compatible_form_is_what_autogens_agent_emits(name: str) -> None:
-    ours = without_result(told(upstream(name), "compat"))
+    ours = without_result(encode_frames(upstream(name), "compat"))
     of_tools = ("ToolCallExecutionEvent", "ToolCallSummaryMessage")
     theirs = [one for one in STREAMS[name]["events"][1:] if "EXCEPTION" not in one and one["type"] not in of_tools]
     if name.startswith("s20"):
@@ -113,23 +113,23 @@ def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> 
     if isinstance(last, Failed):
         assert AUTOGEN.reply_encoder(info(form), "whole").feed(events[:-1]) == b""
         return
-    streamed = told(batches, form)[-1]
+    streamed = encode_frames(batches, form)[-1]
     streamed.pop("type", None)
     assert whole(events, form) == streamed
 
 
 @each_case("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_messages_of_a_reply_can_be_posted_back_as_history(name: str) -> None:
-    messages = told(upstream(name))[-1]["messages"]
+    messages = encode_frames(upstream(name))[-1]["messages"]
     assert AUTOGEN.write(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]
 
 
 def chunks_by_id(items: list[Any]) -> dict[str, str]:
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for one in items:
         if one["type"] == "ModelClientStreamingChunkEvent":
-            said[one["full_message_id"]] = said.get(one["full_message_id"], "") + one["content"]
-    return said
+            texts[one["full_message_id"]] = texts.get(one["full_message_id"], "") + one["content"]
+    return texts
 
 
 MIXED: list[Event] = [
@@ -146,7 +146,7 @@ MIXED: list[Event] = [
 
 
 def test_the_chunks_of_an_id_add_up_to_its_message() -> None:
-    items = told([MIXED])
+    items = encode_frames([MIXED])
     whole_ones = {one["id"]: one["content"] for one in items[-1]["messages"] if isinstance(one["content"], str)}
     assert chunks_by_id(items) == whole_ones
     assert list(whole_ones.values()) == ["r1", "r2!", "t1t2", "t3"]
@@ -155,33 +155,33 @@ def test_the_chunks_of_an_id_add_up_to_its_message() -> None:
 
 
 def test_text_after_the_last_call_is_written_before_the_calls() -> None:
-    items = told([[ToolCallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
+    items = encode_frames([[ToolCallDelta(0, "{}", "c", "f"), TextDelta("late"), Finish("tool_calls")]])
     assert chunks_by_id(items) == {items[1]["id"]: "late"}
     assert [one["type"] for one in items[1:-1]] == ["ThoughtEvent", "ToolCallRequestEvent"]
 
 
 def test_usage_beyond_the_totals_is_kept_in_metadata() -> None:
-    last = told([MIXED])[-1]["messages"][-1]
+    last = encode_frames([MIXED])[-1]["messages"][-1]
     assert last["models_usage"] == {"prompt_tokens": 1, "completion_tokens": 2}
     assert json.loads(last["metadata"]["usage"])["reasoning_tokens"] == 1
 
 
 @pytest.mark.parametrize("usage", [None, {"prompt_tokens": 1}, {}])
 def test_usage_that_is_not_known_is_null(usage: Json | None) -> None:
-    assert told([[TextDelta("x"), Finish("stop", usage)]])[-1]["messages"][-1]["models_usage"] is None
+    assert encode_frames([[TextDelta("x"), Finish("stop", usage)]])[-1]["messages"][-1]["models_usage"] is None
 
 
 def test_an_empty_answer_is_an_empty_text() -> None:
     replies: list[list[Event]] = [[Finish("stop")], [ReasoningDelta("hm"), Finish("length")]]
     for events in replies:
-        messages = told([events])[-1]["messages"]
+        messages = encode_frames([events])[-1]["messages"]
         assert (messages[-1]["type"], messages[-1]["content"]) == ("TextMessage", "")
-        assert told([events], "compat")[-1]["messages"][-1]["content"] == ""
-        assert told([events], "model")[-1]["content"] == ""
+        assert encode_frames([events], "compat")[-1]["messages"][-1]["content"] == ""
+        assert encode_frames([events], "model")[-1]["content"] == ""
 
 
 def test_ids_and_times_follow_from_the_reply() -> None:
-    first, *_, last = told([[TextDelta("x"), Finish("stop")]])
+    first, *_, last = encode_frames([[TextDelta("x"), Finish("stop")]])
     assert (first["full_message_id"], first["id"], last["messages"][0]["id"]) == ("chat-1-1", "chat-1-2", "chat-1-1")
     assert first["created_at"] == last["messages"][0]["created_at"] == "2026-01-01T00:00:00Z"
     assert last["stop_reason"] == "stop"
@@ -199,18 +199,18 @@ def test_no_chunk_is_too_long_for_a_line_reader(form: str) -> None:
     encoder = AUTOGEN.reply_encoder(info(form), "delta")
     data = encoder.feed([TextDelta("x" + "\u2028" * 50_000)])
     assert max(map(len, data.split(b"\n\n"))) < 60_000
-    said = [one if isinstance(one, str) else one["content"] for one in frames(data)]
-    assert "".join(said) == "x" + "\u2028" * 50_000
+    texts = [one if isinstance(one, str) else one["content"] for one in frames(data)]
+    assert "".join(texts) == "x" + "\u2028" * 50_000
 
 
 def test_snapshots_are_written_as_deltas() -> None:
-    assert told([MIXED], mode="snapshot") == told([MIXED])
+    assert encode_frames([MIXED], mode="snapshot") == encode_frames([MIXED])
 
 
 def test_an_error_is_the_last_frame_and_completes_nothing() -> None:
     batches = upstream("s20_error_mid_stream")
     for form in ("interleaved", "compat", "model"):
-        error = told(batches, form)[-1]
+        error = encode_frames(batches, form)[-1]
         assert (error["type"], error["source"], error["content"]) == ("error", "system", "boom")
         assert (error["code"], error["status"], error["request_id"]) == ("server_error", 502, "req-1")
         assert "message" not in error
@@ -248,9 +248,9 @@ def test_opaque_fields_come_back_with_the_history() -> None:
         Extra({"extra_content": {"s": "x"}}, 0),
         Finish("tool_calls"),
     ]
-    reasoning, said, first, second = read(whole(events)["messages"])
+    reasoning, texts, first, second = read(whole(events)["messages"])
     assert reasoning.extra["reasoning_details"] == [{"a": 1}]
-    assert said.extra["refusal"] is True
+    assert texts.extra["refusal"] is True
     assert first.parts[0].extra == {"extra_content": {"s": "x"}}  # type: ignore[union-attr]  # a call
     assert second.parts[0].extra == {}  # type: ignore[union-attr]  # a call
 

@@ -17,16 +17,16 @@ from tests.formats.autogen.recorded_cases import calls, read, results, text, tho
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAAD0lEQVR4nGP8z8DAwMAAAAYIAQHLR3Z1AAAAAElFTkSuQmCC"
 
 
-def says(role: Any, *parts: Part, name: str | None = None, **fields: Any) -> Message:
+def make_message(role: Any, *parts: Part, name: str | None = None, **fields: Any) -> Message:
     return Message(role, parts, name, **fields)
 
 
 def answer(*parts: Part, **fields: Any) -> Message:
-    return says("assistant", *parts, name="a", **fields)
+    return make_message("assistant", *parts, name="a", **fields)
 
 
-def result(id_: str | None, *said: Text | Media, name: str = "f") -> Message:
-    return Message("tool", (ToolResult(said, name, id_),), name)
+def result(id_: str | None, *content: Text | Media, name: str = "f") -> Message:
+    return Message("tool", (ToolResult(content, name, id_),), name)
 
 
 def kinds(items: list[Any]) -> list[str]:
@@ -34,8 +34,8 @@ def kinds(items: list[Any]) -> list[str]:
 
 
 TURN = (
-    says("system", Text("be kind")),
-    says("user", Text("q"), name="user"),
+    make_message("system", Text("be kind")),
+    make_message("user", Text("q"), name="user"),
     answer(Reasoning("hm")),
     answer(Text("now")),
     answer(ToolCall("f", "{}", "1")),
@@ -69,7 +69,7 @@ def test_equal_histories_are_written_equally_with_ids_of_their_own() -> None:
 
 
 def test_a_message_without_a_name_gets_user_or_agent_and_comes_back_without() -> None:
-    messages = (says("user", Text("q")), says("assistant", Text("x")))
+    messages = (make_message("user", Text("q")), make_message("assistant", Text("x")))
     items = AUTOGEN.write(messages, Options(agent_name="Friday")).messages
     assert [one["source"] for one in items] == ["user", "Friday"]
     assert [one.name for one in read(items)] == [None, None]
@@ -87,9 +87,9 @@ def test_messages_of_several_payloads_are_split() -> None:
     items = written((message, result("1")))
     assert kinds(items) == ["ThoughtEvent", "ThoughtEvent", "ToolCallRequestEvent", "ToolCallExecutionEvent"]
     assert items[2]["content"] == [{"id": "1", "arguments": "{}", "name": "f"}]
-    told = read(items)
-    assert [part for one in told[:3] for part in one.parts] == list(message.parts)
-    assert all((one.turn, one.extra["k"]) == ("t", "v") for one in told[:3])
+    parsed = read(items)
+    assert [part for one in parsed[:3] for part in one.parts] == list(message.parts)
+    assert all((one.turn, one.extra["k"]) == ("t", "v") for one in parsed[:3])
 
 
 def test_a_call_without_an_id_gets_one_and_its_result_names_it() -> None:
@@ -111,7 +111,7 @@ def test_a_call_without_an_id_gets_one_and_its_result_names_it() -> None:
 def test_an_image_is_carried_and_other_media_leave_a_word() -> None:
     image = Media("image", (f"data:image/png;base64,{PNG}",))
     far, sound = Media("image", ("https://h/x.png",)), Media("audio", ("data:audio/wav;base64,AAAA",))
-    message = says("user", Text("see"), image, far, sound, name="user", path="messages[0]")
+    message = make_message("user", Text("see"), image, far, sound, name="user", path="messages[0]")
     encoded = AUTOGEN.write([message], Options())
     assert encoded.messages[0]["type"] == "MultiModalMessage"
     assert encoded.messages[0]["content"] == ["see", {"data": PNG}, "[image: https://h/x.png]", "[audio]"]
@@ -122,7 +122,7 @@ def test_an_image_is_carried_and_other_media_leave_a_word() -> None:
 
 
 def test_media_alone_become_a_text() -> None:
-    (item,) = written((says("user", Media("file", ("https://h/x.pdf",)), name="user"),))
+    (item,) = written((make_message("user", Media("file", ("https://h/x.pdf",)), name="user"),))
     assert (item["type"], item["content"]) == ("TextMessage", "[file: https://h/x.pdf]")
 
 
@@ -136,13 +136,13 @@ def test_media_in_a_result_leave_a_word_and_come_back() -> None:
 def test_what_messages_say_of_themselves_has_its_own_place() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2}
     extra = {"message_id": "m", "created_at": "2026-01-01T00:00:00Z", "metadata": {"k": "v"}, "usage": usage}
-    (item,) = written((says("user", Text("q"), name="user", extra=extra),))
+    (item,) = written((make_message("user", Text("q"), name="user", extra=extra),))
     assert item == text("user", "q", id="m", created_at=extra["created_at"], metadata={"k": "v"}, models_usage=usage)
 
 
 @pytest.mark.parametrize(("turn", "notes"), [(None, set()), ("t", {"parley"})])
 def test_an_edited_item_says_what_it_says(turn: str | None, notes: set[str]) -> None:
-    (item,) = written((says("user", Text("q"), turn=turn),))
+    (item,) = written((make_message("user", Text("q"), turn=turn),))
     assert set(item["metadata"]) == notes
     assert (read([item])[0].name, read([item])[0].turn) == (None, turn)
     (message,) = read([item | {"content": "edited"}])
@@ -150,12 +150,12 @@ def test_an_edited_item_says_what_it_says(turn: str | None, notes: set[str]) -> 
 
 
 def test_an_item_with_another_source_is_of_that_source() -> None:
-    (item,) = written((says("user", Text("q")),))
+    (item,) = written((make_message("user", Text("q")),))
     assert read([item | {"source": "Bob"}])[0].name == "Bob"
 
 
 def test_an_item_that_autogen_stored_again_keeps_what_it_carries() -> None:
-    (item,) = written((says("user", Text("q"), turn="t"),))
+    (item,) = written((make_message("user", Text("q"), turn="t"),))
     stored = item | {"created_at": "2026-01-01T00:00:00Z"}
     (message,) = read([stored])
     assert (message.name, message.turn) == (None, "t")
@@ -196,7 +196,7 @@ def test_asides_between_results_keep_their_place() -> None:
 
 
 def test_metadata_hold_json_that_other_readers_can_read() -> None:
-    (item,) = written((says("user", Text("q"), extra={"k": "é"}),))
+    (item,) = written((make_message("user", Text("q"), extra={"k": "é"}),))
     assert json.loads(item["metadata"]["parley"])["messages"] == [{"extra": {"k": "é"}}]
 
 
@@ -217,11 +217,11 @@ UNTRUSTED: list[tuple[Any, str]] = [
 ]
 
 
-@each_case(("bag", "why"), UNTRUSTED, ids=[why for _, why in UNTRUSTED])
-def test_what_was_kept_counts_only_where_it_says_the_same(bag: Any, why: str) -> None:
+@each_case(("kept", "why"), UNTRUSTED, ids=[why for _, why in UNTRUSTED])
+def test_what_was_kept_counts_only_where_it_says_the_same(kept: Any, why: str) -> None:
     trusted = {"raw": QUERY, "k": 0, "as": "user"}
-    assert written((says("user", Text("q"), name="user", extra={"autogen": trusted}),)) == [QUERY]
-    (item,) = written((says("user", Text("q"), name="user", extra={"autogen": bag}),))
+    assert written((make_message("user", Text("q"), name="user", extra={"autogen": trusted}),)) == [QUERY]
+    (item,) = written((make_message("user", Text("q"), name="user", extra={"autogen": kept}),))
     assert (item["content"], item["id"][:7]) == ("q", "parley-")
 
 

@@ -47,16 +47,16 @@ PARTS: list[tuple[Any, Text | Media]] = [
 
 
 @pytest.mark.parametrize(
-    ("part", "said"), PARTS, ids=lambda value: value.get("type") if isinstance(value, dict) else ""
+    ("part", "expected"), PARTS, ids=lambda value: value.get("type") if isinstance(value, dict) else ""
 )
-def test_a_part_is_read_as_what_it_says(part: Any, said: Text | Media) -> None:
+def test_a_part_is_read_as_what_it_says(part: Any, expected: Text | Media) -> None:
     (message,) = read({"role": "user", "content": [part]})
     (found,) = message.parts
     path = f"messages[0].content[0].{part['type']}"
     assert found == (
-        Media(said.media, said.urls, said.frames, said.format, said.detail, path, said.name)
-        if isinstance(said, Media)
-        else said
+        Media(expected.media, expected.urls, expected.frames, expected.format, expected.detail, path, expected.name)
+        if isinstance(expected, Media)
+        else expected
     )
 
 
@@ -94,13 +94,13 @@ def test_old_function_calls_are_calls() -> None:
 
 
 def test_messages_of_one_assistant_in_a_row_stay_apart() -> None:
-    said = [
+    expected = [
         {"role": "assistant", "content": "a", "reasoning_content": "r"},
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
     ]
     history = [
         USER,
-        *said,
+        *expected,
         {"role": "tool", "tool_call_id": "c", "content": "ok"},
         {"role": "assistant", "content": "b"},
     ]
@@ -112,14 +112,14 @@ def test_messages_of_one_assistant_in_a_row_stay_apart() -> None:
 
 def test_what_a_provider_hung_on_a_message_comes_back() -> None:
     call = {**CALL, "extra_content": {"google": {"thought_signature": "s"}}}
-    said = {
+    expected = {
         "role": "assistant",
         "content": None,
         "reasoning_content": "r",
         "reasoning_details": [{"x": 1}],
         "tool_calls": [call],
     }
-    history = [USER, said, {"role": "tool", "tool_call_id": "c", "content": "ok"}]
+    history = [USER, expected, {"role": "tool", "tool_call_id": "c", "content": "ok"}]
     assert OPENAI.write(read(*history), Options()).messages == history
 
 

@@ -40,7 +40,7 @@ REPLIES: dict[str, list[Event]] = {
 }
 
 
-def told(events: list[Event], mode: ReplyMode = "delta") -> list[Any]:
+def encode_reply(events: list[Event], mode: ReplyMode = "delta") -> list[Any]:
     encoder = OPENAI.reply_encoder(INFO, mode)
     data = encoder.open() + b"".join(encoder.feed([event]) for event in events)
     return [line.removeprefix("data: ") for line in data.decode().split("\n\n") if line]
@@ -48,8 +48,8 @@ def told(events: list[Event], mode: ReplyMode = "delta") -> list[Any]:
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_the_chunks_add_up_to_the_completion(name: str) -> None:
-    *chunks, done = told(REPLIES[name])
-    (body,) = told(REPLIES[name], "whole")
+    *chunks, done = encode_reply(REPLIES[name])
+    (body,) = encode_reply(REPLIES[name], "whole")
     assert done == "[DONE]"
     found = CLIENT.streamed([json.loads(chunk) for chunk in chunks])
     assert found == [{key: value for key, value in _message(body).items() if (key, value) != ("refusal", None)}]
@@ -62,11 +62,11 @@ def _message(body: str) -> Json:
 
 def test_a_signature_is_written_once() -> None:
     for name in ("a call signed at once", "a call signed late"):
-        assert sum("extra_content" in chunk for chunk in told(REPLIES[name])) == 1
+        assert sum("extra_content" in chunk for chunk in encode_reply(REPLIES[name])) == 1
 
 
 def test_an_error_within_a_stream_is_the_last_frame() -> None:
-    last = json.loads(told([TextDelta("a"), FAULT])[-1])
+    last = json.loads(encode_reply([TextDelta("a"), FAULT])[-1])
     assert (last["error"]["type"], last["error"]["message"]) == ("rate_limit_error", "slow down")
-    assert told([TextDelta("a"), FAULT], "whole") == []
+    assert encode_reply([TextDelta("a"), FAULT], "whole") == []
     assert b"rate_limit_error" in OPENAI.reply_encoder(INFO, "whole").fail({"code": "rate_limit", "status": 429})

@@ -32,7 +32,7 @@ def test_tools_and_options_of_autogens_client_are_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "name", "told"),
+    ("field", "value", "name", "expected"),
     [
         ("max_completion_tokens", 5, "max_tokens", 5),
         ("logit_bias", {"1": 2}, "logit_bias", {"1": 2}),
@@ -41,6 +41,6 @@ def test_tools_and_options_of_autogens_client_are_sent(name: str) -> None:
         ("user", "u", "user", "u"),
     ],
 )
-def test_a_parameter_is_sent_under_the_servers_name(field: str, value: Any, name: str, told: Any) -> None:
+def test_a_parameter_is_sent_under_the_servers_name(field: str, value: Any, name: str, expected: Any) -> None:
     functions = {"functions": [{"name": "f"}]} if field == "function_call" else {}
-    assert sent({**REQUEST, **functions, field: value}).get(name) == told
+    assert sent({**REQUEST, **functions, field: value}).get(name) == expected

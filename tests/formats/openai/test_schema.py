@@ -72,7 +72,7 @@ def test_the_sender_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "media"),
     [
         (part("image_url", {"url": PIXEL}), Media("image", (PIXEL,))),
         (part("image_url", {"url": "HTTPS://h/a", "detail": "high"}), Media("image", ("HTTPS://h/a",), detail="high")),
@@ -85,11 +85,11 @@ def test_the_sender_is_read() -> None:
         (part("file", {"file_data": "data:a/b,x", "filename": "f"}), Media("file", ("data:a/b,x",), name="f")),
     ],
 )
-def test_media_are_read_with_their_place(message: Json, said: Media) -> None:
+def test_media_are_read_with_their_place(message: Json, media: Media) -> None:
     (found,) = only(message).parts
     kind = message["content"][0]["type"]
     assert found == Media(
-        said.media, said.urls, said.frames, said.format, said.detail, f"messages[0].content[0].{kind}", said.name
+        media.media, media.urls, media.frames, media.format, media.detail, f"messages[0].content[0].{kind}", media.name
     )
 
 
@@ -229,12 +229,12 @@ TALKS: dict[str, list[Json]] = {
 }
 
 
-@each_case("talk", TALKS.values(), ids=TALKS)
-def test_a_list_comes_back_as_it_was(talk: list[Json]) -> None:
-    decoded = decode(*talk)
+@each_case("conversation", TALKS.values(), ids=TALKS)
+def test_a_list_comes_back_as_it_was(conversation: list[Json]) -> None:
+    decoded = decode(*conversation)
     encoded = OPENAI.write(decoded.messages, Options())
     assert not decoded.violations
-    assert encoded.messages == talk
+    assert encoded.messages == conversation
     assert not encoded.losses
 
 

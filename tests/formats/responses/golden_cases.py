@@ -85,3 +85,23 @@ class Comparison:
         for key in known:
             if key != "message" or not path.endswith("error"):
                 self.check(expected[key], found[key], f"{path}.{key}")
+
+
+def with_numbered_ids(value: Json) -> Json:
+    """Item ids end in a number; those of the goldens end in a letter or word."""
+    names: dict[str, int] = {}
+
+    def number(match: "re.Match[str]") -> str:
+        return f'"{match[1]}_{1:032x}_{names.setdefault(match[0], len(names))}"'
+
+    text = re.sub(r'"resp_(\d+)"', lambda match: f'"resp_{int(match[1]):032x}"', json.dumps(value))
+    return dict(json.loads(re.sub(r'"(rs|msg|fc)_(\w+)"', number, text)))
+
+
+def stored_by_turn(script: Any, body: Json) -> Json:
+    """What a turn of a loop leaves, in the form of `stored` in a request."""
+    response = script[-1].get("response") if isinstance(script, list) else script
+    if not isinstance(response, dict) or "output" not in response:
+        return {}
+    given = body["input"] if isinstance(body["input"], list) else [{"role": "user", "content": body["input"]}]
+    return {"responses": {response["id"]: [*given, *response["output"]]}}

@@ -4,97 +4,50 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
-import httpx
 import pytest
-from app.api.openai_responses.stored import ResponseRecord, StoredResponses
 from app.chat.events import Failed
 from app.errors import UpstreamFailed
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.responses import RESPONSES
 
-from tests.cuts import bytewise, every_cut
-from tests.effort import LONG
-from tests.formats.responses.golden_cases import LOOPS, REPLIES, REQUESTS, Comparison, Json, join_deltas, to_bytes
-from tests.in_process_gateway import Answer, ModelServer, Pieces, Running, streamed
+from tests.cuts import bytewise, distinct_cuts
+from tests.formats.responses.golden_cases import (
+    LOOPS,
+    REPLIES,
+    REQUESTS,
+    Comparison,
+    Json,
+    join_deltas,
+    stored_by_turn,
+    to_bytes,
+    with_numbered_ids,
+)
+from tests.golden_gateway import GoldenGateway
+from tests.in_process_gateway import Answer
 from tests.reply_pipeline import Recorded, replay
-
-SETTINGS: Json = {
-    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
-    "models": {"qwen3": {"upstreams": ["local"]}},
-    "cache": {"url": "memory:", "apply": "on_request"},
-}
-NOBODY = "nobody"
-
-
-class Gateway:
-    def __init__(self) -> None:
-        self.reply: httpx.Response = streamed()
-        self.server = ModelServer(lambda _: self.reply)
-        self.running = Running(SETTINGS, self.server)
-
-    def post(self, body: Json) -> Answer:
-        return self.running.post("/v1/responses", body)
-
-    def answer_with(self, upstream: Json) -> None:
-        if "status" in upstream:
-            content = upstream["body"]
-            text = content if isinstance(content, str) else json.dumps(content)
-            kind = "text/html" if isinstance(content, str) else "application/json"
-            self.reply = httpx.Response(upstream["status"], headers={"content-type": kind}, content=text.encode())
-        else:
-            pieces = Broken(to_bytes(upstream)) if upstream.get("cut") else Pieces([to_bytes(upstream)])
-            self.reply = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=pieces)
-
-    def store(self, stored: Json) -> None:
-        """Store what earlier responses left."""
-        context = self.running.app.context
-        kept = StoredResponses(context.state, enabled=True, ttl_seconds=60, max_bytes=1_000_000)
-        for id_, items in stored.get("responses", {}).items():
-            response = {"id": id_, "model": "qwen3", "status": "completed"}
-            assert kept.put_nowait(NOBODY, ResponseRecord(response, items, 0))
-
-
-class Broken(Pieces):
-    def __init__(self, data: bytes) -> None:
-        super().__init__([data])
-
-    async def __aiter__(self) -> Any:
-        async for piece in super().__aiter__():
-            yield piece
-        raise httpx.ReadError("connection reset")
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[Gateway]:
-    gateway = Gateway()
-    with gateway.running:
+def gateway() -> Iterator[GoldenGateway]:
+    with GoldenGateway(to_bytes) as gateway:
         yield gateway
 
 
-def with_numbered_ids(value: Json) -> Json:
-    """Item ids end in a number; those of the goldens end in a letter or word."""
-    names: dict[str, int] = {}
-
-    def number(match: "re.Match[str]") -> str:
-        return f'"{match[1]}_{1:032x}_{names.setdefault(match[0], len(names))}"'
-
-    text = re.sub(r'"resp_(\d+)"', lambda match: f'"resp_{int(match[1]):032x}"', json.dumps(value))
-    return dict(json.loads(re.sub(r'"(rs|msg|fc)_(\w+)"', number, text)))
+PATH = "/v1/responses"
 
 
 def places(warnings: list[str]) -> list[str]:
     return [re.split(r"[: ]", text)[0] for text in warnings]
 
 
-def check_request(gateway: Gateway, request: Json, expect: Json) -> None:
-    gateway.reply = streamed(b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n')
-    asked = len(gateway.server.requests)
-    answer = gateway.post(request)
+def check_request(gateway: GoldenGateway, request: Json, expect: Json) -> None:
+    gateway.answer_with(None)
+    asked = len(gateway.sent)
+    answer = gateway.post(PATH, request)
     if "error" in expect:
-        assert len(gateway.server.requests) == asked
+        assert len(gateway.sent) == asked
         error, wanted = answer.json["error"], expect["error"]
         params = [one["param"] for one in error.get("violations", ())] or [error["param"]]
         assert (answer.status, error["type"], error["code"]) == (wanted["status"], wanted["type"], wanted["code"])
@@ -102,13 +55,13 @@ def check_request(gateway: Gateway, request: Json, expect: Json) -> None:
         assert error["param"] in params
         return
     assert answer.status == 200, answer.body
-    assert json.loads(gateway.server.requests[-1].content) == expect["upstream"]
+    assert gateway.sent[-1] == expect["upstream"]
     warnings = json.loads(answer.headers.get("x-parley-warnings", "[]"))
     assert places(warnings) == places(expect["warnings"]), warnings
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_is_sent_upstream_or_refused_as_its_golden_says(gateway: Gateway, name: str) -> None:
+def test_a_request_is_sent_upstream_or_refused_as_its_golden_says(gateway: GoldenGateway, name: str) -> None:
     case = with_numbered_ids(REQUESTS[name])
     gateway.store(case.get("stored", {}))
     check_request(gateway, case["request"], case["expect"])
@@ -126,13 +79,13 @@ def check_reply(expected: Any, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_a_reply_is_written_as_its_golden_says(gateway: Gateway, name: str) -> None:
+def test_a_reply_is_written_as_its_golden_says(gateway: GoldenGateway, name: str) -> None:
     case = REPLIES[name]
     gateway.answer_with(case["upstream"])
-    whole = gateway.post(case["request"] | {"stream": False})
+    whole = gateway.post(PATH, case["request"] | {"stream": False})
     check_reply(case["expect"]["whole"], whole)
     gateway.answer_with(case["upstream"])
-    answer = gateway.post(case["request"] | {"stream": True})
+    answer = gateway.post(PATH, case["request"] | {"stream": True})
     check_reply(case["expect"]["stream"], answer)
     if answer.status == 200:
         lines = answer.body.decode().split("\n")
@@ -163,22 +116,15 @@ def test_every_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
         return join_deltas(events), body
 
     expected = render([data])
-    for parts in [*islice(every_cut(data), 0, None, 1 if LONG else 13), bytewise(data)]:
+    for parts in [*distinct_cuts(data), bytewise(data)]:
         assert render(parts) == expected, parts
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_what_a_client_sends_turn_by_turn_goes_upstream_as_its_golden_says(gateway: Gateway, name: str) -> None:
+def test_what_a_client_sends_turn_by_turn_goes_upstream_as_its_golden_says(gateway: GoldenGateway, name: str) -> None:
     """The first turns are stored as the client was told them."""
     case = with_numbered_ids(LOOPS[name])
     for number, turn in enumerate(case["requests"]):
         check_request(gateway, turn["body"], turn["expect"])
         if isinstance(case["script"], list) and number < len(case["script"]):
-            store_turn(gateway, case["script"][number], turn["body"])
-
-
-def store_turn(gateway: Gateway, script: Any, body: Json) -> None:
-    response = script[-1].get("response") if isinstance(script, list) else script
-    if isinstance(response, dict) and "output" in response:
-        given = body["input"] if isinstance(body["input"], list) else [{"role": "user", "content": body["input"]}]
-        gateway.store({"responses": {response["id"]: [*given, *response["output"]]}})
+            gateway.store(stored_by_turn(case["script"][number], turn["body"]))

@@ -25,7 +25,9 @@ ASKED = Message("user", (Text("q"),))
 PICTURE = Media("image", ("https://example.com/cat.png",))
 
 
-def said(*messages: Message, profile: Profile = NOUS, tools: tuple[Tool, ...] = (F,), **params: Any) -> list[Message]:
+def messages_for(
+    *messages: Message, profile: Profile = NOUS, tools: tuple[Tool, ...] = (F,), **params: Any
+) -> list[Message]:
     request = ChatRequest("m", (ASKED, *messages), tools, params, policy=QWEN_AGENT)
     made, _ = add_tool_prompt(request, profile)
     assert request.tools == tools
@@ -53,20 +55,20 @@ def text(message: Message) -> str:
     [('{"a":1}', '{"a": 1}'), ("{a: 1,}", '{"a": 1}'), ("", "{}"), ('{"a": "x"y"}', '"{\\"a\\": \\"x\\"y\\"}"')],
 )
 def test_arguments_of_the_history_are_values_or_a_string(arguments: str, want: str) -> None:
-    told = said(assistant(call(arguments)), result(Text("r")))[2]
-    assert text(told) == f'<tool_call>\n{{"name": "f", "arguments": {want}}}\n</tool_call>'
+    converted = messages_for(assistant(call(arguments)), result(Text("r")))[2]
+    assert text(converted) == f'<tool_call>\n{{"name": "f", "arguments": {want}}}\n</tool_call>'
 
 
 def test_several_calls_of_one_message_stand_on_their_own_lines() -> None:
-    told = said(assistant(Text("So: "), call(), call()), result(Text("1")), result(Text("2")))
+    converted = messages_for(assistant(Text("So: "), call(), call()), result(Text("1")), result(Text("2")))
     one = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
-    assert text(told[2]) == f"So: {one}\n{one}"
-    assert text(told[3]) == "<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"
+    assert text(converted[2]) == f"So: {one}\n{one}"
+    assert text(converted[3]) == "<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"
 
 
 def test_pictures_of_a_result_stay_where_they_stand() -> None:
-    told = said(assistant(call()), result(Text("see "), PICTURE))[-1]
-    assert told.parts == (Text("<tool_response>\n"), Text("see "), PICTURE, Text("\n</tool_response>"))
+    converted = messages_for(assistant(call()), result(Text("see "), PICTURE))[-1]
+    assert converted.parts == (Text("<tool_response>\n"), Text("see "), PICTURE, Text("\n</tool_response>"))
 
 
 def test_texts_of_one_message_are_joined_as_the_caller_joins_them() -> None:
@@ -82,7 +84,7 @@ def test_a_system_message_may_hold_a_picture() -> None:
 
 
 def test_a_last_turn_of_the_assistant_goes_on_in_the_users() -> None:
-    assert [text(message) for message in said(assistant(Text("It is")))[1:]] == ["q\n\nIt is"]
+    assert [text(message) for message in messages_for(assistant(Text("It is")))[1:]] == ["q\n\nIt is"]
 
 
 @pytest.mark.parametrize("profile", [NOUS, QWEN])
@@ -96,8 +98,8 @@ def test_the_request_says_nothing_of_tools_any_more(profile: Profile) -> None:
 
 def test_code_without_a_code_argument_is_an_ordinary_call() -> None:
     coder = Profile(native_tools=False, special_code_mode=True)
-    told = said(assistant(call('{"x": 1}', CODE.name)), result(Text("r")), profile=coder, tools=(CODE,))
-    assert "<code>" not in text(told[2])
+    converted = messages_for(assistant(call('{"x": 1}', CODE.name)), result(Text("r")), profile=coder, tools=(CODE,))
+    assert "<code>" not in text(converted[2])
 
 
 def test_a_code_block_needs_arguments_to_stand_in() -> None:
@@ -113,12 +115,12 @@ def test_a_code_block_needs_arguments_to_stand_in() -> None:
     [("required", "must call the function f"), ({"type": "function", "function": {"name": "f"}}, "the function f")],
 )
 def test_a_call_can_be_demanded(choice: Any, word: str) -> None:
-    assert word in text(said(function_choice=choice)[0])
-    assert text(said(profile=QWEN, tool_choice=choice)[-1]).endswith("q\n\n✿FUNCTION✿: f")
+    assert word in text(messages_for(function_choice=choice)[0])
+    assert text(messages_for(profile=QWEN, tool_choice=choice)[-1]).endswith("q\n\n✿FUNCTION✿: f")
 
 
 def test_any_of_several_functions_can_be_demanded_only_with_nous() -> None:
-    assert "at least one" in text(said(tools=(F, CODE), function_choice="required")[0])
+    assert "at least one" in text(messages_for(tools=(F, CODE), function_choice="required")[0])
     request = ChatRequest("m", (ASKED,), (F, CODE), {"function_choice": "required"})
     assert "can force only a named one" in add_tool_prompt(request, QWEN)[1][0]
 
@@ -132,13 +134,13 @@ def test_one_call_at_a_time_cannot_be_had_with_nous() -> None:
 @pytest.mark.parametrize("choice", ["g", {"type": "function", "function": {"name": "g"}}, {"function": 1}])
 def test_a_function_that_is_none_cannot_be_chosen(choice: Any) -> None:
     with pytest.raises(InvalidInput, match="or one of the functions"):
-        said(function_choice=choice)
+        messages_for(function_choice=choice)
 
 
 @pytest.mark.parametrize("choice", ["f", "required"])
 def test_without_functions_none_can_be_chosen(choice: str) -> None:
     with pytest.raises(InvalidInput, match="needs functions to choose from"):
-        said(tools=(), function_choice=choice)
+        messages_for(tools=(), function_choice=choice)
 
 
 def test_without_functions_a_reply_is_only_text() -> None:
@@ -148,14 +150,16 @@ def test_without_functions_a_reply_is_only_text() -> None:
 
 def test_a_conversation_without_calls_stays_as_it_is() -> None:
     messages = (Message("user", (Text("again"),)),)
-    assert said(*messages, tools=()) == [ASKED, *messages]
+    assert messages_for(*messages, tools=()) == [ASKED, *messages]
 
 
 def test_text_beside_a_call_is_sent() -> None:
-    told = said(assistant(Reasoning("r"), Text("Wait."), call('{"a": 1}')), result(PICTURE), function_choice="none")
-    assert told[1].parts == (Reasoning("r"), Text("Wait."))
-    assert told[2].parts[-1] == PICTURE
-    assert 'The tool "f" was called with these arguments: \n{"a": 1}' in text(told[2])
+    converted = messages_for(
+        assistant(Reasoning("r"), Text("Wait."), call('{"a": 1}')), result(PICTURE), function_choice="none"
+    )
+    assert converted[1].parts == (Reasoning("r"), Text("Wait."))
+    assert converted[2].parts[-1] == PICTURE
+    assert 'The tool "f" was called with these arguments: \n{"a": 1}' in text(converted[2])
 
 
 @pytest.mark.parametrize(
@@ -180,14 +184,14 @@ def test_stop_words_are_added_to_the_callers() -> None:
 
 
 def test_a_forced_call_follows_a_picture_on_its_own_line() -> None:
-    told = said(assistant(PICTURE), profile=QWEN, function_choice="f")[-1]
-    assert told.parts[-1] == Text("\n✿FUNCTION✿: f")
+    converted = messages_for(assistant(PICTURE), profile=QWEN, function_choice="f")[-1]
+    assert converted.parts[-1] == Text("\n✿FUNCTION✿: f")
 
 
 def test_several_calls_of_one_message_follow_each_other() -> None:
-    told = said(assistant(call(), call()), result(Text("1")), result(Text("2")), profile=QWEN)[-1]
+    converted = messages_for(assistant(call(), call()), result(Text("1")), result(Text("2")), profile=QWEN)[-1]
     one = "✿FUNCTION✿: f\n✿ARGS✿: {}"
-    assert text(told) == f"q\n\n{one}\n{one}\n✿RESULT✿: 1\n✿RESULT✿: 2\n✿RETURN✿"
+    assert text(converted) == f"q\n\n{one}\n{one}\n✿RESULT✿: 1\n✿RESULT✿: 2\n✿RETURN✿"
 
 
 @each_case("seed", [None, *range(5)])

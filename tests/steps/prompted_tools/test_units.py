@@ -54,8 +54,8 @@ def test_a_thought_that_holds_no_call_is_text_as_it_stands(text: str, seed: int 
 @pytest.mark.parametrize("seed", [None, *range(4)])
 def test_the_end_of_a_call_is_no_text_even_behind_some(seed: int | None) -> None:
     text = '<tool_call>\n{"name": "f", "arguments": {}} text </tool_call> more'
-    call, said = run([NousStage("chat-1", (), thought_in_content=False)], texts(text, seed)).messages()
-    assert (call["function_call"]["name"], said["content"]) == ("f", " text  more")
+    call, content = run([NousStage("chat-1", (), thought_in_content=False)], texts(text, seed)).messages()
+    assert (call["function_call"]["name"], content["content"]) == ("f", " text  more")
 
 
 @each_case(

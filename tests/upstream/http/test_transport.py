@@ -401,6 +401,24 @@ async def test_a_body_that_is_let_go_and_does_not_end_is_closed() -> None:
         await asyncio.wait_for(server.connections[0].closed.wait(), 2)
 
 
+async def test_each_wait_ends_at_its_own_time() -> None:
+    silent = Reply([asyncio.Event()], status=None)
+    loop = asyncio.get_running_loop()
+
+    async def wait(seconds: float) -> float:
+        began = loop.time()
+        with pytest.raises(httpx.ReadTimeout):
+            await exchange(transport, server.url, read=seconds)
+        return loop.time() - began
+
+    async with ScriptedServer(silent) as server, transporting() as transport:
+        assert await wait(0.15) >= 0.15
+        waited = await asyncio.gather(*(wait(seconds) for seconds in (0.5, 0.05, 0.3, 0.05, 0.1)))
+        for seconds, real in zip((0.5, 0.05, 0.3, 0.05, 0.1), waited, strict=True):
+            assert seconds <= real < seconds + 0.15
+        assert transport.open_connections == 0
+
+
 @each_case("turns", range(8))
 async def test_a_request_that_is_given_up_leaves_no_connection(turns: int) -> None:
     async with ScriptedServer(Reply([b"a", asyncio.Event()])) as server, transporting() as transport:

@@ -10,20 +10,20 @@ from tests.each_case import each_case
 from tests.upstream.reply.assembled_events import events
 
 CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
-SAID = b'{"choices":[{"delta":{"content":"hi"}}]}'
+CHUNK = b'{"choices":[{"delta":{"content":"hi"}}]}'
 
 
 def test_a_closing_message_adds_only_what_the_deltas_lacked() -> None:
     closing = b'{"choices":[{"message":{"content":"hi","tool_calls":[' + CALL + b']},"finish_reason":"stop"}]}'
-    told = events(SAID, closing, b"[DONE]")
-    assert told == [TextDelta("hi"), ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+    read = events(CHUNK, closing, b"[DONE]")
+    assert read == [TextDelta("hi"), ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
 
 
 def test_a_call_without_arguments_is_announced_once() -> None:
     call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
     closing = b'{"choices":[{"message":{"tool_calls":[' + CALL + b']},"finish_reason":"tool_calls"}]}'
-    told = events(call, closing, b"[DONE]")
-    assert told == [ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
+    read = events(call, closing, b"[DONE]")
+    assert read == [ToolCallDelta(0, "{}", "a", "f"), Finish("tool_calls")]
 
 
 @pytest.mark.parametrize("blank", ['"content":"\\n"', '"content":" ","reasoning_content":"\\n"', '"refusal":" "'])
@@ -34,20 +34,20 @@ def test_blank_text_between_the_pieces_of_a_name_ends_no_name(blank: str) -> Non
         b'"tool_calls":[{"index":0,"function":{"name":"weather"}}]',
         b'"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]',
     ]
-    told = events(*(b'{"choices":[{"delta":{%b}}]}' % piece for piece in pieces), b"[DONE]")
-    assert [event for event in told if isinstance(event, ToolCallDelta)] == [ToolCallDelta(0, "{}", "a", "get_weather")]
+    read = events(*(b'{"choices":[{"delta":{%b}}]}' % piece for piece in pieces), b"[DONE]")
+    assert [event for event in read if isinstance(event, ToolCallDelta)] == [ToolCallDelta(0, "{}", "a", "get_weather")]
 
 
 def test_text_ends_a_name() -> None:
     call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}}]}'
-    told = events(call, SAID, b"[DONE]")
-    assert told[:2] == [ToolCallDelta(0, "", "a", "f"), TextDelta("hi")]
+    read = events(call, CHUNK, b"[DONE]")
+    assert read[:2] == [ToolCallDelta(0, "", "a", "f"), TextDelta("hi")]
 
 
 def test_what_belongs_to_a_thought_follows_its_text() -> None:
     details = b'[{"type":"reasoning.text","text":"hm","signature":"s"}]'
-    told = events(SAID, b'{"choices":[{"delta":{"reasoning_details":' + details + b"}}]}", b"[DONE]")
-    assert told[1:3] == [
+    read = events(CHUNK, b'{"choices":[{"delta":{"reasoning_details":' + details + b"}}]}", b"[DONE]")
+    assert read[1:3] == [
         ReasoningDelta("hm"),
         Extra({"reasoning_details": [{"type": "reasoning.text", "signature": "s"}]}),
     ]
@@ -98,8 +98,8 @@ def test_half_a_surrogate_pair_at_the_end_of_a_whole_message_is_replaced_once() 
 def test_a_script_in_a_web_page_begins_no_json() -> None:
     page = b'<html>\n<script>\nlet a =\n{\n  "error": {"message": "no"}\n}\n[{"error": "no"}]\n</script></html>\n'
     reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
-    told = assembler.feed(reader.feed(page)) + assembler.feed(reader.close(clean=True))
-    [failed] = told + assembler.close(reader.junk)
+    read = assembler.feed(reader.feed(page)) + assembler.feed(reader.close(clean=True))
+    [failed] = read + assembler.close(reader.junk)
     assert isinstance(failed, Failed)
     assert "a web page" in failed.fault.message
 

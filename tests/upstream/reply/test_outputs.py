@@ -32,42 +32,47 @@ def b64(data: bytes) -> str:
 
 
 def test_sound_is_one_data_uri_and_its_transcript_is_text() -> None:
-    told = [TextDelta("Hi"), MediaOutput("audio", SOUND, {"id": "a1", "transcript": "Hi"}), Finish("stop")]
-    assert whole({"content": None, "audio": {"id": "a1", "data": b64(WAV), "transcript": "Hi"}}) == told
+    expected = [TextDelta("Hi"), MediaOutput("audio", SOUND, {"id": "a1", "transcript": "Hi"}), Finish("stop")]
+    assert whole({"content": None, "audio": {"id": "a1", "data": b64(WAV), "transcript": "Hi"}}) == expected
     pieces = ({"id": "a1", "transcript": "Hi"}, {"data": b64(WAV[:4])}, {"data": b64(WAV[4:])})
-    assert streamed(*({"audio": piece} for piece in pieces)) == told
+    assert streamed(*({"audio": piece} for piece in pieces)) == expected
 
 
 def test_sound_without_a_head_is_pcm_and_broken_sound_is_warned_of() -> None:
     _, made, _ = whole({"audio": {"data": b64(b"\x01\x02"), "transcript": "Hi"}})
     assert isinstance(made, MediaOutput)
     assert made.url == "data:audio/pcm;base64,AQI="
-    [said, end] = whole({"audio": {"data": "?", "transcript": "Hi"}})
-    assert said == TextDelta("Hi")
+    [first, end] = whole({"audio": {"data": "?", "transcript": "Hi"}})
+    assert first == TextDelta("Hi")
     assert isinstance(end, Finish)
     assert "not valid base64" in end.warnings[0]
 
 
 @pytest.mark.parametrize("field", [{"annotations": CITED}, {"extra_content": SIGNED}])
 def test_what_stands_beside_the_text_goes_with_its_message(field: Json) -> None:
-    told = [TextDelta("Hi"), Extra(field), Finish("stop")]
-    assert whole({"content": "Hi", **field}) == told
-    assert streamed({"content": "Hi"}, field) == told
+    expected = [TextDelta("Hi"), Extra(field), Finish("stop")]
+    assert whole({"content": "Hi", **field}) == expected
+    assert streamed({"content": "Hi"}, field) == expected
 
 
 def test_citations_of_the_whole_reply_are_emitted_once_at_its_end() -> None:
     chunk = {"choices": [{"index": 0, "delta": {"content": "a"}}], "citations": ["https://a"]}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "citations": ["https://a", "https://b"]}
-    told = events(json.dumps(chunk).encode(), json.dumps(chunk).encode(), json.dumps(end).encode(), b"[DONE]")
-    assert told == [TextDelta("a"), TextDelta("a"), Extra({"citations": ["https://a", "https://b"]}), Finish("stop")]
+    expected = events(json.dumps(chunk).encode(), json.dumps(chunk).encode(), json.dumps(end).encode(), b"[DONE]")
+    assert expected == [
+        TextDelta("a"),
+        TextDelta("a"),
+        Extra({"citations": ["https://a", "https://b"]}),
+        Finish("stop"),
+    ]
 
 
 @pytest.mark.parametrize(
     "message", [{"content": "Hi", "images": [PICTURE]}, {"content": [{"type": "text", "text": "Hi"}, PICTURE]}]
 )
 def test_a_picture_is_carried_wherever_the_server_has_it(message: Json) -> None:
-    told = [TextDelta("Hi"), MediaOutput("image", PICTURE["image_url"]["url"]), Finish("stop")]
-    assert whole(message) == streamed(message) == told
+    expected = [TextDelta("Hi"), MediaOutput("image", PICTURE["image_url"]["url"]), Finish("stop")]
+    assert whole(message) == streamed(message) == expected
 
 
 def test_pictures_and_sound_of_a_closing_message_are_emitted_only_once() -> None:
@@ -76,8 +81,8 @@ def test_pictures_and_sound_of_a_closing_message_are_emitted_only_once() -> None
         {"choices": [{"index": 0, "delta": delta}]},
         {"choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]},
     ]
-    told = events(*(json.dumps(chunk).encode() for chunk in chunks), b"[DONE]")
-    assert told == streamed(delta)
+    expected = events(*(json.dumps(chunk).encode() for chunk in chunks), b"[DONE]")
+    assert expected == streamed(delta)
 
 
 @pytest.mark.parametrize("tell", [whole, streamed])
@@ -93,8 +98,8 @@ CUSTOM = {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "grep", "
 @pytest.mark.parametrize("tell", [whole, streamed])
 @pytest.mark.parametrize("call", [CUSTOM, {"index": 0, "id": "c1", "type": "mcp", "mcp": {}}])
 def test_a_call_that_is_none_of_a_function_is_an_error_that_names_it(tell: Any, call: Json) -> None:
-    [said, failed] = tell({"content": "Hi", "tool_calls": [call]}, end="tool_calls")
-    assert said == TextDelta("Hi")
+    [first, failed] = tell({"content": "Hi", "tool_calls": [call]}, end="tool_calls")
+    assert first == TextDelta("Hi")
     assert isinstance(failed, Failed)
     assert (failed.fault.code, failed.fault.transient) == ("unsupported", False)
     assert call["type"] in failed.fault.message
@@ -108,8 +113,8 @@ ENDED = b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"
     [b'{"error":{"message":"disk full"}}', b'{"object":"error","message":"disk full"}'],
 )
 def test_an_error_behind_the_finish_reason_is_a_warning_and_the_reply_is_not_kept(late: bytes) -> None:
-    said, end = events(ENDED, late, b"[DONE]")
-    assert said == TextDelta("Hi")
+    first, end = events(ENDED, late, b"[DONE]")
+    assert first == TextDelta("Hi")
     warning = "the model server sent an error after the end of its reply: disk full"
     assert end == Finish("stop", warnings=(warning,), cacheable=False)
 
@@ -120,8 +125,8 @@ def test_an_image_without_a_usable_address_is_left_out_with_a_warning() -> None:
         assert [type(event) for event in found if isinstance(event, MediaOutput)] == [MediaOutput]
         end = found[-1]
         assert isinstance(end, Finish)
-        told = [text for event in found if isinstance(event, Extra) for text in event.fields.get("warnings", ())]
-        assert [text for text in [*told, *(end.warnings or ())] if "image" in text], wrong
+        expected = [text for event in found if isinstance(event, Extra) for text in event.fields.get("warnings", ())]
+        assert [text for text in [*expected, *(end.warnings or ())] if "image" in text], wrong
 
 
 def closed(deltas: list[Json], message: Json) -> list[Event]:

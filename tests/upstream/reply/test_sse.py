@@ -1,10 +1,13 @@
 """Server-sent events as servers write them, correct or not."""
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 from app.upstream.reply.sse import DONE, MAX_EVENT_BYTES, ErrorEvent, EventReader, MalformedData
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def read(*lines: str) -> list[Any]:
@@ -42,3 +45,31 @@ def test_a_line_that_is_no_json_ends_the_reading_of_its_event() -> None:
     (found,) = read("data: {", 'data: {"b":2}', "")
     assert isinstance(found, MalformedData)
     assert found.data == b"{"
+
+
+lines = st.sampled_from(
+    [b'data: {"a": 1}\n\n', b'data: {"b": 2}\r\n\r\n', b'data: {"c":\n', b"data: 3}\n", b"\n", b"\r", b"event: error\n"]
+    + [b": ping\n\n", b'{"d": 4}\n', b"{\n", b"}\n\n", b"\xef\xbb\xbf", b'data: {"e": "\r"}\n\n', b"data: [DONE]\n\n"]
+)
+
+
+@given(st.lists(lines, max_size=8).map(b"".join), st.lists(st.integers(0, 80), max_size=6))
+def test_any_cut_of_a_body_gives_the_same_values(body: bytes, places: list[int]) -> None:
+    cuts = sorted({0, len(body), *(place for place in places if place < len(body))})
+    parts = [body[start:end] for start, end in pairwise(cuts)]
+    assert read_parts(parts) == read_parts([body]) == read_parts([body[at : at + 1] for at in range(len(body))])
+
+
+def read_parts(parts: list[bytes]) -> Any:
+    reader = EventReader(msgspec.json.decode)
+    items = [item for part in parts for item in reader.feed(part)] + reader.close(clean=True)
+    shown = [item if isinstance(item, dict | int) else (type(item), getattr(item, "data", b"")) for item in items]
+    ends = [place for place, item in enumerate(shown) if isinstance(item, tuple)]
+    return shown[: ends[0] + 1] if ends else shown, ends and None or reader.junk
+
+
+def test_a_byte_order_mark_is_skipped_only_at_the_start() -> None:
+    marked = b'\xef\xbb\xbfdata: {"a":1}\n\n'
+    for parts in ([marked + marked], [marked[:2], marked[2:] + marked], [marked, marked]):
+        assert read_parts(parts)[0] == [{"a": 1}]
+    assert read_parts([b'data: {"b":2}\n\n', marked])[0] == [{"b": 2}]

@@ -80,10 +80,10 @@ def test_arguments_are_whole_when_they_are_one_object_or_list(text: str) -> None
 
 
 def test_calls_stand_in_the_order_of_their_indices() -> None:
-    told = fed(*(piece(number, f"f{number}", "{}") for number in (3, 1, 4, 0, 2)))
-    assert [event.name for event in told if isinstance(event, ToolCallDelta)] == ["f0", "f1", "f2", "f3", "f4"]
+    read = fed(*(piece(number, f"f{number}", "{}") for number in (3, 1, 4, 0, 2)))
+    assert [event.name for event in read if isinstance(event, ToolCallDelta)] == ["f0", "f1", "f2", "f3", "f4"]
 
 
 def test_what_came_of_a_call_without_a_name_is_text() -> None:
-    told = fed(piece(0, None, "{}"), piece(1, "f", "{}"), piece(2, None, " "))
-    assert told == [TextDelta("{}"), ToolCallDelta(0, "{}", told[1].id, "f")]  # type: ignore[union-attr]
+    read = fed(piece(0, None, "{}"), piece(1, "f", "{}"), piece(2, None, " "))
+    assert read == [TextDelta("{}"), ToolCallDelta(0, "{}", read[1].id, "f")]  # type: ignore[union-attr]

@@ -26,9 +26,11 @@ class Client:
     """What must be known to install it."""
     faults: dict[str, str] = field(default_factory=dict)
     """Checks that fail because of the client, each with the reason."""
+    goldens: str = ""
+    """The folder in `PARLEY_GOLDENS` whose program is run, instead of one of `clients` and `node`."""
 
     @property
-    def room(self) -> Path:
+    def folder(self) -> Path:
         return CACHE / self.name
 
     @property
@@ -38,8 +40,8 @@ class Client:
     @property
     def command(self) -> list[str]:
         if self.node:  # a module looks for packages beside itself, so the program goes to them
-            return ["node", str(self.room / Path(self.program).name)]
-        return [str(self.room / "bin" / "python"), str(HERE / self.program)]
+            return ["node", str(self.folder / Path(self.program).name)]
+        return [str(self.folder / "bin" / "python"), str(HERE / self.program)]
 
 
 def clients(names: list[str]) -> list[Client]:
@@ -49,42 +51,42 @@ def clients(names: list[str]) -> list[Client]:
     return [rows[name] for name in names or rows]
 
 
-async def furnish(client: Client) -> None:
+async def install(client: Client) -> None:
     """Installs what is not installed yet. Raises NotInstalled."""
-    stamp = client.room / ".complete"
+    stamp = client.folder / ".complete"
     wanted = " ".join(client.packages)
     if not (stamp.exists() and stamp.read_text("utf-8") == wanted):
         stamp.unlink(missing_ok=True)
-        client.room.mkdir(parents=True, exist_ok=True)
+        client.folder.mkdir(parents=True, exist_ok=True)
         for command in _node(client) if client.node else _python(client):
-            await _done(command, client.room)
+            await _run(command, client.folder)
         stamp.write_text(wanted, "utf-8")
     if client.node:
         for source in (HERE / client.program, HERE / "node" / "checks.mjs"):
-            (client.room / source.name).write_bytes(source.read_bytes())
+            (client.folder / source.name).write_bytes(source.read_bytes())
 
 
 def _python(client: Client) -> list[list[str]]:
-    pip = [str(client.room / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
-    return [[sys.executable, "-m", "venv", "--clear", str(client.room)], [*pip, *client.packages]]
+    pip = [str(client.folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
+    return [[sys.executable, "-m", "venv", "--clear", str(client.folder)], [*pip, *client.packages]]
 
 
 def _node(client: Client) -> list[list[str]]:
-    (client.room / "package.json").write_text('{"private": true}\n', "utf-8")
+    (client.folder / "package.json").write_text('{"private": true}\n', "utf-8")
     return [["npm", "install", "--silent", "--no-package-lock", *client.packages]]
 
 
-async def _done(command: list[str], where: Path) -> None:
+async def _run(command: list[str], where: Path) -> None:
     try:
         async with asyncio.timeout(INSTALL_SECONDS):
             running = await asyncio.create_subprocess_exec(
                 *command, cwd=where, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=os.environ
             )
-            told, _ = await running.communicate()
+            output, _ = await running.communicate()
     except OSError as error:
         raise NotInstalled(str(error)) from error
     except TimeoutError:
         running.kill()
         raise NotInstalled(f"not done within {INSTALL_SECONDS} seconds: {command[0]}") from None
     if running.returncode:
-        raise NotInstalled(told.decode("utf-8", "replace").strip().splitlines()[-1][-300:])
+        raise NotInstalled(output.decode("utf-8", "replace").strip().splitlines()[-1][-300:])

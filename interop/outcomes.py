@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from interop.environments import Client, NotInstalled, install
 from interop.gateway import Asked, Gateway
-from interop.rooms import Client, NotInstalled, furnish
 
 RUN_SECONDS = 300
 LINE_BYTES = 1 << 20
@@ -47,10 +47,10 @@ class Outcome:
         return self.verdict in ("pass", "client")
 
 
-async def tried(client: Client, gateway: Gateway) -> list[Outcome]:
+async def try_client(client: Client, gateway: Gateway) -> list[Outcome]:
     """Every check of the client; a client that cannot be tried is one check that fails."""
     try:
-        await furnish(client)
+        await install(client)
     except NotInstalled as error:
         return [Outcome(client, "", "the packages can be installed", False, str(error))]
     running = await asyncio.create_subprocess_exec(
@@ -58,7 +58,7 @@ async def tried(client: Client, gateway: Gateway) -> list[Outcome]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=_environment(gateway.url),
-        cwd=client.room,
+        cwd=client.folder,
         limit=LINE_BYTES,
     )
     errors = asyncio.create_task(running.stderr.read())  # type: ignore[union-attr]  # it is a pipe
@@ -66,7 +66,7 @@ async def tried(client: Client, gateway: Gateway) -> list[Outcome]:
     why = f"not done within {RUN_SECONDS} seconds"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(RUN_SECONDS):
-            outcomes = [outcome async for outcome in _told(client, running, gateway)]
+            outcomes = [outcome async for outcome in _read_outcomes(client, running, gateway)]
             await running.wait()
             why = (await errors).decode("utf-8", "replace").strip()[-400:]
     if running.returncode is None:
@@ -93,7 +93,7 @@ def _environment(url: str) -> dict[str, str]:
     return {**kept, **QUIET, "PARLEY_URL": url}
 
 
-async def _told(client: Client, running: asyncio.subprocess.Process, gateway: Gateway) -> Any:
+async def _read_outcomes(client: Client, running: asyncio.subprocess.Process, gateway: Gateway) -> Any:
     gateway.asked.clear()
     async for raw in running.stdout:  # type: ignore[union-attr]  # it is a pipe
         line = _line(raw)

@@ -23,7 +23,7 @@ def gathered(chunks: list[Any]) -> dict[str, Any]:
         for choice in chunk.choices:
             thought = thoughts(choice.delta)
             kinds = [("thought", thought), ("text", choice.delta.content), ("calls", choice.delta.tool_calls)]
-            made["order"] += [kind for kind, said in kinds if said and kind not in made["order"]]
+            made["order"] += [kind for kind, value in kinds if value and kind not in made["order"]]
             made["thought"] += thought
             made["text"] += choice.delta.content or ""
             made["finish"] = choice.finish_reason or made["finish"]

@@ -1,0 +1,211 @@
+"""The errors of all endpoints, in the form of each face (docs/reference/errors.md)."""
+
+from typing import Any, Literal
+
+from app.api.openapi.components import Described, Json, give_examples, json_content
+
+_DETAIL: Json = {
+    "code": "invalid_request",
+    "message": "messages[0].content: is required",
+    "param": "messages[0].content",
+    "status": 422,
+    "retryable": False,
+    "request_id": "req-5a0c",
+    "violations": [{"param": "messages[0].content", "message": "is required"}],
+}
+_UNKNOWN: Json = {
+    "code": "model_not_found",
+    "message": "there is no model 'demp'; did you mean 'demo'? (GET /v1/models lists them)",
+    "param": "model",
+    "status": 404,
+    "retryable": False,
+    "request_id": "req-5a0c",
+    "type": "invalid_request_error",
+}
+
+
+class UpstreamError(Described):
+    """What is known of the model server that failed."""
+
+    name: str | None = None
+    """The configured name of the upstream."""
+    cause: str | None = None
+    """A word for the cause, such as `connection_refused`."""
+    status: int | None
+    """The server's own HTTP status; null if there was none."""
+    message: str
+    """The server's own message. Keys and addresses are removed."""
+    detail: Any = None
+    """What the server added."""
+
+
+class ViolationBody(Described):
+    param: str | None
+    """The JSON path of the mistake."""
+    message: str
+
+
+class ErrorDetail(Described):
+    code: str
+    """What went wrong. Programs should decide by it alone."""
+    message: str
+    """For people."""
+    param: str | None
+    """The JSON path of the mistake in the request, or null."""
+    status: int
+    """The HTTP status that belongs to the error. In a stream that was already open, the real status was 200."""
+    retryable: bool
+    """Whether the same request may succeed later."""
+    request_id: str
+    """The header `x-request-id` of the response."""
+    violations: list[ViolationBody] | None = None
+    """With `invalid_request`: all mistakes of the request."""
+    upstream: UpstreamError | None = None
+    """Only if a model server failed."""
+    retry_after_seconds: float | None = None
+    """How long to wait; also in the header `Retry-After`."""
+    input_tokens: int | None = None
+    """With `context_length_exceeded`: the tokens of the conversation."""
+    max_input_tokens: int | None = None
+    """With `context_length_exceeded`: the tokens that the model takes."""
+
+
+class ErrorBody(Described):
+    """An error in Parley's own form."""
+
+    model_config = give_examples({"error": _DETAIL})
+
+    error: ErrorDetail
+    messages: list[dict[str, Any]] | None = None
+    """With `stream: false`: the model's messages before the error."""
+
+
+class OpenAIErrorDetail(ErrorDetail):
+    type: str
+    """OpenAI's kind of error, such as `invalid_request_error`."""
+
+
+class OpenAIErrorBody(Described):
+    """An error in OpenAI's form."""
+
+    model_config = give_examples({"error": _UNKNOWN})
+
+    error: OpenAIErrorDetail
+
+
+class AnthropicErrorDetail(Described):
+    type: str
+    """Anthropic's kind of error, such as `invalid_request_error`."""
+    message: str
+    code: str
+    """Parley's own code."""
+    retryable: bool
+    param: str | None = None
+    violations: list[ViolationBody] | None = None
+    upstream: UpstreamError | None = None
+    retry_after_seconds: float | None = None
+    details: dict[str, Any] | None = None
+
+
+class AnthropicErrorBody(Described):
+    """An error in Anthropic's form; also the data of the event `error`."""
+
+    model_config = give_examples(
+        {
+            "type": "error",
+            "error": {
+                "type": "not_found_error",
+                "message": "there is no model 'demp'; did you mean 'demo'? (GET /v1/models lists them)",
+                "code": "unknown_model",
+                "retryable": False,
+                "param": "model",
+            },
+            "request_id": "req-5a0c",
+        }
+    )
+
+    type: Literal["error"]
+    error: AnthropicErrorDetail
+    request_id: str
+
+
+class AutogenErrorBody(ErrorDetail):
+    """An error in the form of AutoGen's own service (format `autogen`); also a frame."""
+
+    model_config = give_examples(
+        {
+            "type": "error",
+            "content": "messages[0].content: is required",
+            "source": "system",
+            **{key: value for key, value in _DETAIL.items() if key != "message"},
+        }
+    )
+
+    type: Literal["error"]
+    content: str
+    """The message."""
+    source: Literal["system"]
+    message: str | None = None  # type: ignore[assignment]  # it is `content` here
+
+
+class AgentScopeErrorDetail(ErrorDetail):
+    type: str
+    """The kind of the error."""
+
+
+class AgentScopeErrorBody(Described):
+    """An error in the form of AgentScope (formats `agentscope` and `agentscope2`); in version 1 also a frame."""
+
+    model_config = give_examples({"error": {"type": "invalid_request", **_DETAIL}, "last": True})
+
+    error: AgentScopeErrorDetail
+    last: Literal[True] | None = None
+    """Only in version 1: nothing follows."""
+
+
+ALL_FORMATS = ("ErrorBody", "OpenAIErrorBody", "AnthropicErrorBody", "AutogenErrorBody", "AgentScopeErrorBody")
+"""The errors of an endpoint that serves every format."""
+MODELS = (ErrorBody, OpenAIErrorBody, AnthropicErrorBody, AutogenErrorBody, AgentScopeErrorBody)
+
+
+def describe(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the error responses of a route of FastAPI."""
+    return {status: {"description": STATUSES[str(status)], "model": ErrorBody} for status in statuses}
+
+
+def describe_errors(statuses: Json, *models: str) -> Json:
+    """Return the error responses of an operation, from descriptions by status."""
+    return {status: {"description": text, "content": json_content(*models)} for status, text in statuses.items()}
+
+
+STATUSES = {
+    "400": "The body is not valid JSON, or the model server refused the request",
+    "401": "No API key, an unknown or an expired one",
+    "402": "With `reply_format: anthropic`: the quota is used up",
+    "403": "The API key may not do this, or a web page of an origin that is not allowed",
+    "404": "Not found, or an unknown model",
+    "405": "Another method",
+    "408": "The request took too long to arrive",
+    "409": "The reply was cancelled, or its client disconnected",
+    "413": "The body is too large",
+    "415": "The content type is not JSON",
+    "421": "A host that is not allowed",
+    "422": "Violations, each with its JSON path",
+    "429": "A limit of the caller, the model or the gateway, or the model server's own rate limit or quota",
+    "500": "A defect of the gateway",
+    "502": "The model server failed",
+    "503": "The gateway, its store or the model server is overloaded or cannot be reached",
+    "504": "The model server timed out",
+    "529": "With `reply_format: anthropic`: the gateway or the model server is overloaded",
+}
+MODEL_CALL = tuple(STATUSES)
+"""The statuses of `POST /v1/chat`."""
+COMMON = ("401", "403", "421")
+"""The statuses of every operation; the health checks need no key, so they have no 401."""
+
+
+def select(*statuses: str, **changed: str) -> dict[str, str]:
+    """Return the descriptions of statuses, in order. `changed` replaces some: `status_400="…"`."""
+    texts = {status: STATUSES[status] for status in statuses}
+    texts |= {key.removeprefix("status_"): text for key, text in changed.items()}
+    return dict(sorted(texts.items()))

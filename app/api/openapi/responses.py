@@ -1,0 +1,420 @@
+"""`/v1/responses`: OpenAI's Responses API (docs/reference/formats/responses.md)."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field
+
+from app.api.chat_schema import CacheControl
+from app.api.openapi import errors
+from app.api.openapi.chat import event_stream
+from app.api.openapi.components import Described, Json, give_examples, json_content
+from app.formats.responses.schema import ResponsesItems
+
+_ID = "resp_5dfeb033230794166d0c3c3788218c67"
+_CALL: Json = {
+    "id": "fc_5dfeb033230794166d0c3c3788218c67_2",
+    "type": "function_call",
+    "status": "completed",
+    "call_id": "call_9a153a93",
+    "name": "get_weather",
+    "arguments": '{"city": "Paris"}',
+}
+_TEXT: Json = {"type": "output_text", "text": "Let me check.", "annotations": [], "logprobs": []}
+_MESSAGE: Json = {
+    "id": "msg_5dfeb033230794166d0c3c3788218c67_1",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [_TEXT],
+}
+_RESPONSE: Json = {
+    "id": _ID,
+    "object": "response",
+    "created_at": 1795364882,
+    "status": "completed",
+    "model": "demo",
+    "output": [_MESSAGE, _CALL],
+    "error": None,
+    "incomplete_details": None,
+    "usage": {"input_tokens": 11, "output_tokens": 21, "total_tokens": 32},
+    "completed_at": 1795364883,
+    "previous_response_id": None,
+    "store": True,
+    "tools": [],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+}
+
+
+class ResponsesRequest(Described):
+    """A request of OpenAI's Responses API. Unknown fields are ignored with a warning."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {"model": "demo", "input": "What is the weather in Paris?"},
+                {
+                    "model": "demo",
+                    "input": [{"role": "user", "content": "What is the weather in Paris?"}],
+                    "tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}}],
+                    "stream": True,
+                },
+            ]
+        },
+    )
+
+    model: str = Field(min_length=1)
+    input: str | ResponsesItems | None = None
+    """The user's message, or items; needed unless `previous_response_id` is given."""
+    instructions: str | None = None
+    """The system message of this request."""
+    previous_response_id: str | None = None
+    """Continue this stored response."""
+    store: bool | None = True
+    """Keep the response, to be read, continued and streamed again."""
+    background: bool | None = False
+    """Answer at once, and go on without the client."""
+    stream: bool | None = False
+    cache: CacheControl | None = None
+    """An extension of Parley: how to use the cache."""
+
+
+class OutputText(Described):
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Any]
+    logprobs: list[Any] | None = None
+
+
+class OutputRefusal(Described):
+    type: Literal["refusal"]
+    refusal: str
+
+
+class ReasoningText(Described):
+    type: Literal["reasoning_text"]
+    text: str
+
+
+class SummaryText(Described):
+    type: Literal["summary_text"]
+    text: str
+
+
+OutputPart: TypeAlias = Annotated[OutputText | OutputRefusal | ReasoningText, Field(discriminator="type")]
+
+
+class OutputItem(Described):
+    id: str
+    status: str | None = None
+
+
+class OutputMessage(OutputItem):
+    type: Literal["message"]
+    role: Literal["assistant"]
+    content: list[Annotated[OutputText | OutputRefusal, Field(discriminator="type")]]
+    audio: dict[str, Any] | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class OutputReasoning(OutputItem):
+    type: Literal["reasoning"]
+    summary: list[SummaryText]
+    content: list[ReasoningText] | None = None
+    encrypted_content: str | None = None
+    """What the gateway wants back with a request that does not refer to a stored response."""
+
+
+class OutputCall(OutputItem):
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: str
+    """JSON, as the model wrote it."""
+    namespace: str | None = None
+
+
+class OutputCustomCall(OutputItem):
+    type: Literal["custom_tool_call"]
+    call_id: str
+    name: str
+    input: str
+    namespace: str | None = None
+
+
+class OutputImage(OutputItem):
+    type: Literal["image_generation_call"]
+    result: str | None
+    """The picture in base64."""
+
+
+ResponseOutput: TypeAlias = Annotated[
+    OutputMessage | OutputReasoning | OutputCall | OutputCustomCall | OutputImage, Field(discriminator="type")
+]
+
+
+class ResponseUsage(Described):
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: dict[str, Any] | None = None
+    output_tokens_details: dict[str, Any] | None = None
+
+
+class ResponseError(Described):
+    code: str
+    """OpenAI's code."""
+    message: str
+    parley_code: str | None = None
+    """Parley's own code."""
+
+
+class ResponseObject(Described):
+    """A Response. It repeats fields of its request; those of OpenAI's that are not listed may be there too."""
+
+    model_config = give_examples(_RESPONSE)
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+    model: str
+    output: list[ResponseOutput]
+    error: ResponseError | None
+    incomplete_details: dict[str, Any] | None
+    usage: ResponseUsage | None
+    completed_at: int | None
+    previous_response_id: str | None
+    store: bool | None
+    tools: list[dict[str, Any]] | None
+    tool_choice: Any
+    parallel_tool_calls: bool | None
+    instructions: str | None = None
+    metadata: dict[str, Any] | None = None
+    background: bool | None = None
+    parley: dict[str, Any] | None = None
+    """`warnings`: an extension of Parley."""
+
+
+class ResponseDeleted(Described):
+    model_config = give_examples({"id": _ID, "object": "response", "deleted": True})
+
+    id: str
+    object: Literal["response"]
+    deleted: Literal[True]
+
+
+class InputTokens(Described):
+    model_config = give_examples({"object": "response.input_tokens", "input_tokens": 11})
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int
+
+
+class InputItems(Described):
+    """One page of the input of a response."""
+
+    model_config = give_examples(
+        {
+            "object": "list",
+            "data": [{"type": "message", "role": "user", "content": "Hello", "id": "msg_1"}],
+            "first_id": "msg_1",
+            "last_id": "msg_1",
+            "has_more": False,
+        }
+    )
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class Event(Described):
+    sequence_number: int
+    """Counts the events of the stream from 0."""
+
+
+class ResponseStateEvent(Event):
+    """The Response begins, or ends."""
+
+    type: Literal[
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ]
+    response: ResponseObject
+
+
+class OutputItemEvent(Event):
+    """An item begins, or is complete."""
+
+    model_config = give_examples(
+        {"type": "response.output_item.done", "sequence_number": 34, "output_index": 1, "item": _CALL}
+    )
+
+    type: Literal["response.output_item.added", "response.output_item.done"]
+    output_index: int
+    item: ResponseOutput
+
+
+class ItemEvent(Event):
+    item_id: str
+    output_index: int
+
+
+class ContentPartEvent(ItemEvent):
+    type: Literal["response.content_part.added", "response.content_part.done"]
+    content_index: int
+    part: OutputPart
+
+
+class SummaryPartEvent(ItemEvent):
+    type: Literal["response.reasoning_summary_part.added", "response.reasoning_summary_part.done"]
+    summary_index: int
+    part: SummaryText
+
+
+class TextDeltaEvent(ItemEvent):
+    """New text of a content part."""
+
+    model_config = give_examples(
+        {
+            "type": "response.output_text.delta",
+            "item_id": _MESSAGE["id"],
+            "output_index": 0,
+            "content_index": 0,
+            "logprobs": [],
+            "sequence_number": 7,
+            "delta": "Let",
+        }
+    )
+
+    type: Literal["response.output_text.delta", "response.reasoning_text.delta", "response.refusal.delta"]
+    content_index: int
+    delta: str
+    logprobs: list[Any] | None = None
+
+
+class SummaryDeltaEvent(ItemEvent):
+    type: Literal["response.reasoning_summary_text.delta"]
+    summary_index: int
+    delta: str
+
+
+class TextDoneEvent(ItemEvent):
+    type: Literal["response.output_text.done", "response.reasoning_text.done"]
+    content_index: int
+    text: str
+    logprobs: list[Any] | None = None
+
+
+class RefusalDoneEvent(ItemEvent):
+    type: Literal["response.refusal.done"]
+    content_index: int
+    refusal: str
+
+
+class SummaryDoneEvent(ItemEvent):
+    type: Literal["response.reasoning_summary_text.done"]
+    summary_index: int
+    text: str
+
+
+class CallDeltaEvent(ItemEvent):
+    """New text of a call's arguments, or of a custom tool's input."""
+
+    type: Literal["response.function_call_arguments.delta", "response.custom_tool_call_input.delta"]
+    delta: str
+
+
+class ArgumentsDoneEvent(ItemEvent):
+    type: Literal["response.function_call_arguments.done"]
+    arguments: str
+    name: str | None = None
+
+
+class CustomInputDoneEvent(ItemEvent):
+    type: Literal["response.custom_tool_call_input.done"]
+    input: str
+
+
+ResponseEvent: TypeAlias = Annotated[
+    ResponseStateEvent
+    | OutputItemEvent
+    | ContentPartEvent
+    | SummaryPartEvent
+    | TextDeltaEvent
+    | SummaryDeltaEvent
+    | TextDoneEvent
+    | RefusalDoneEvent
+    | SummaryDoneEvent
+    | CallDeltaEvent
+    | ArgumentsDoneEvent
+    | CustomInputDoneEvent,
+    Field(discriminator="type"),
+]
+
+_STATUSES = errors.select(
+    *("401", "403", "405", "408", "413", "415", "421", "429", "500", "502", "503", "504"),
+    status_400="Violations, each with its JSON path; or the model server refused the request",
+    status_404="Unknown model, or no such response",
+)
+
+
+def describe_paths() -> Json:
+    id_: Json = {"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}
+    query: list[Json] = [
+        {"name": "stream", "in": "query", "schema": {"type": "boolean"}, "description": "Send the events again."},
+        {
+            "name": "starting_after",
+            "in": "query",
+            "schema": {"type": "integer", "minimum": 0},
+            "description": "The `sequence_number` of the last event that the client has.",
+        },
+    ]
+    page: list[Json] = [
+        {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}},
+        {"name": "order", "in": "query", "schema": {"type": "string", "enum": ["asc", "desc"], "default": "desc"}},
+        {"name": "after", "in": "query", "schema": {"type": "string"}, "description": "The id of an item."},
+    ]
+    either = {**json_content("ResponseObject"), **event_stream("ResponseEvent")}
+    response, deleted = json_content("ResponseObject"), json_content("ResponseDeleted")
+    path = "/v1/responses/{response_id}"
+    return {
+        "/v1/responses": {"post": _describe("Create a response", "create_response", either, body=True)},
+        "/v1/responses/input_tokens": {
+            "post": _describe(
+                "Count the tokens of a request", "count_input_tokens", json_content("InputTokens"), body=True
+            )
+        },
+        path: {
+            "get": _describe("Read a stored response, or its events", "get_response", either, [id_, *query]),
+            "delete": _describe("Delete a stored response", "delete_response", deleted, [id_]),
+        },
+        f"{path}/cancel": {"post": _describe("Stop a response", "cancel_response", response, [id_])},
+        f"{path}/input_items": {
+            "get": _describe(
+                "List the input of a stored response", "list_input_items", json_content("InputItems"), [id_, *page]
+            )
+        },
+    }
+
+
+def _describe(
+    summary: str, operation_id: str, content: Json, parameters: list[Json] | None = None, *, body: bool = False
+) -> Json:
+    operation: Json = {"tags": ["responses"], "summary": summary, "operationId": operation_id}
+    if parameters:
+        operation["parameters"] = parameters
+    if body:
+        operation["requestBody"] = {"required": True, "content": json_content("ResponsesRequest")}
+    operation["responses"] = {
+        "200": {"description": summary, "content": content},
+        **errors.describe_errors(_STATUSES, "OpenAIErrorBody"),
+    }
+    return operation

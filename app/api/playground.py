@@ -1,0 +1,77 @@
+"""`GET /` for browsers: the playground, and the files that it loads.
+
+The content security policy allows scripts, styles and requests of this gateway only, none of them inline. Trusted Types
+forbid the page to write text as HTML unless DOMPurify has sanitized it: what it shows is written by models.
+"""
+
+import asyncio
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from app import __version__
+from app.api.application import ParleyApp
+from app.api.context import AppContext
+from app.errors import NotFound
+from app.playground import files
+from app.profiles import KINDS
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types dompurify",
+    )
+)
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+    "content-security-policy": POLICY,
+}
+
+
+async def send_page(request: Request) -> Response:
+    """Return the page. The links in it are relative, so a proxy may add a prefix."""
+    return await _send_file(files.INDEX, request, {"vary": "accept"})
+
+
+def add_routes(app: ParleyApp) -> None:
+    context = app.context
+
+    @app.get("/playground/gateway.json", include_in_schema=False)
+    async def gateway() -> JSONResponse:
+        return JSONResponse(_describe_gateway(context), headers=HEADERS)
+
+    @app.get("/playground/{name:path}", include_in_schema=False)
+    async def file(name: str, request: Request) -> Response:
+        if name not in files.list_names():
+            raise NotFound(f"the playground has no file {name!r}")
+        return await _send_file(name, request, {})
+
+
+async def _send_file(name: str, request: Request, more: dict[str, str]) -> Response:
+    found = await asyncio.to_thread(files.read_file, name)
+    headers = HEADERS | more | {"etag": found.etag}
+    if found.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(found.data, headers=headers, media_type=found.media_type)
+
+
+def _describe_gateway(context: AppContext) -> dict[str, object]:
+    """Return what the page must know before it has an API key; nothing that only callers may know."""
+    settings = context.settings
+    return {
+        "version": __version__,
+        "demo": settings.demo,
+        "needs_key": bool(settings.keys) and not settings.server.allow_anonymous,
+        "kinds": sorted(KINDS),
+    }

@@ -1,0 +1,128 @@
+"""`GET /v1/status`: load, model servers, cache, limits and last requests of one process."""
+
+import asyncio
+
+from fastapi import Request
+from msgspec.structs import asdict
+
+from app import __version__
+from app.api.admin import CacheStats, UpstreamStatus, check_admin, describe_cache, list_upstreams
+from app.api.application import ParleyApp
+from app.api.context import AppContext
+from app.api.openapi.components import Described, give_examples
+from app.api.openapi.errors import describe
+from app.cache.stores import StoreError
+from app.limits.values import Kind
+from app.observe.recent_requests import RecentRequests
+
+
+class RequestLoad(Described):
+    in_progress: int
+    queued: int
+    max_concurrent: int
+
+
+class LimitStatus(Described):
+    owner: str
+    """`the gateway`, `the model 'qwen3'` or `the API key 'alice'`."""
+    kind: Kind
+    limit: float
+    used: float
+
+
+class RequestStatus(Described):
+    """One request that has ended, without its prompt and its reply."""
+
+    ended_at: float
+    request_id: str
+    endpoint: str
+    key: str
+    model: str
+    stream: bool
+    status: int
+    error: str | None
+    finish_reason: str | None
+    cache: str
+    milliseconds: float
+    first_token_ms: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    attempts: list[str]
+
+
+class GatewayStatus(Described):
+    model_config = give_examples(
+        {
+            "version": "0.1.0",
+            "draining": False,
+            "load": {"in_progress": 1, "queued": 0, "max_concurrent": 1000},
+            "upstreams": [],
+            "cache": {"entries": 0, "bytes": 0, "models": {}, "requests": {}},
+            "limits": [{"owner": "the API key 'alice'", "kind": "requests_per_minute", "limit": 60, "used": 1}],
+            "requests": [],
+        }
+    )
+
+    version: str
+    draining: bool
+    load: RequestLoad
+    upstreams: list[UpstreamStatus]
+    cache: CacheStats | None
+    """None if the store cannot be reached."""
+    cache_error: str | None = None
+    limits: list[LimitStatus]
+    requests: list[RequestStatus]
+    """The last 50, newest first."""
+
+
+def check_operator(request: Request, context: AppContext) -> None:
+    """Check that the caller may see what the gateway does. On a gateway that only this machine can reach everyone may;
+    else only an administrator. Raises Forbidden."""
+    if not context.settings.serves_this_machine_only:
+        check_admin(request, context)
+
+
+def add_routes(app: ParleyApp, recent: RecentRequests) -> None:
+    context = app.context
+
+    @app.get(
+        "/v1/status",
+        tags=["upstreams"],
+        operation_id="get_status",
+        summary="Show load, model servers, cache, limits and the last requests",
+        responses=describe(403),
+    )
+    async def status(request: Request) -> GatewayStatus:
+        check_operator(request, context)
+        cache, cache_error = None, None
+        try:
+            cache = await describe_cache(context)
+        except StoreError as error:
+            cache_error = str(error)
+        return GatewayStatus(
+            version=__version__,
+            draining=context.draining,
+            load=_describe_load(context),
+            upstreams=list_upstreams(context, asyncio.get_running_loop().time()),
+            cache=cache,
+            cache_error=cache_error,
+            limits=await _list_limits(context),
+            requests=[RequestStatus(**asdict(row)) for row in recent.list_newest_first()],
+        )
+
+
+def _describe_load(context: AppContext) -> RequestLoad:
+    return RequestLoad(
+        in_progress=context.in_progress,
+        queued=context.admission.queued,
+        max_concurrent=context.server.max_concurrent_requests,
+    )
+
+
+async def _list_limits(context: AppContext) -> list[LimitStatus]:
+    if context.limiter is None:
+        return []
+    keys = context.live.rules.keys
+    rows = await context.limiter.read(() if keys is None else keys.callers())
+    return [LimitStatus(**asdict(row)) for row in rows]

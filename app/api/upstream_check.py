@@ -1,0 +1,101 @@
+"""`POST /v1/upstreams/check`: asks a model server for its list of models, before it is configured.
+
+The caller names the address, so this could read servers that only the gateway can reach. It is therefore for
+administrators, and for everyone only on a gateway that nobody has configured yet: one that serves the demo model to its
+own machine. The request is a GET without a body, to the path `/models` and to nearby ones that base URLs often should
+have had, and of the answer only the names of models and an error message are returned.
+"""
+
+from typing import cast
+
+import httpx
+from fastapi import Request
+from pydantic import ValidationError
+
+from app.api.admin import check_admin
+from app.api.application import ParleyApp
+from app.api.asgi import Receive, read_body
+from app.api.context import AppContext
+from app.api.openapi.components import Described, give_examples, json_content
+from app.api.openapi.errors import describe
+from app.api.upstream_check_schema import UpstreamCheck
+from app.errors import Forbidden, InvalidInput
+from app.model_registry import targets
+from app.settings import Settings, Upstream
+from app.upstream.check import check_upstreams
+from app.validation import to_violations
+
+MAX_BODY_BYTES = 64 * 1024
+CONNECT_SECONDS = 5.0
+NAME = "server"
+
+
+class UpstreamCheckResult(Described):
+    model_config = give_examples(
+        {
+            "works": True,
+            "lines": ["it lists 1 model: qwen3"],
+            "models": ["qwen3"],
+        }
+    )
+
+    works: bool
+    lines: list[str]
+    """What was found, and what to do."""
+    models: list[str]
+    """The names that the server lists."""
+    working_url: str | None = None
+    """A base_url that works, if the given one does not."""
+
+
+def add_routes(app: ParleyApp, transport: httpx.AsyncBaseTransport | None) -> None:
+    """`transport` replaces the network in tests."""
+    context = app.context
+
+    @app.post(
+        "/v1/upstreams/check",
+        tags=["upstreams"],
+        summary="Ask a model server for its models before it is configured",
+        operation_id="check_upstream",
+        responses=describe(400, 403, 413, 422),
+        openapi_extra={"requestBody": {"required": True, "content": json_content(UpstreamCheck.__name__)}},
+    )
+    async def check(request: Request) -> UpstreamCheckResult:
+        _check_caller(request, context)
+        upstream = _parse_upstream(await _read_small_body(request, context))
+        target = targets(Settings(upstreams={NAME: upstream}))[NAME]
+        [report] = await check_upstreams([target], {}, transport)
+        return UpstreamCheckResult(
+            works=report.works,
+            lines=[line.strip().removeprefix(f"upstream {NAME} at {upstream.base_url}: ") for line in report.lines],
+            models=list(report.models),
+            working_url=report.working_url,
+        )
+
+
+def _check_caller(request: Request, context: AppContext) -> None:
+    """Raises Forbidden."""
+    settings = context.settings
+    if settings.serves_this_machine_only and settings.demo and not settings.upstreams:
+        return
+    try:
+        check_admin(request, context)
+    except Forbidden as error:
+        raise Forbidden(f"{error.message}. In a terminal, `parley doctor --url URL` checks the same") from None
+
+
+async def _read_small_body(request: Request, context: AppContext) -> bytes | bytearray:
+    with context.budget.lease() as lease:
+        receive = cast(Receive, request.receive)
+        return await read_body(dict(request.scope), receive, MAX_BODY_BYTES, context.server.body_seconds, lease)
+
+
+def _parse_upstream(raw: bytes | bytearray) -> Upstream:
+    """Raises InvalidInput."""
+    try:
+        given = UpstreamCheck.model_validate_json(raw)
+        return Upstream.model_validate(
+            given.model_dump(exclude_none=True) | {"connect_seconds": CONNECT_SECONDS}, strict=False
+        )
+    except ValidationError as error:
+        raise InvalidInput(to_violations(error, None)) from None

@@ -1,0 +1,322 @@
+/** @file The state of the page, and what the reader can do with a conversation. */
+
+import { partialMessages, replyMessages } from "./formats/whole.js";
+import { writeResults, writeSystem, writeUser } from "./formats/compose.js";
+import { GatewayError, readKey, sendJson, storeKey } from "./gateway.js";
+import { Run } from "./run.js";
+import { createStore } from "./store.js";
+import { t } from "./texts.js";
+
+/**
+ * @typedef {object} Options what the request says besides its messages
+ * @property {string} model
+ * @property {string} format
+ * @property {string} functions JSON
+ * @property {"" | "on" | "off"} thinking
+ * @property {"" | "on" | "refresh" | "off" | "only"} cache
+ * @property {string} temperature
+ * @property {string} maxTokens
+ * @property {string} more JSON: other keys of generate_cfg
+ * @property {boolean} keepRunning
+ */
+
+export const store = createStore({
+  /** @type {{version: string, demo: boolean, needs_key: boolean, kinds: string[]}} */
+  gateway: { version: "", demo: false, needs_key: false, kinds: [] },
+  /** @type {string[]} */
+  models: [],
+  /** @type {GatewayError | null} */
+  modelsError: null,
+  key: readKey(),
+  view: "chat",
+  /** @type {Options} */
+  options: {
+    model: "",
+    format: "qwen",
+    functions: "",
+    thinking: "",
+    cache: "",
+    temperature: "",
+    maxTokens: "",
+    more: "",
+    keepRunning: true,
+  },
+  /** @type {any[]} */
+  messages: [],
+  /** The mistakes of each message. @type {Record<number, string[]>} */
+  mistakes: {},
+  /** What is wrong with the request as a whole. @type {{message: string, error?: GatewayError} | null} */
+  problem: null,
+  /** @type {string[]} */
+  notices: [],
+  /** The request in progress, or the last one if it did not finish. @type {Run | null} */
+  run: null,
+  /** @type {Run[]} */
+  runs: [],
+  /** @type {number | null} */
+  selectedRun: null,
+  announcement: "",
+});
+
+const { get } = store;
+
+/** @param {Partial<Options>} changes */
+export function setOptions(changes) {
+  store.set({ options: { ...get().options, ...changes } });
+}
+
+/** @param {string} key */
+export async function setKey(key) {
+  storeKey(key);
+  store.set({ key });
+  await loadModels();
+}
+
+export async function loadModels() {
+  try {
+    const list = await sendJson("GET", "v1/models");
+    const models = list.data.map((/** @type {{id: string}} */ row) => row.id);
+    const { model } = get().options;
+    store.set({ models, modelsError: null });
+    setOptions({ model: models.includes(model) ? model : (models[0] ?? model) });
+  } catch (error) {
+    store.set({ modelsError: asGatewayError(error) });
+  }
+}
+
+/** @param {unknown} error */
+export function asGatewayError(error) {
+  return error instanceof GatewayError ? error : new GatewayError(0, { message: String(error) });
+}
+
+/**
+ * Return the JSON of a text field; undefined if it is empty. Throws an Error that names the field.
+ * @param {string} text
+ * @param {string} name
+ */
+function parseField(text, name) {
+  if (!text.trim()) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(t("notJson", { name, reason: error instanceof Error ? error.message : String(error) }));
+  }
+}
+
+/**
+ * Return the body of the request for these messages. Throws an Error if a field of the options is no JSON.
+ * @param {any[]} messages
+ */
+export function makeBody(messages) {
+  const options = get().options;
+  const functions = parseField(options.functions, t("functions"));
+  const config = { ...parseField(options.more, t("moreParameters")) };
+  if (options.thinking) config.enable_thinking = options.thinking === "on";
+  if (options.temperature !== "") config.temperature = Number(options.temperature);
+  if (options.maxTokens !== "") config.max_tokens = Number(options.maxTokens);
+  /** @type {Record<string, any>} */
+  const body = { model: options.model, format: options.format, messages };
+  if (functions?.length) body.functions = functions;
+  if (Object.keys(config).length) body.generate_cfg = config;
+  if (options.cache) body.cache = { mode: options.cache };
+  if (options.keepRunning) body.cancel_on_disconnect = false;
+  return body;
+}
+
+/**
+ * Add a message of the user and send the conversation.
+ * @param {string} text
+ * @param {import("./formats/compose.js").Attachment[]} files
+ */
+export async function sendUser(text, files) {
+  const { format } = get().options;
+  const written = writeUser(format, text, files);
+  try {
+    const added = written.format === format ? [written.message] : await convert(written.format, format, [written.message]);
+    store.set({ messages: [...get().messages, ...added] });
+  } catch (error) {
+    reportProblem(error);
+    return;
+  }
+  await start();
+}
+
+/** @param {string} text */
+export function addSystem(text) {
+  const { messages, options } = get();
+  store.set({ messages: [writeSystem(options.format, text), ...messages], mistakes: {} });
+}
+
+/** @param {import("./formats/compose.js").Result[]} results */
+export async function answerCalls(results) {
+  const { messages, options } = get();
+  store.set({ messages: [...messages, ...writeResults(options.format, results)] });
+  await start();
+}
+
+/** Send the conversation as it is. */
+export async function start() {
+  let body;
+  store.set({ mistakes: {}, problem: null, notices: [], announcement: "" });
+  try {
+    body = makeBody(get().messages);
+  } catch (error) {
+    store.set({ problem: { message: error instanceof Error ? error.message : String(error) } });
+    return;
+  }
+  const run = new Run(body, notifyOncePerFrame);
+  store.set({ run, runs: [...get().runs, run].slice(-20), selectedRun: null, announcement: t("replyStarted") });
+  await run.start();
+  await settle(run);
+}
+
+export async function resume() {
+  const { run } = get();
+  if (!run?.canResume) return;
+  store.set({ problem: null, announcement: t("replyStarted") });
+  const reading = run.resume();
+  store.notify();
+  await reading;
+  await settle(run);
+}
+
+export async function stop() {
+  await get().run?.stop();
+}
+
+/** Read what a run ended with. @param {Run} run */
+async function settle(run) {
+  if (get().run !== run) return;
+  if (run.state === "finished") {
+    const added = await readWhole(run);
+    if (get().run !== run) return;
+    store.set({
+      messages: [...get().messages, ...added],
+      run: null,
+      notices: run.reply.warnings,
+      announcement: t("replyFinished"),
+    });
+  } else if (run.state === "stopped") {
+    const added = await convertPartial(run);
+    if (get().run !== run) return;
+    store.set({ messages: [...get().messages, ...added], run: added.length ? null : run, announcement: t("replyStopped") });
+  } else if (run.state === "failed" && run.error) {
+    reportProblem(run.error);
+    store.set({ run: run.reply.parts.length ? run : null });
+  } else {
+    store.set({ announcement: t(run.state === "cut" ? "replyCut" : "replyFailed") });
+  }
+}
+
+/** @param {Run} run @returns {Promise<any[]>} the reply as messages of its format */
+async function readWhole(run) {
+  try {
+    return replyMessages(run.format, await sendJson("GET", `v1/chat/${run.responseId}`));
+  } catch {
+    // Another process has the reply, or replies are not kept.
+    return convertPartial(run);
+  }
+}
+
+/** @param {Run} run */
+async function convertPartial(run) {
+  const calls = run.state === "finished" ? run.reply.calls : [];
+  const messages = [
+    ...partialMessages(run.reply),
+    ...calls.map(({ name, id, text }) => ({
+      role: "assistant",
+      content: "",
+      function_call: { name, arguments: text },
+      extra: { function_id: id },
+    })),
+  ];
+  return messages.length ? convert("qwen", run.format, messages).catch(() => []) : [];
+}
+
+/**
+ * @param {string} from
+ * @param {string} to
+ * @param {any[]} messages
+ * @returns {Promise<any[]>}
+ */
+async function convert(from, to, messages) {
+  return (await sendJson("POST", "v1/convert", { from, to, messages })).messages;
+}
+
+/** Write the conversation in another format. @param {string} format */
+export async function changeFormat(format) {
+  const { messages, options } = get();
+  if (!messages.length) {
+    setOptions({ format });
+    return;
+  }
+  try {
+    const body = { from: options.format, to: format, messages };
+    const converted = await sendJson("POST", "v1/convert", body);
+    store.set({ messages: converted.messages, notices: converted.warnings, mistakes: {}, problem: null, run: null });
+    setOptions({ format });
+  } catch (error) {
+    reportProblem(error);
+  }
+}
+
+/** @param {any[]} messages */
+export function setMessages(messages) {
+  get().run?.stop();
+  store.set({ messages, mistakes: {}, problem: null, notices: [], run: null });
+}
+
+/** @param {number} index @param {any} message */
+export function replaceMessage(index, message) {
+  const { messages, mistakes } = get();
+  const { [index]: _, ...others } = mistakes;
+  store.set({ messages: messages.with(index, message), mistakes: others });
+}
+
+/** @param {number} index */
+export function removeMessage(index) {
+  store.set({ messages: get().messages.toSpliced(index, 1), mistakes: {} });
+}
+
+/** Remove the last reply, and ask again. */
+export async function retry() {
+  const { messages, run } = get();
+  if (run) {
+    await start();
+    return;
+  }
+  const last = get().runs.at(-1);
+  const asked = last ? last.body.messages.length : messages.length;
+  store.set({ messages: messages.slice(0, Math.min(asked, messages.length)) });
+  await start();
+}
+
+/** Put each mistake at the message that has it. @param {unknown} thrown */
+function reportProblem(thrown) {
+  const error = asGatewayError(thrown);
+  /** @type {Record<number, string[]>} */
+  const mistakes = {};
+  const others = [];
+  for (const { param, message } of error.violations) {
+    const index = /^messages\[(\d+)\]/.exec(param ?? "")?.[1];
+    const text = param ? `${param}: ${message.replace(`${param}: `, "")}` : message;
+    if (index === undefined || Number(index) >= get().messages.length) others.push(text);
+    else (mistakes[Number(index)] ??= []).push(text);
+  }
+  const message = others.length ? others.join("\n") : t("mistakesBelow");
+  store.set({ mistakes, problem: { message, error }, announcement: message });
+}
+
+let scheduled = false;
+
+/** Many frames arrive between two pictures of the screen. */
+function notifyOncePerFrame() {
+  if (scheduled) return;
+  scheduled = true;
+  const notify = () => {
+    scheduled = false;
+    store.notify();
+  };
+  if (document.hidden) setTimeout(notify, 100);
+  else requestAnimationFrame(notify);
+}

@@ -1,0 +1,21 @@
+/** @file Starts the page. */
+
+import { loadModels, store } from "./conversation.js";
+import { sendJson } from "./gateway.js";
+import { html, render } from "./html.js";
+import { applyTheme, currentTheme } from "./theme.js";
+import { loadTexts, preferredLanguage } from "./texts.js";
+import { App, VIEWS } from "./views/app.js";
+
+function showView() {
+  const view = location.hash.slice(1);
+  store.set({ view: VIEWS.includes(view) ? view : "chat" });
+}
+
+applyTheme(currentTheme());
+const [, gateway] = await Promise.all([loadTexts(preferredLanguage()), sendJson("GET", "playground/gateway.json")]);
+store.set({ gateway });
+showView();
+addEventListener("hashchange", showView);
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+await loadModels();

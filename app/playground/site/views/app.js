@@ -1,0 +1,81 @@
+/** @file The frame of the page: its header, its views, and what screen readers are told. */
+
+import { setKey, store } from "../conversation.js";
+import { html, useState } from "../html.js";
+import { useStore } from "../store.js";
+import { applyTheme, currentTheme, THEMES } from "../theme.js";
+import { chooseLanguage, currentLanguage, LANGUAGES, t } from "../texts.js";
+import { ChatView } from "./chat.js";
+import { ConnectView } from "./connect.js";
+import { Select } from "./controls.js";
+import { ConvertView } from "./convert.js";
+import { StatusView } from "./status.js";
+
+const PAGES = { chat: ChatView, convert: ConvertView, status: StatusView, connect: ConnectView };
+export const VIEWS = Object.keys(PAGES);
+
+export function App() {
+  const { view, gateway, announcement } = useStore(store);
+  const View = PAGES[/** @type {keyof typeof PAGES} */ (view)];
+  document.title = `${t(view)} · Parley`;
+  return html`
+    <a class="skip" href="#main" onClick=${focusMain}>${t("skip")}</a>
+    <header class="top">
+      <a class="brand" href="#chat"><img src="playground/icon.svg" alt="" width="26" height="26" /><b>Parley</b>
+        <span class="muted version">${gateway.version}</span></a>
+      <nav aria-label=${t("views")}>
+        ${VIEWS.map((name) => html`<a href=${`#${name}`} aria-current=${name === view ? "page" : null}>${t(name)}</a>`)}
+        <a class="outside" href="docs">${t("api")}</a>
+      </nav>
+      <${KeyField} />
+      <${Preferences} />
+    </header>
+    <main id="main" tabindex="-1" class=${`view ${view}`}><${View} /></main>
+    <div role="status" class="visually-hidden">${announcement}</div>
+  `;
+}
+
+/** @param {Event} event */
+function focusMain(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function Preferences() {
+  const [theme, setTheme] = useState(currentTheme());
+  const themes = THEMES.map((name) => [name, t(`theme_${name}`)]);
+  const chooseTheme = (/** @type {string} */ name) => {
+    applyTheme(name);
+    setTheme(name);
+  };
+  return html`<div class="preferences">
+    <${Select} label=${t("theme")} hidesLabel value=${theme} options=${themes} onChange=${chooseTheme} />
+    <${Select} label=${t("language")} hidesLabel value=${currentLanguage()} options=${Object.entries(LANGUAGES)}
+      onChange=${(/** @type {string} */ name) => chooseLanguage(name).then(() => store.notify())} />
+  </div>`;
+}
+
+/** The field for the API key is there where the gateway asks for one, or where the reader opens it. */
+function KeyField() {
+  const { key, gateway, modelsError } = useStore(store);
+  const [open, setOpen] = useState(false);
+  const refused = modelsError?.status === 401;
+  if (!(open || refused || (gateway.needs_key && !key))) {
+    return html`<button type="button" class="quiet key" onClick=${() => setOpen(true)}>
+      ${key ? t("keySet") : t("apiKey")}</button>`;
+  }
+  const save = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const field = /** @type {HTMLInputElement} */ (document.getElementById("api-key"));
+    setOpen(false);
+    setKey(field.value.trim());
+  };
+  return html`<form class="key" onSubmit=${save}>
+    <label for="api-key" class="visually-hidden">${t("apiKey")}</label>
+    <input id="api-key" type="password" autocomplete="off" placeholder=${t("apiKey")} defaultValue=${key}
+      aria-invalid=${refused && key ? "true" : null} aria-describedby="key-hint" />
+    <button type="submit">${t("use")}</button>
+    <span id="key-hint" class=${refused && key ? "wrong" : "visually-hidden"}>
+      ${refused && key ? t("keyRefused") : t("keyHint")}</span>
+  </form>`;
+}

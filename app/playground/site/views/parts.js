@@ -1,0 +1,53 @@
+/** @file The parts of a message: reasoning, content, calls, results and media, each as a card of its own. */
+
+import { html } from "../html.js";
+import { t } from "../texts.js";
+import { Code, Markdown, prettyJson } from "./text.js";
+
+/** @typedef {import("../reply.js").Part} Part */
+
+/**
+ * @param {{part: Part, role: string}} props
+ */
+export function PartView({ part, role }) {
+  switch (part.kind) {
+    case "reasoning":
+      return html`<details class="part reasoning" open>
+        <summary>${t("reasoning")} <${Progress} part=${part} /></summary>
+        <${Markdown} text=${part.text} />
+      </details>`;
+    case "call":
+      return html`<section class="part call" aria-label=${t("callOf", { name: part.name ?? "" })}>
+        <h3><span class="tag">${t("functionCall")}</span> <code>${part.name}</code> <${Progress} part=${part} /></h3>
+        <${Code} text=${part.done ? prettyJson(part.text) : part.text} language="json" label=${t("arguments")} />
+      </section>`;
+    case "result":
+      return html`<section class=${`part result ${part.error ? "failed" : ""}`} aria-label=${t("resultOf", { name: part.name ?? "" })}>
+        <h3><span class="tag">${t("functionResult")}</span> ${part.name && html`<code>${part.name}</code>`}
+          ${part.id && html`<small class="muted">${part.id}</small>`}</h3>
+        <${Code} text=${prettyJson(part.text)} language="json" label=${t("result")} />
+      </section>`;
+    case "media":
+      return html`<${Media} part=${part} />`;
+    case "content":
+      return role === "assistant"
+        ? html`<div class="part content"><${Markdown} text=${part.text} />
+            ${!part.done && html`<${Progress} part=${part} />`}</div>`
+        : html`<div class="part content plain">${part.text}</div>`;
+    default:
+      return html`<${Code} text=${part.text} language="json" label="JSON" />`;
+  }
+}
+
+/** @param {{part: Part}} props */
+function Progress({ part }) {
+  return part.done ? null : html`<span class="growing" aria-hidden="true"></span>`;
+}
+
+/** Pictures are shown only if they are in the message: nothing is loaded from elsewhere. @param {{part: Part}} props */
+function Media({ part }) {
+  const { text, name } = part;
+  if (/^data:image\//.test(text)) return html`<img class="part media" src=${text} alt=${name ?? t("attachedImage")} />`;
+  const kind = /^data:([^;,]+)/.exec(text)?.[1];
+  return html`<p class="part media file"><span aria-hidden="true">📎</span> ${name ?? kind ?? text.slice(0, 200)}</p>`;
+}

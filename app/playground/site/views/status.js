@@ -1,0 +1,131 @@
+/** @file `GET /v1/status`: load, model servers, cache, limits and the last requests, read again every few seconds. */
+
+import { asGatewayError } from "../conversation.js";
+import { sendJson } from "../gateway.js";
+import { html, useEffect, useState } from "../html.js";
+import { currentLanguage, number, t } from "../texts.js";
+
+const INTERVAL_MS = 3000;
+
+export function StatusView() {
+  const [status, setStatus] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {import("../gateway.js").GatewayError | null} */ (null));
+  const [paused, setPaused] = useState(false);
+  useEffect(() => {
+    if (paused) return undefined;
+    const read = async () => {
+      if (document.hidden) return;
+      try {
+        setStatus(await sendJson("GET", "v1/status"));
+        setError(null);
+      } catch (thrown) {
+        setError(asGatewayError(thrown));
+      }
+    };
+    read();
+    const timer = setInterval(read, INTERVAL_MS);
+    return () => clearInterval(timer);
+  }, [paused]);
+  return html`
+    <div class="label-row"><h1>${t("status")}</h1>
+      <button type="button" aria-pressed=${String(paused)} onClick=${() => setPaused(!paused)}>${t("pause")}</button></div>
+    ${error && html`<div class="problem" role="alert"><p>${error.message}</p>${error.status === 403 && html`<p>${t("statusNeedsAdmin")}</p>`}</div>`}
+    ${status && html`
+      <${Tiles} status=${status} />
+      <${Upstreams} rows=${status.upstreams} />
+      <${Limits} rows=${status.limits} />
+      <${Requests} rows=${status.requests} />`}`;
+}
+
+/** @param {{status: any}} props */
+function Tiles({ status }) {
+  const { load, cache } = status;
+  const hits = (cache?.requests.hit ?? 0) + (cache?.requests.shared ?? 0);
+  const all = Object.values(cache?.requests ?? {}).reduce((sum, one) => sum + one, 0);
+  /** @type {[string, string, string][]} */
+  const tiles = [
+    [t("inProgress"), number(load.in_progress), t("ofMost", { most: number(load.max_concurrent) })],
+    [t("queued"), number(load.queued), ""],
+    [t("storedReplies"), cache ? number(cache.entries) : "–", cache ? formatBytes(cache.bytes) : status.cache_error],
+    [t("cacheHits"), all ? `${number((hits / all) * 100)} %` : "–", t("ofReplies", { count: number(all) })],
+  ];
+  return html`<dl class="tiles wide">${tiles.map(([name, value, more]) => html`<div><dt>${name}</dt><dd>${value} <small>${more}</small></dd></div>`)}</dl>
+    ${status.draining && html`<p class="problem">${t("draining")}</p>`}`;
+}
+
+/** @param {{caption: string, head: string[], rows: any[][], empty: string}} props */
+function Table({ caption, head, rows, empty }) {
+  return html`<section class="table"><h2>${caption}</h2>
+    ${rows.length === 0
+      ? html`<p class="muted">${empty}</p>`
+      : html`<div class="scrolls" tabindex="0" role="region" aria-label=${caption}><table>
+          <thead><tr>${head.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
+          <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`}
+  </section>`;
+}
+
+/** @param {{rows: any[]}} props */
+function Upstreams({ rows }) {
+  const head = ["upstream", "state", "outstanding", "firstTokenTimes", "lastFault", "models"].map((key) => t(key));
+  const cells = rows.map((row) => [
+    html`<b>${row.name}</b><br /><small class="muted">${row.address}</small>`,
+    html`<${Badge} good=${row.available} text=${row.available ? t("available") : t(`breaker_${row.breaker}`)} />
+      ${row.open_seconds > 0 && html`<br /><small>${t("secondsLeft", { count: number(row.open_seconds) })}</small>`}
+      ${row.cooldown_seconds > 0 && html`<br /><small>${t("cooldown", { count: number(row.cooldown_seconds) })}</small>`}
+      ${!row.healthy && html`<br /><small>${t("unhealthy")}</small>`}`,
+    number(row.outstanding),
+    row.first_token_ms
+      ? html`${number(row.first_token_ms.p50)} / ${number(row.first_token_ms.p95)} ms`
+      : "–",
+    row.last_fault
+      ? html`<code>${row.last_fault.code}</code> ${row.last_fault.status ?? ""}
+          <small class="muted">${t("secondsAgo", { count: number(row.last_fault.age_seconds) })}</small>`
+      : "–",
+    row.models.map((/** @type {any} */ use) => use.model).join(", ") || "–",
+  ]);
+  return html`<${Table} caption=${t("upstreams")} head=${head} rows=${cells} empty=${t("noUpstreams")} />`;
+}
+
+/** @param {{rows: any[]}} props */
+function Limits({ rows }) {
+  const head = ["limitOf", "limit", "used"].map((key) => t(key));
+  const cells = rows.map(({ owner, kind, limit, used }) => [
+    owner,
+    t(`limit_${kind}`),
+    html`<meter min="0" max=${limit} value=${used} high=${limit * 0.8} aria-label=${`${owner}: ${t(`limit_${kind}`)}`}></meter>
+      ${number(used, 4)} / ${number(limit, 4)}`,
+  ]);
+  return html`<${Table} caption=${t("limits")} head=${head} rows=${cells} empty=${t("noLimits")} />`;
+}
+
+/** @param {{rows: any[]}} props */
+function Requests({ rows }) {
+  const head = ["time", "model", "state", "cache", "firstToken", "total", "tokens", "cost", "upstreamAttempts", "requestId"].map((key) => t(key));
+  const locale = currentLanguage() === "zh" ? "zh-CN" : "en-GB";
+  const cells = rows.map((row) => [
+    html`<time>${new Date(row.ended_at * 1000).toLocaleTimeString(locale)}</time>`,
+    html`${row.model || "–"}<br /><small class="muted">${row.endpoint}${row.key && ` · ${row.key}`}</small>`,
+    html`<${Badge} good=${!row.error} text=${row.error ?? row.finish_reason ?? row.status} />`,
+    row.cache || "–",
+    row.first_token_ms === null ? "–" : `${number(row.first_token_ms)} ms`,
+    `${number(row.milliseconds)} ms`,
+    row.input_tokens === null ? "–" : `${number(row.input_tokens)} + ${number(row.output_tokens)}`,
+    row.cost === null ? "–" : number(row.cost, 6),
+    row.attempts.join(", ") || "–",
+    html`<code>${row.request_id}</code>`,
+  ]);
+  return html`<${Table} caption=${t("recentRequests")} head=${head} rows=${cells} empty=${t("noRequests")} />`;
+}
+
+/** @param {{good: boolean, text: string}} props */
+function Badge({ good, text }) {
+  return html`<span class=${`badge ${good ? "good" : "bad"}`}>${good ? "●" : "▲"} ${text}</span>`;
+}
+
+/** @param {number} bytes */
+function formatBytes(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ["KB", "MB", "GB"];
+  const power = Math.min(Math.floor(Math.log2(bytes) / 10), 3);
+  return `${number(bytes / 1024 ** power, 1)} ${units[power - 1]}`;
+}

@@ -1,0 +1,66 @@
+"""The documentation as a site: it needs nothing from elsewhere, and lists its pages for language models."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WRITTEN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=120)
+    assert (built.returncode, built.stderr) == (0, "")
+    yield folder
+
+
+def test_no_page_loads_anything_from_another_address(site: Path) -> None:
+    loaded = [
+        (str(page.relative_to(site)), address)
+        for page in site.rglob("*.html")
+        for tag in re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page.read_text("utf-8"))
+        for address in re.findall(r"""(?:src|href)=["']?([^"'\s>]+)""", tag)
+        if re.match(r"(?:[a-z]+:)?//", address)
+    ]
+    assert loaded == []
+
+
+def test_every_link_of_the_site_leads_to_a_file_of_it(site: Path) -> None:
+    missing = [
+        (str(page.relative_to(site)), address)
+        for page in site.rglob("*.html")
+        if page.name != "404.html"
+        for address in re.findall(r"""<a\b[^>]*?href=["']?([^"'\s>#?]+)""", page.read_text("utf-8"))
+        if not re.match(r"[a-z]+:", address) and not (page.parent / address).exists()
+    ]
+    assert missing == []
+
+
+def test_every_page_is_listed_for_language_models_with_its_first_sentence(site: Path) -> None:
+    lines = (site / "llms.txt").read_text("utf-8").splitlines()
+    listed = [found.groups() for line in lines if (found := re.match(r"- \[.+\]\((.+)\)(: .+\.)?$", line))]
+    pages = {str(page.relative_to(site)) for page in site.rglob("*.html")} - {"404.html"}
+    assert {address for address, _ in listed} == pages
+    assert [address for address, sentence in listed if not sentence] == []
+    whole = (site / "llms-full.txt").read_text("utf-8")
+    assert all(f"<!-- {address} -->" in whole for address in pages)
+
+
+def test_every_diagram_has_a_picture_and_every_picture_a_diagram() -> None:
+    diagrams = [
+        text
+        for page in WRITTEN
+        for text in re.findall(r"^```mermaid\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    ]
+    names = {f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.svg" for text in diagrams}
+    assert names == {picture.name for picture in (ROOT / "docs/images/diagrams").iterdir()}

@@ -1,0 +1,88 @@
+"""The shell commands and programs of the pages: commands that a gateway answers are run, in the order of the page."""
+
+import ast
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from app.access import hash_key
+from app.settings import Settings
+
+from tests.each_case import each_case
+from tests.uvicorn_gateway import serving
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ADMIN_KEY = "key-of-an-administrator"
+
+NOT_RUN = {
+    r"(\w+=\S+ )*make \w+": "sets up, serves or tests: CI does it in a clone",
+    r"(\w+=\S+ )*(\.venv/bin/)?parley serve\b": "serves until it is stopped: the gateway of this test stands in for it",
+    r"docker |export PARLEY_API_KEYS=.*\ndocker ": "needs a container engine",
+    r"PARLEY_API_KEYS=.*(\n|$)(PARLEY_|$)": "lines of an environment file",
+    r'eval "\$\(parley completion': "lines for the start files of shells: tests/terminal presses Tab in each shell",
+    r"kill -HUP <process>": "has a placeholder: tests/live reloads a gateway with the signal",
+    r"export PARLEY_TRACING__ENABLED": "needs a collector: tests/observe sends traces to one",
+    r"export ANTHROPIC_BASE_URL|llm |aider ": "a client program: make interop runs it",
+    r"vllm |llama-server |python -m (sglang|llama_cpp)|pip install .transformers": "a model server",
+}
+"""The commands at the beginning of blocks that are not run here, and the reason."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def is_run(block: str) -> bool:
+    commands = re.sub(r"^cat >\S+ <<'END'\n.*?^END\n", "", block, flags=re.DOTALL | re.MULTILINE)
+    return not any(re.match(command, commands) for command in NOT_RUN)
+
+
+RUN = {page: run for page in PAGES if (run := [block for block in blocks(page, "sh") if is_run(block)])}
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_succeed(page: Path, tmp_path: Path) -> None:
+    anyio.run(_run_blocks, RUN[page], tmp_path)
+
+
+async def _run_blocks(run: list[str], folder: Path) -> None:
+    usage = f"sqlite:///{folder}/usage.db"
+    admin = {"keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}}, "usage": {"url": usage}}
+    async with (
+        serving(Settings.model_validate({"demo": True})) as without_keys,
+        serving(Settings.model_validate({"demo": True, **admin})) as with_keys,
+    ):
+        script = [
+            f"set -eu; git init -q; export PARLEY_URL={without_keys.base_url}",
+            f"export PARLEY_USAGE__URL={usage}",
+            'curl() { command curl --silent --show-error --fail-with-body --max-time 20 "$@"; }',
+            *(f"{name}={ADMIN_KEY}" for name in ("KEY", "ADMIN_KEY", "PARLEY_API_KEY")),
+            *(_address(block, str((with_keys if "Bearer" in block else without_keys).base_url)) for block in run),
+        ]
+        shutil.copy(ROOT / "README.md", folder)
+        with anyio.fail_after(60):
+            done = await anyio.run_process(["bash", "-c", "\n".join(script)], cwd=folder, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()[-2000:]
+
+
+def _address(block: str, base_url: str) -> str:
+    block = re.sub(r"(http://)?(127\.0\.0\.1|localhost):800[01]", base_url.rstrip("/"), block)
+    program = f"{shlex.quote(sys.executable)} -m app.cli"
+    return re.sub(r"(?:\.venv/bin/)?\bparley (?=[a-z])", f"PYTHONPATH={shlex.quote(str(ROOT))} {program} ", block)
+
+
+@each_case("command", NOT_RUN)
+def test_a_reason_is_given_only_for_a_command_that_a_page_shows(command: str) -> None:
+    shown = [block for page in PAGES for block in blocks(page, "sh")]
+    assert any(re.match(command, block) for block in shown if not is_run(block))
+
+
+@each_case("page", [page for page in PAGES if blocks(page, "py")], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_programs_of_a_page_are_python(page: Path) -> None:
+    for program in blocks(page, "py"):
+        compile(program, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
