@@ -31,6 +31,8 @@ class UpstreamReport(Struct, frozen=True):
     """The names that the server lists."""
     missing: tuple[str, ...] = ()
     """A sentence for each configured model that the server does not list."""
+    working_url: str | None = None
+    """A base_url that works, if the given one does not."""
     owner: str | None = None
     """`owned_by` of the first model; servers name themselves there."""
     working_url: str | None = None
