@@ -35,8 +35,6 @@ class UpstreamReport(Struct, frozen=True):
     """A base_url that works, if the given one does not."""
     owner: str | None = None
     """`owned_by` of the first model; servers name themselves there."""
-    working_url: str | None = None
-    """A base_url that works, if the given one does not."""
 
     @property
     def works(self) -> bool:
