@@ -83,7 +83,7 @@ def _check_caller(request: Request, context: AppContext) -> None:
     try:
         check_admin(request, context)
     except Forbidden as error:
-        raise Forbidden(f"{error.message}. In a terminal, `parley check-config --online` checks the same") from None
+        raise Forbidden(f"{error.message}. In a terminal, `parley doctor --url URL` checks the same") from None
 
 
 async def _read_small_body(request: Request, context: AppContext) -> bytes | bytearray:

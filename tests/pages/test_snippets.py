@@ -25,6 +25,7 @@ NOT_RUN = {
     r"docker |export PARLEY_API_KEYS=.*\ndocker ": "needs a container engine",
     r"PARLEY_API_KEYS=.*(\n|$)(PARLEY_|$)": "lines of an environment file",
     r"sudo |git tag ": "changes the system or a repository",
+    r'eval "\$\(parley completion': "lines for the start files of shells: tests/terminal presses Tab in each shell",
     r"kill -HUP <process>": "has a placeholder: tests/live reloads a gateway with the signal",
     r"export PARLEY_TRACING__ENABLED": "needs a collector: tests/observe sends traces to one",
     r"export ANTHROPIC_BASE_URL|llm |aider ": "a client program: make interop runs it",

@@ -69,8 +69,7 @@ def test_every_command_runs_and_prints_what_the_guide_shows(gateway: str, folder
             timeout=120,
             check=False,
         )
-        expected = 1 if "1 problem," in shown else 0
-        assert done.returncode == expected, (commands, done.stdout, done.stderr)
+        assert done.returncode == 0, (commands, done.stdout, done.stderr)
         assert not shown or normal(done.stdout, gateway) == normal(shown, gateway)
         ran += 1
     assert ran >= 7
