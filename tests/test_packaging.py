@@ -172,7 +172,9 @@ def test_the_dev_lock_contains_the_runtime_lock() -> None:
     assert pins("requirements.lock").items() <= pins("requirements-dev.lock").items()
 
 
-@pytest.mark.parametrize("script", [".ci/run", ".ci/image", "scripts/bootstrap", "scripts/lock", "scripts/check-openapi"])
+@pytest.mark.parametrize(
+    "script", [".ci/run", ".ci/image", "scripts/bootstrap", "scripts/lock", "scripts/check-openapi"]
+)
 def test_a_script_is_executable(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
 
