@@ -1,0 +1,131 @@
+"""The programs in examples/, and how each is run. Knows no package but Python's own."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+GSON = Path(os.environ.get("GSON_JAR", "/usr/share/java/gson.jar"))
+"""Where Debian's package libgoogle-gson-java puts it."""
+BUILD_SECONDS, RUN_SECONDS = 600, 60
+ANSWER = """\
+[reasoning_content] The user asks: “What is the weather in Paris?”. These functions can help: get_weather.
+[content] Let me check.
+[function_call] get_weather {"city": "Paris"}
+[result] It is 21 °C in Paris.
+[reasoning_content] The functions have answered. I shall report what they returned.
+[content] The function get_weather returned: It is 21 °C in Paris.
+"""
+"""What every program prints with the demo model, but for the number of spaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    title: str
+    file: str
+    command: tuple[str, ...]
+    """`{build}` is a folder for what is built."""
+    build: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Programs, files, and modules of Python (`module:name`)."""
+    heavy: bool = field(default=False)
+    """Its build takes minutes."""
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / self.file
+
+    def find_missing(self) -> str | None:
+        """What must be installed before it runs."""
+        for need in self.needs:
+            if need.startswith("module:"):
+                found = find_spec(need.removeprefix("module:")) is not None
+            elif need.startswith("/"):
+                found = Path(need).exists()
+            else:
+                found = shutil.which(need) is not None
+            if not found:
+                return need.removeprefix("module:")
+        return "node 22.18" if self.file.endswith(".mts") and _node_version() < (22, 18) else None
+
+    def make(self, folder: Path) -> None:
+        """Build it, if it must be built. Raises CalledProcessError and TimeoutExpired."""
+        if self.build:
+            # Compilers have their caches in the usual places, which the tests hide from gateways.
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+            command = _fill(self.build, folder)
+            subprocess.run(command, cwd=FOLDER, env=environment, check=True, timeout=BUILD_SECONDS, capture_output=True)
+
+    def run(self, folder: Path, url: str) -> subprocess.CompletedProcess[str]:
+        """Run it against the gateway at this URL. Raises TimeoutExpired."""
+        environment = {**os.environ, "PARLEY_URL": url, "PARLEY_API_KEY": "any", "NO_PROXY": "*", "no_proxy": "*"}
+        command = _fill(self.command, folder)
+        return subprocess.run(
+            command, cwd=FOLDER, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=RUN_SECONDS
+        )
+
+    def count_lines(self) -> int:
+        """The lines of code: without comments, imports, the name of the package, blank lines and those of brackets."""
+        lines = [line.strip() for line in self.path.read_text("utf-8").splitlines()]
+        return sum(not _NO_CODE.match(line) for line in lines)
+
+
+_NO_CODE = re.compile(
+    r'[\[\](){};,]*$|//|#|"""|/\*\*|using [\w.]+;|package |import |from \S+ import|"\w+(/\w+)*"$|use |require '
+)
+
+
+def _node_version() -> tuple[int, ...]:
+    text = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    return tuple(map(int, text.strip().removeprefix("v").split(".")))
+
+
+def _fill(command: tuple[str, ...], folder: Path) -> list[str]:
+    return [part.replace("{build}", str(folder)) for part in command]
+
+
+def tidy(output: str) -> str:
+    """Without spaces that stand beside others or at the end of a line."""
+    return "".join(" ".join(line.split()) + "\n" for line in output.splitlines())
+
+
+EXAMPLES = (
+    Example("curl", "curl/chat.sh", ("bash", "curl/chat.sh"), needs=("bash", "curl", "jq")),
+    Example("Python, httpx", "python/chat.py", (sys.executable, "python/chat.py"), needs=("module:httpx",)),
+    Example(
+        "Python, openai", "python/chat_openai.py", (sys.executable, "python/chat_openai.py"), needs=("module:openai",)
+    ),
+    Example("JavaScript", "javascript/chat.mjs", ("node", "javascript/chat.mjs"), needs=("node",)),
+    Example("TypeScript", "typescript/chat.mts", ("node", "typescript/chat.mts"), needs=("node",)),
+    Example("Go", "go/chat.go", ("{build}/chat",), ("go", "build", "-o", "{build}/chat", "go/chat.go"), ("go",)),
+    Example(
+        "Java",
+        "java/Chat.java",
+        ("java", "-cp", f"{{build}}:{GSON}", "Chat"),
+        ("javac", "-cp", str(GSON), "-d", "{build}", "java/Chat.java"),
+        ("javac", str(GSON)),
+    ),
+    Example(
+        "Rust",
+        "rust/src/main.rs",
+        ("{build}/debug/chat",),
+        ("cargo", "build", "--manifest-path", "rust/Cargo.toml", "--target-dir", "{build}"),
+        ("cargo",),
+        heavy=True,
+    ),
+    Example(
+        "C#",
+        "csharp/Chat.cs",
+        ("dotnet", "{build}/Chat.dll"),
+        ("dotnet", "build", "csharp", "-o", "{build}"),
+        ("dotnet",),
+        heavy=True,
+    ),
+    Example("PHP", "php/chat.php", ("php", "php/chat.php"), needs=("php",)),
+    Example("Ruby", "ruby/chat.rb", ("ruby", "ruby/chat.rb"), needs=("ruby",)),
+)

@@ -1,0 +1,155 @@
+"""The programs in examples/: each streams the three kinds of messages, answers a call, and notices failures.
+
+A language whose tools are not installed is skipped, with their names. `EXAMPLES=all` also runs those whose build takes
+minutes.
+"""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from interop.examples import ANSWER, EXAMPLES, FOLDER, Example, tidy
+
+from tests.each_case import each_case
+from tests.live.parley_command import process
+
+MAX_LINES = 60
+BAD = "The stream is a failure."
+
+
+@contextmanager
+def running(serve: Callable[[asyncio.Future[str], asyncio.Event], Awaitable[None]]) -> Iterator[str]:
+    """The URL of a server that runs in a thread of its own, because the examples are run by this one."""
+    loop = asyncio.new_event_loop()
+    url: asyncio.Future[str] = loop.create_future()
+    end, ready, found = asyncio.Event(), threading.Event(), []
+
+    def tell(future: "asyncio.Future[str]") -> None:
+        found.append(future.result())
+        ready.set()
+
+    url.add_done_callback(tell)
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve(url, end)))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield found[0]
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join()
+        loop.close()
+
+
+async def serve_demo(url: "asyncio.Future[str]", end: asyncio.Event) -> None:
+    async with process(None, log_level="warning") as gateway:
+        await gateway.until_ready()
+        url.set_result("http://{}:{}".format(*gateway.address))
+        await end.wait()
+
+
+async def serve_streams(url: "asyncio.Future[str]", end: asyncio.Event) -> None:
+    """Serves `/odd/v1/chat`, a valid stream in an unusual form, `/failed/v1/chat` and `/cut/v1/chat`."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split()[1].decode()
+        if b"expect: 100-continue" in head.lower():
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+            b"connection: close\r\n\r\n"
+        )
+        for piece in STREAMS[path.split("/")[1]]:
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        await reader.read(1 << 20)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url.set_result("http://{}:{}".format(*server.sockets[0].getsockname()))
+    async with server:
+        await end.wait()
+
+
+def write_event(type_: str, line_end: str = "\n", **fields: object) -> bytes:
+    """An event whose data are on two lines."""
+    data = json.dumps({"type": type_, "seq": 1, **fields}, ensure_ascii=False).split(" ", 1)
+    lines = [": a comment", "id: 1", f"event: {type_}", *(f"data: {part}" for part in data), "", ""]
+    return line_end.join(lines).encode()
+
+
+def write_text(text: str, line_end: str = "\n") -> list[bytes]:
+    message = {"role": "assistant", "content": text}
+    return [
+        write_event("response.started", line_end, response_id="chat-1", model="demo", created=1, cached=False),
+        write_event("message.started", line_end, index=0, kind="content", message={"role": "assistant"}),
+        write_event("message.delta", line_end, index=0, delta={"content": text}),
+        write_event("message.completed", line_end, index=0, message=message),
+    ]
+
+
+END: dict[str, object] = {"finish_reason": "stop", "usage": None, "cached": False, "warnings": []}
+STREAMS = {
+    "odd": [
+        bytes([byte])
+        for byte in b"".join([*write_text("21 °C ☀", "\r\n"), write_event("response.completed", "\r\n", **END)])
+    ],
+    "failed": [*write_text("So far."), write_event("response.failed", error={"code": "timeout", "message": BAD})],
+    "cut": write_text("So far."),
+}
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    with running(serve_demo) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def streams() -> Iterator[str]:
+    with running(serve_streams) as url:
+        yield url
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
+def test_an_example_streams_answers_a_call_and_notices_failures(
+    example: Example, demo: str, streams: str, tmp_path: Path
+) -> None:
+    missing = example.find_missing()
+    if missing is not None:
+        pytest.skip(f"{example.title}: {missing} is not installed")
+    if example.heavy and os.environ.get("EXAMPLES") != "all":
+        pytest.skip(f"{example.title}: its build takes minutes; EXAMPLES=all runs it")
+    example.make(tmp_path)
+    whole = example.run(tmp_path, demo)
+    assert (whole.returncode, tidy(whole.stdout), whole.stderr) == (0, ANSWER, "")
+    refused = example.run(tmp_path, f"{demo}/nowhere")
+    assert refused.returncode != 0 and "no such path" in refused.stdout + refused.stderr
+    if "openai" in example.file:
+        return
+    odd = example.run(tmp_path, f"{streams}/odd")
+    assert (odd.returncode, tidy(odd.stdout), odd.stderr) == (0, "[content] 21 °C ☀\n", "")
+    for name, reason in (("failed", BAD), ("cut", "cut off")):
+        broken = example.run(tmp_path, f"{streams}/{name}")
+        assert broken.returncode != 0 and "[content]" in broken.stdout, name
+        assert reason in broken.stdout + broken.stderr, name
+
+
+@each_case("example", EXAMPLES)
+def test_an_example_is_short_and_stands_in_the_table(example: Example) -> None:
+    assert example.count_lines() < MAX_LINES
+    assert f"]({example.file})" in (FOLDER / "README.md").read_text("utf-8")
+
+
+def test_every_file_of_the_examples_is_tried() -> None:
+    tried = {example.path for example in EXAMPLES}
+    others = {"README.md", "Cargo.toml", "Cargo.lock", "Chat.csproj"}
+    found = {path for path in FOLDER.rglob("*") if path.is_file() and not {"target", "bin", "obj"} & {*path.parts}}
+    assert {path for path in found if path.name not in others} == tried
