@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test coverage check format openapi docs lock bench bench-quick chaos compatibility interop storms
+.PHONY: help serve test coverage check format openapi docs lock bench bench-quick chaos try-scale release compatibility interop storms
 .NOTPARALLEL:
 
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
@@ -66,6 +66,13 @@ bench-quick: ## count instructions and compare them with their bounds (ARGS="--u
 chaos: ## let servers and gateways fail at random and check every reply (ARGS="--seconds 900 --seed 7")
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python bench/chaos $(ARGS)
+
+try-scale: ## run two gateways, nginx, Redis and Prometheus as Compose does, and check that they work together
+	@scripts/bootstrap runtime
+	@exec .venv/bin/python deploy/try-scale
+
+release: ## build and check the sdist, the wheel, the SBOM and the image of the tag of this commit (ARGS=--no-image)
+	@exec scripts/release $(ARGS)
 
 compatibility: ## write docs/evidence/compatibility.md (PARLEY_STREAMS names the recorded replies)
 	@scripts/bootstrap dev

@@ -10,11 +10,18 @@ from importlib import import_module
 from app.command_line import UsageError, make_parser
 
 USAGE_ERROR, INTERRUPTED = 2, 130
+_COMPLETING = "_ARGCOMPLETE"
+"""Set by the script of `parley completion` when the shell completes a command."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return the exit status."""
-    arguments = make_parser().parse_args(argv)
+    parser = make_parser()
+    if _COMPLETING in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)  # prints the words that the shell offers, and exits
+    arguments = parser.parse_args(argv)
     command = import_module(f"app.commands.{arguments.command.replace('-', '_')}")
     try:
         status: int = command.run(arguments)

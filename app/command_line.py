@@ -29,7 +29,9 @@ class UsageError(Exception):
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="parley", description=_DESCRIPTION)
-    parser.add_argument("--version", action="version", version=f"parley {__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"parley {__version__}", help="print the version and exit"
+    )
     commands = parser.add_subparsers(dest="command", required=True, title="commands", metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="run the gateway"))
     _add_chat(commands.add_parser("chat", help="ask a running gateway and show the reply as it streams"))
@@ -39,6 +41,11 @@ def make_parser() -> argparse.ArgumentParser:
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key and model"))
     _add_keys(commands.add_parser("keys", help="create an API key for a caller"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
+    _add_doctor(
+        commands.add_parser("doctor", help="check model servers, keys, models, Redis and files, and say what to do")
+    )
+    completion = commands.add_parser("completion", help="print the script that completes commands in your shell")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
     commands.add_parser("openapi", help="print the OpenAPI document")
     return parser
 
@@ -135,3 +142,29 @@ def _add_check_config(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml"
     )
     parser.add_argument("--online", action="store_true", help="also check that each upstream can be reached")
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, help=_CONFIG_HELP)
+    parser.add_argument(
+        "--url",
+        help="check only the model server with this base URL, such as http://127.0.0.1:8001/v1, and print the lines "
+        "for parley.toml; its key is read from PARLEY_UPSTREAM_API_KEY",
+    )
+    parser.add_argument("--model", help="try only this model (default: every configured one)")
+    parser.add_argument("--no-probes", action="store_true", help="send no requests to models; each costs some tokens")
+    parser.add_argument(
+        "--timeout",
+        type=_positive,
+        default=30.0,
+        metavar="SECONDS",
+        help="the limit of each check (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _positive(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError
+    return seconds

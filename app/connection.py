@@ -103,7 +103,7 @@ class _ParserStopped(Exception):
 
 
 def _join_lines(headers: Headers) -> bytes:
-    return b"".join([b"%b: %b\r\n" % line for line in headers])
+    return b"\r\n".join([*map(b": ".join, headers), b""])
 
 
 @lru_cache(maxsize=256)

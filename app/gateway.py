@@ -190,7 +190,9 @@ class Gateway:
             if not route.fallbacks_on_context_length:
                 raise
             bodies, error = [], too_long
-        warnings = dict.fromkeys(text for _, body in bodies for text in body.warnings)
+        warnings = bodies[0][1].warnings if len(bodies) == 1 else ()
+        if len(bodies) > 1:
+            warnings = tuple(dict.fromkeys([text for _, body in bodies for text in body.warnings]))
         retries = params.get("max_retries")
         return PreparedRequest(
             route
@@ -198,7 +200,7 @@ class Gateway:
             else replace(route, deployments=tuple(deployment for deployment, _ in bodies)),
             replace(request, messages=()),
             tuple([body.data for _, body in bodies]),
-            tuple(warnings),
+            warnings,
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
             False not in [body.deterministic for _, body in bodies],
@@ -263,8 +265,8 @@ class Gateway:
         body, option_warnings = upstream_request.build(prepared, deployment.model, profile)
         return _BuiltBody(
             _encode_json(body),
-            (*warnings, *option_warnings),
-            upstream_request.is_deterministic(body, profile),
+            tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
+            bool(prepared.params) and upstream_request.is_deterministic(body, profile),
             _hash_prefix(body) if hash_prefix else b"",
         )
 

@@ -1,7 +1,7 @@
 """Turn settings into routes: the model names that callers may use, and the deployments of each."""
 
 from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +17,9 @@ from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
 """Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
+
+MAX_KEPT_ROUTES = 256
+"""Behind a pass-through, callers may name any model; the routes of those that were named last are kept."""
 
 
 class ModelAbilities(Struct, frozen=True):
@@ -75,6 +78,7 @@ class ModelRegistry:
         files = {deployment.profile.tokenizer for route in routes for deployment in route.deployments}
         self.counters = TokenCounters((file for file in files if file), settings.tokenizer, counters)
         self._demo_url = None if DEMO in self._routes else demo_url
+        self._find_passthrough_route = lru_cache(MAX_KEPT_ROUTES)(self._make_passthrough_route)
 
     @cached_property
     def _demo_route(self) -> ModelRoute:
@@ -131,9 +135,13 @@ class ModelRegistry:
         if route is None and self._demo_url is not None and model == DEMO:
             return self._demo_route
         if route is None and self._settings.passthrough:
-            deployment = self._deployment(model, self._settings.passthrough, model)
-            return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
+            return self._find_passthrough_route(model)
         return route
+
+    def _make_passthrough_route(self, model: str) -> ModelRoute:
+        assert self._settings.passthrough is not None
+        deployment = self._deployment(model, self._settings.passthrough, model)
+        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
 
     def find_abilities(self, model: str) -> ModelAbilities | None:
         route = self.find(model)

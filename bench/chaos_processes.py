@@ -120,28 +120,28 @@ def make_rig(folder: Path, seed: str) -> Rig:
         raise RigError("nginx and redis-server are both needed (Debian: apt-get install nginx-light redis-server)")
     models = []
     for name in ("a", "b", "c"):
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, str(ROOT / "bench" / "chaos_model_server.py"), "--port", str(port)]
         command += ["--name", name, "--seed", f"{seed}/{{starts}}"]
         models.append(Program(f"model-{name}", command, folder, port))
-    redis_port = _free_port()
+    redis_port = free_port()
     redis_command = [redis_path, "--port", str(redis_port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     redis = Program("redis", redis_command, folder, redis_port)
     gateways = []
     for name in ("gateway-1", "gateway-2"):
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "app.cli", "serve", "--config", str(folder / "parley.toml")]
         gateways.append(Program(name, command, folder, port, {"PARLEY_SERVER__PORT": str(port)}))
-    nginx_port = _free_port()
+    nginx_port = free_port()
     conf = folder / "nginx.conf"
-    conf.write_text(_nginx_conf(folder, nginx_port, [gateway.port for gateway in gateways]))
+    conf.write_text(nginx_conf(folder, nginx_port, [gateway.port for gateway in gateways]))
     options = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
     nginx = Program("nginx", [nginx_path, "-c", str(conf), "-p", str(folder), "-g", options], folder, nginx_port)
     keys = {name: f"the-key-of-{name}-in-the-chaos-run" for name in SCOPES}
     return Rig(folder, models, redis, gateways, nginx, keys)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """One that the system gives to no connection: it must still be free when its server has been killed."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
@@ -154,7 +154,7 @@ def _free_port() -> int:
             return port
 
 
-def _nginx_conf(folder: Path, port: int, gateways: list[int]) -> str:
+def nginx_conf(folder: Path, port: int, gateways: list[int]) -> str:
     """The file that the project ships, with other ports and folders."""
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     for old, new in {

@@ -7,13 +7,14 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.effort import examples
 from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
 
 # How long an example takes depends on how busy the machine is.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("untimed", examples(), suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

@@ -5,11 +5,13 @@ import os
 from hypothesis import HealthCheck, settings
 
 LONG = os.environ.get("FUZZ") == "long"
-MORE = 200
+MORE = 500
 """Times as many examples as by default."""
+EXAMPLES = 40
+"""For a property that names no count of its own."""
 
 
-def examples(count: int) -> settings:
+def examples(count: int = EXAMPLES) -> settings:
     """For a property: other examples in every run."""
     return settings(max_examples=count * MORE if LONG else count, deadline=None)
 

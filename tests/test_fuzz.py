@@ -108,7 +108,7 @@ def check_answer(answer: Answer, raw: bytes) -> None:
         assert answer.json["finish_reason"] == "stop"
 
 
-@effort(100)
+@effort(40)
 @given(BODIES)
 @example(b"")
 @example(b"\xff\xfe{\x00}\x00")
@@ -132,7 +132,7 @@ def test_no_request_makes_the_gateway_fail(gateway: Running, raw: bytes) -> None
     check_answer(gateway.post("/v1/chat", raw), raw)
 
 
-@effort(40)
+@effort(20)
 @given(BODIES)
 def test_no_bytes_make_the_other_endpoints_fail(gateway: Running, raw: bytes) -> None:
     answer = gateway.post("/v1/models", raw)
@@ -236,7 +236,7 @@ def deep(form: str, depth: int) -> bytes:
     return b"data: " + (form % ("[" * depth + "]" * depth)).encode() + b"\n\n"
 
 
-@effort(120)
+@effort(45)
 @given(
     STREAMS,
     st.lists(st.integers(0, 2000), max_size=4),
@@ -272,14 +272,14 @@ def test_no_reply_makes_the_gateway_fail_or_invents_an_end(
         assert ("error" in json.loads(out)) == isinstance(end, Failed)
 
 
-@effort(100)
+@effort(40)
 @given(st.lists(DELTA, max_size=4), st.sampled_from(MODES), st.booleans())
 def test_a_reply_without_an_end_is_never_a_success(deltas: list[Any], mode: ReplyMode, clean: bool) -> None:
     data = b"".join(b"data: %b\n\n" % dumped({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas)
     assert isinstance(run([data], mode, Profile(), clean)[1], Failed)
 
 
-@effort(100)
+@effort(40)
 @given(
     st.one_of(ERROR, st.lists(ERROR, max_size=2), BAD_CHUNK, JSON).map(dumped) | st.binary(max_size=30),
     st.sampled_from([400, 401, 403, 404, 408, 418, 422, 429, 500, 502, 503, 504, 529, 599]),

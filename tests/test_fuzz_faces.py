@@ -93,7 +93,7 @@ def checked(answer: Answer, raw: bytes) -> None:
         check_error(error, answer.status, raw)
 
 
-@effort(120)
+@effort(45)
 @given(bodies(COMPLETION))
 @example(b'{"messages":[{"role":"user","content":"x"}],"seed":%b}' % (b"9" * 400))
 @example(b'{"messages":[{"role":"user","content":"x"}],"odd":%b}' % (b"9" * 400))
@@ -111,7 +111,7 @@ def test_no_request_makes_the_openai_endpoint_fail(gateway: Running, raw: bytes)
         assert answer.json["choices"][0]["finish_reason"] == "stop"
 
 
-@effort(120)
+@effort(45)
 @given(bodies(CONVERSION))
 def test_no_list_makes_translation_fail(gateway: Running, raw: bytes) -> None:
     answer = gateway.post("/v1/convert", raw)

@@ -217,8 +217,9 @@ def test_a_page_at_the_top_links_only_to_files_that_exist(page: str) -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_command_keeps_its_name_whatever_the_distribution_is_called() -> None:
-    assert (PROJECT["name"], PROJECT["scripts"]) == ("parley-gateway", {"parley": "app.cli:main"})
+def test_the_command_is_called_parley_and_like_the_distribution() -> None:
+    assert PROJECT["name"] == "parley-gateway"
+    assert PROJECT["scripts"] == {"parley": "app.cli:main", PROJECT["name"]: "app.cli:main"}
 
 
 def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any]) -> None:
@@ -248,7 +249,7 @@ def test_gateways_of_the_scale_profile_share_one_redis(compose: dict[str, Any]) 
 
 
 def test_gateways_of_the_scale_profile_add_to_the_same_totals(compose: dict[str, Any]) -> None:
-    assert [compose[name]["volumes"] for name in ("gateway-1", "gateway-2")] == [["usage:/data"]] * 2
+    assert ["usage:/data" in compose[name]["volumes"] for name in ("gateway-1", "gateway-2")] == [True, True]
 
 
 def test_prometheus_reads_the_metrics_of_each_gateway_of_the_scale_profile(compose: dict[str, Any]) -> None:

@@ -129,7 +129,7 @@ def test_the_estimate_goes_by_script(text: str, tokens: int) -> None:
     assert EstimatingCounter().count(text) == tokens
 
 
-@examples(70)
+@examples(25)
 @given(st.text(max_size=60), st.integers(0, 30), st.booleans())
 def test_the_estimate_keeps_to_the_limit(text: str, limit: int, both: bool) -> None:
     check(EstimatingCounter(), text, limit, both)
@@ -138,7 +138,7 @@ def test_the_estimate_keeps_to_the_limit(text: str, limit: int, both: bool) -> N
 _MIXED = st.lists(st.sampled_from([*TOKENS, "<|im_end|>", "e\u0301", "\ud800", "!", "?!", " "]), max_size=20)
 
 
-@examples(70)
+@examples(25)
 @given(_MIXED.map("".join), st.integers(0, 30), st.booleans())
 def test_files_keep_to_the_limit(
     ranks: TokenCounter, json_file: TokenCounter, text: str, limit: int, both: bool

@@ -148,7 +148,7 @@ def test_ten_years_can_be_asked_for(field: str) -> None:
         "generate_cfg": {"seed": 2**63 - 1, "request_timeout": 9},
     }
     parsed = parse_chat_body(json.dumps(body).encode(), LIMITS)
-    assert isinstance(parsed, ParsedRequest) and parsed.body.cache is not None
+    assert isinstance(parsed, ParsedRequest) and parsed.settings.cache is not None
 
 
 ODD: list[Any] = [None, True, 3, -1, 1.5, HUGE, float("inf"), float("nan"), "", "x", "x" * 600, [], [1], {}, {"a": {}}]

@@ -34,26 +34,23 @@ class ClientDisconnected(Exception):
     """The client left before its body was read."""
 
 
-async def read_body(
-    scope: Scope,
-    receive: Receive,
-    max_bytes: int,
-    seconds: float,
-    lease: Lease,
-    writer: OfferedWriter | None = None,
-) -> bytes | bytearray:
-    """Read the body; `lease` takes memory for it as it arrives. `writer` may have it already. Raises BodyTimeout, Busy
-    or TooLarge, the latter before reading a body whose `content-length` is too large."""
-    headers = dict(scope["headers"])
-    length = headers.get(b"content-length", b"")
+def take_body(scope: Scope, writer: OfferedWriter | None, max_bytes: int, lease: Lease) -> bytes | None:
+    """Return the body if `writer` has it whole, else None. Raises BadRequest, Busy or TooLarge."""
+    body = None if writer is None else writer.take_body()
+    if body is None:
+        return None
+    _check_encodings(scope)
+    _reserve_memory(body, max_bytes, lease)
+    return body
+
+
+async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
+    """Read the body; `lease` takes memory for it as it arrives. Raises BadRequest, BodyTimeout, Busy or TooLarge, the
+    latter before reading a body whose `content-length` is too large."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
     if length.isdigit() and int(length) > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
-    if b"content-encoding" in headers:
-        _check_encodings(scope)
-    whole = None if writer is None else writer.take_body()
-    if whole is not None:
-        _reserve_memory(whole, max_bytes, lease)
-        return whole
+    _check_encodings(scope)
     reading = _receive_body(receive, max_bytes, lease)
     try:
         waiting = reading.send(None)

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from app.access import Caller
 from app.api.asgi import (
     LARGE_BYTES,
@@ -16,6 +19,7 @@ from app.api.asgi import (
     call_in_thread,
     read_body,
     send_error,
+    take_body,
     wait_for_parse_memory,
 )
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
@@ -32,7 +36,6 @@ from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
-from app.memory_budget import Lease
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.routing import ModelRoute, PreparedRequest
@@ -42,6 +45,56 @@ from app.upstream.causes import describe_fault
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
+
+
+class RequestInProgress:
+    """One request, from its head to the end of its reply."""
+
+    __slots__ = (
+        "attempts",
+        "caller",
+        "id",
+        "is_large",
+        "lease",
+        "live",
+        "offered_writer",
+        "receive",
+        "record",
+        "scope",
+        "send",
+        "writer",
+    )
+
+    def __init__(self, context: AppContext, scope: Scope, receive: Receive, send: Send, endpoint: str) -> None:
+        """`endpoint` is its name in the logs."""
+        state = scope["state"]
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.id: str = state["request_id"]
+        self.caller: Caller = state["caller"]
+        self.live = context.live
+        """The configuration with which the request goes on, also after a reload."""
+        self.offered_writer = find_offered_writer(scope)
+        self.writer: ResponseWriter = self.offered_writer or SendQueue(send)
+        self.lease = context.budget.lease()
+        """The memory of the request."""
+        self.is_large = False
+        """The body is so large that it is parsed and prepared in another thread."""
+        self.record = RequestRecord(self.id, endpoint, self.caller.name)
+        self.record.trace = context.begin_trace(scope)
+        self.attempts = AttemptLog(self.record.trace)
+
+
+class _UnpreparedReply(Struct, frozen=True):
+    """A reply whose request must wait for something before it can be prepared."""
+
+    gateway: Gateway
+    route: ModelRoute
+    request: ChatRequest
+    media_requests: list[MediaRequest]
+    options: ReplyOptions
+    response: ReplyResponse
 
 
 class ChatEndpoint:
@@ -74,13 +127,12 @@ class ChatEndpoint:
         self._new_reply_id = new_reply_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id: str = scope["state"]["request_id"]
-        caller: Caller = scope["state"]["caller"]
-        record = RequestRecord(request_id, self._name, caller.name)
-        record.trace = self._context.begin_trace(scope)
+        context = self._context
+        request = RequestInProgress(context, scope, receive, send, self._name)
+        record = request.record
         try:
             try:
-                rejected = await self._serve(scope, receive, send, request_id, record)
+                rejected = await self._serve(request)
             except ParleyError as error:
                 rejected = RejectedRequest(error, None)
             if rejected is not None:
@@ -88,7 +140,7 @@ class ChatEndpoint:
                 self._record_attempts(record, (), rejected.error)
                 write_error = rejected.write_error or self.write_error
                 record.status = choose_status(write_error, rejected.error)
-                await send_error(send, rejected.error, request_id, write_error)
+                await send_error(send, rejected.error, request.id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
@@ -96,26 +148,25 @@ class ChatEndpoint:
             raise
         finally:
             if not record.in_background:
-                self._context.finish_request(record)
+                context.finish_request(record)
 
-    async def _serve(
-        self, scope: Scope, receive: Receive, send: Send, request_id: str, record: RequestRecord
-    ) -> RejectedRequest | None:
+    async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
         """Send the reply, or return the error that rejects the request. Raises ParleyError before the body is parsed.
 
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
-        live = self._context.live
+        context, live, scope = self._context, request.live, request.scope
         server, gateway = live.settings.server, live.gateway
-        writer = find_offered_writer(scope)
-        with self._context.budget.lease() as lease:
-            raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease, writer)
-            record.received_at = time.perf_counter()
-            context = self._context
-            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                await wait_for_parse_memory(raw, lease, server.max_json_values)
-                large = len(raw) > LARGE_BYTES
-                parsing = call_in_thread(self._parse, raw, live.request_limits) if large else None
+        with request.lease as lease:
+            raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
+            if raw is None:
+                raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
+            request.record.received_at = time.perf_counter()
+            with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
+                if len(raw) > server.max_json_values or len(raw) > LARGE_BYTES:
+                    await wait_for_parse_memory(raw, lease, server.max_json_values)
+                request.is_large = len(raw) > LARGE_BYTES
+                parsing = call_in_thread(self._parse, raw, live.request_limits) if request.is_large else None
                 parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
@@ -123,48 +174,27 @@ class ChatEndpoint:
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 try:
-                    model = await gateway.resolve_model(parsed.body.model)
-                    route = find_route(gateway, model, scope["state"]["caller"])
+                    model = parsed.settings.model or await gateway.resolve_model(None)
+                    route = find_route(gateway, model, request.caller)
                     if context.limiter is not None:
-                        await self._reserve(context.limiter, parsed, route, scope, record)
-                    attempts = AttemptLog(record.trace)
-                    response, opening = self._prepare(
-                        gateway,
-                        parsed,
-                        route,
-                        large,
-                        lease,
-                        scope,
-                        writer or SendQueue(send),
-                        request_id,
-                        record,
-                        attempts,
-                    )
+                        await self._reserve(context.limiter, request, parsed, route)
+                    response, opening = self._prepare(request, parsed, route)
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
                 del parsed
-                await self._deliver(response, opening, lease, scope, receive, send, record, attempts)
+                await self._deliver(request, response, opening)
                 return None
 
-    async def _deliver(
-        self,
-        response: ReplyResponse,
-        opening: PendingReply,
-        lease: Lease,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        record: RequestRecord,
-        attempts: AttemptLog,
-    ) -> None:
+    async def _deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
         """Send the reply to its end, and record it."""
+        context, record, attempts = self._context, request.record, request.attempts
         try:
-            await self._context.run_response(response, _open_with_lease(opening, lease), receive)
+            await context.run_response(response, opening, request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
-            attempts.on_late_usage = partial(self._context.count_late_usage, record.caller, record.model)
+            attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
         if response.answers is not None:
-            await self._keep_reasoning(response, scope)
+            await self._keep_reasoning(response, request.scope)
         record.sent_at = attempts.sent_at
         record.record_response(response, response.info.origin.label)
         record.record_usage(attempts.usage)
@@ -186,109 +216,81 @@ class ChatEndpoint:
             record.upstream_failure = failed[-1]
 
     def _prepare(
-        self,
-        gateway: Gateway,
-        parsed: ParsedRequest,
-        route: ModelRoute,
-        large: bool,
-        lease: Lease,
-        scope: Scope,
-        writer: ResponseWriter,
-        request_id: str,
-        record: RequestRecord,
-        attempts: AttemptLog,
+        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
     ) -> tuple[ReplyResponse, PendingReply]:
         """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
         before anything is sent upstream."""
-        context = self._context
-        body = parsed.body
+        context, gateway, settings = self._context, request.live.gateway, parsed.settings
         info = ReplyInfo(
-            response_id=self._new_reply_id(),
-            request_id=request_id,
-            model=(body.model if self._keeps_alias else None) or route.model,
-            created=int(time.time()),
+            self._new_reply_id(),
+            request.id,
+            (settings.model if self._keeps_alias else None) or route.model,
+            int(time.time()),
             warnings=parsed.warnings,
-            completed_bodies=body.completed_bodies,
+            completed_bodies=settings.completed_bodies,
             options=parsed.options,
-            include_usage=body.include_usage,
+            include_usage=settings.include_usage,
         )
-        options = self._make_options(parsed, lease, scope, info, route, attempts)
+        options = self._make_options(request, parsed, info, route)
         media_requests = gateway.find_media_requests(route, parsed.request)
-        kept = self._context.reasoning
+        kept = context.reasoning
         wanted = kept is not None and kept.is_wanted(route)
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
-        prepared = None if media_requests or large or dropped else gateway.prepare(route, parsed.request)
-        record.record_request(route.model, body.stream, body.metadata)
-        create = self._context.create_event_stream if body.stream else self._context.create_json_response
-        response = create(writer, info, parsed.reply_format, body.mode)
-        response.attempts = attempts
-        response.owner = self._get_owner(scope)
+        plain = not (media_requests or request.is_large or dropped)
+        prepared = gateway.prepare(route, parsed.request) if plain else None
+        request.record.record_request(route.model, settings.stream, settings.metadata)
+        create = context.create_event_stream if settings.stream else context.create_json_response
+        response = create(request.writer, info, parsed.reply_format, settings.mode)
+        response.attempts = request.attempts
+        response.owner = self._get_owner(request.scope)
         if wanted:
             response.answers = describe_context(parsed.request.messages)
+        if prepared is not None:
+            return response, self._open_reply(gateway, prepared, options, response)
+        unprepared = _UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
         if dropped:
-            caller = context.caller_id(scope)
-            return response, self._restore(
-                dropped, caller, gateway, route, parsed.request, media_requests, options, response
-            )
-        if prepared is None:
-            return response, self._prepare_in_thread(gateway, route, parsed.request, media_requests, options, response)
-        return response, self._open_reply(gateway, prepared, options, response)
+            return response, self._restore(unprepared, dropped, context.caller_id(request.scope))
+        return response, self._prepare_in_thread(unprepared)
 
     def _get_owner(self, scope: Scope) -> str:
         """Return the caller who may resume the reply to this request."""
         return self._context.owner(scope)
 
     async def _reserve(
-        self, limiter: Limiter, parsed: ParsedRequest, route: ModelRoute, scope: Scope, record: RequestRecord
+        self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
     ) -> None:
         """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
-        request = parsed.request
+        conversation = parsed.request
         reservation = await limiter.reserve(
-            scope["state"]["caller"],
+            request.caller,
             route.model,
-            partial(estimate_prompt_tokens, request),
-            request.params.get("max_tokens", route.defaults.get("max_tokens")),
+            partial(estimate_prompt_tokens, conversation),
+            conversation.params.get("max_tokens", route.defaults.get("max_tokens")),
             DEFAULT_REPLY_TOKENS,
         )
         if reservation is not None:
-            record.reservation = reservation
-            scope["state"]["response_headers"].extend(reservation.headers)
+            request.record.reservation = reservation
+            request.scope["state"]["response_headers"].extend(reservation.headers)
 
     def _make_options(
-        self,
-        parsed: ParsedRequest,
-        lease: Lease,
-        scope: Scope,
-        info: ReplyInfo,
-        route: ModelRoute,
-        attempts: AttemptLog,
+        self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo, route: ModelRoute
     ) -> ReplyOptions:
         return ReplyOptions(
             info.response_id,
-            _read_cache_policy(parsed, scope, route, self._apply),
-            self._context.cache_scope(scope),
-            not parsed.body.cancel_on_disconnect,
-            attempts,
-            lease,
+            _read_cache_policy(parsed, request.scope, route, self._apply),
+            self._context.cache_scope(request.scope),
+            not parsed.settings.cancel_on_disconnect,
+            request.attempts,
+            request.lease,
         )
 
-    async def _restore(
-        self,
-        dropped: Sequence[DroppedReasoning],
-        caller: str,
-        gateway: Gateway,
-        route: ModelRoute,
-        request: ChatRequest,
-        media_requests: list[MediaRequest],
-        options: ReplyOptions,
-        response: ReplyResponse,
-    ) -> Reply:
+    async def _restore(self, unprepared: _UnpreparedReply, dropped: Sequence[DroppedReasoning], caller: str) -> Reply:
         """Put back reasoning that the client dropped, and prepare the request."""
         assert self._context.reasoning is not None
-        request, warnings = await self._context.reasoning.restore(request, dropped, caller)
+        request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, caller)
         if warnings:
-            response.add_warnings(warnings)
-        return await self._prepare_in_thread(gateway, route, request, media_requests, options, response)
+            unprepared.response.add_warnings(warnings)
+        return await self._prepare_in_thread(replace(unprepared, request=request))
 
     async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
         """Keep the reasoning of a reply that called tools, if the model's server wants it back."""
@@ -298,19 +300,13 @@ class ChatEndpoint:
         assert response.answers is not None
         await kept.keep(source, response.answers, self._context.caller_id(scope), response.info.model)
 
-    async def _prepare_in_thread(
-        self,
-        gateway: Gateway,
-        route: ModelRoute,
-        request: ChatRequest,
-        media_requests: list[MediaRequest],
-        options: ReplyOptions,
-        response: ReplyResponse,
-    ) -> Reply:
+    async def _prepare_in_thread(self, unprepared: _UnpreparedReply) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
-        media = await gateway.load_media(media_requests, options.lease.take)
-        prepared = await call_in_thread(gateway.prepare, route, request, media)
-        del request, media_requests, media  # the wait for the model server may be long
+        gateway, options, response = unprepared.gateway, unprepared.options, unprepared.response
+        media = await gateway.load_media(unprepared.media_requests, options.lease.take)
+        preparing = call_in_thread(gateway.prepare, unprepared.route, unprepared.request, media)
+        del unprepared, media  # the wait for the model server may be long
+        prepared = await preparing
         options.lease.change(prepared.size)
         return await self._open_reply(gateway, prepared, options, response)
 
@@ -363,10 +359,15 @@ def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
-    control = parsed.body.cache
+    control = parsed.settings.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
-    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cache-control"]
-    named = [_parse_cache_mode(value.decode("latin-1")) for name, value in scope["headers"] if name == CACHE_HEADER]
+    headers: list[str] = []
+    named: list[Mode] = []
+    for name, value in scope["headers"]:
+        if name == b"cache-control":
+            headers.append(value.decode("latin-1"))
+        elif name == CACHE_HEADER:
+            named.append(_parse_cache_mode(value.decode("latin-1")))
     enabled = route.cache_seconds is not None
     return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
 
@@ -376,9 +377,3 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
-
-
-async def _open_with_lease(opening: PendingReply, lease: Lease) -> Reply:
-    """Open the reply, and release the memory of the request."""
-    with lease:
-        return await opening

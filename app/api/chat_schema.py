@@ -1,10 +1,7 @@
-"""The body of `POST /v1/chat`: its schema, and how it is parsed and checked.
-
-Functions may be given as they are, or wrapped in a tool object as OpenAI does it.
-"""
+"""The body of `POST /v1/chat`: its schema, and how it is parsed and checked."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -12,123 +9,25 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
-from app.chat.messages import CacheMark, ChatRequest, Tool
+from app.api.plain_body import parse_plain_body
+from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.api.tools import find_unknown_tool_keys, parse_tools
+from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.format_names import FormatName
 from app.formats import FORMATS
 from app.formats.base import DEFAULT_OPTIONS, Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
+from app.formats.qwen import QWEN, is_in_order
 from app.nearest import find_correct_spelling
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation import MAX_SUGGESTED, json_path, to_violations
 
-_MARK = "cache_control"
-_WRAPPER = ("type", "function", _MARK)
-_FUNCTION = (
-    *("name", "description", "parameters", "strict", "type", _MARK),
-    *("name_for_model", "name_for_human", "description_for_model", "args_format"),
-)
-"""The keys of a function: OpenAI's, and those that Qwen-Agent knows in addition."""
-_FUNCTION_KEYS = frozenset(_FUNCTION)
-_TEXT, _OBJECT, _SCHEMA = (str, type(None)), (dict, type(None)), (dict, list, type(None))
-"""The types of fields of functions: a union written in place is built again for every function."""
-
-
-def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
-    tools: list[Tool] = []
-    violations: list[Violation] = []
-    names: set[str] = set()
-    for index, item in enumerate(items):
-        path = f"{field}[{index}]"
-        wrapped = _is_wrapped(item)
-        schema = item["function"] if wrapped else item
-        problem = _check_wrapper(item) if wrapped else None
-        path += ".function" if wrapped and problem is None else ""
-        problem = problem or _check_tool(schema, names)
-        if problem is None:
-            names.add(schema["name"])
-            tools.append(_parse_tool(item, schema, f"{field}[{index}]", path))
-        else:
-            violations.append(Violation(path + problem[0], problem[1]))
-    return tuple(tools), violations
-
-
-def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
-    """Return a warning for each unknown key of valid tools. Those of a function are sent, those beside it are not."""
-    warnings: list[str] = []
-    for index, item in enumerate(items):
-        path = f"{field}[{index}]"
-        wrapped = _is_wrapped(item)
-        if not wrapped and item.keys() <= _FUNCTION_KEYS:
-            continue
-        ignored = [key for key in item if key not in _WRAPPER] if wrapped else []
-        warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
-        schema, path = (item["function"], f"{path}.function") if wrapped else (item, path)
-        unknown = (key for key in schema if key not in _FUNCTION_KEYS)
-        warnings += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
-    return warnings
-
-
-def _parse_tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) -> Tool:
-    """Build a tool. A `cache_control` in the function or beside it is sent beside it."""
-    if _MARK not in schema and _MARK not in item:
-        return Tool(schema["name"], schema)
-    marks = [
-        (holder[_MARK], path)
-        for holder, path in ((schema, inner), (item, outer))
-        if isinstance(holder.get(_MARK), dict)
-    ]
-    if _MARK in schema:
-        schema = {key: value for key, value in schema.items() if key != _MARK}
-    mark = CacheMark(marks[0][0], f"{marks[0][1]}.{_MARK}") if marks else None
-    return Tool(schema["name"], schema, mark)
-
-
-def _is_wrapped(item: Any) -> bool:
-    """Whether the item is a tool object of OpenAI's format, with the function inside."""
-    return isinstance(item, dict) and "function" in item and ("name" not in item or item.get("type") == "function")
-
-
-def _check_wrapper(tool: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the (path, message) of what is invalid in a tool object `{"type": "function", "function": {…}}`."""
-    if tool.get("type") is None:
-        return ".type", 'is required: write {"type": "function", "function": {…}}'
-    if tool["type"] != "function":
-        return ".type", "must be function: other types of tools are not supported"
-    if not isinstance(tool["function"], dict):
-        return ".function", "must be a function object with a name"
-    return None
-
-
-def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
-    if not isinstance(schema, dict):
-        return "", "must be a function object with a name"
-    if isinstance(schema.get("type"), str) and schema["type"] != "function":
-        return ".type", "must be function: other types of tools are not supported"
-    if "name" not in schema:
-        return (".function", "is required") if schema.get("type") == "function" else (".name", "is required")
-    name = schema["name"]
-    if not isinstance(name, str) or not name.strip():
-        return ".name", "must be a string that is not blank"
-    if name in names:
-        return ".name", f"must be unique: there are two functions named {name!r}"
-    if not isinstance(schema.get("description"), _TEXT):
-        return ".description", "must be a string"
-    if not isinstance(schema.get(_MARK), _OBJECT):
-        return f".{_MARK}", "must be an object"
-    if not isinstance(schema.get("parameters"), _SCHEMA):
-        return ".parameters", "must be a JSON schema"
-    return None
-
-
 MAX_METADATA = 16
 """The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""
 MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
 MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
-MAX_WARNINGS = 200
-"""The maximum number of warnings of one request; one more warning counts those left out."""
 
 
 class CacheControl(BaseModel):
@@ -179,8 +78,17 @@ class ChatRequestBody(BaseModel):
         return Options(self.agent, self.agent_name or "assistant", self.autogen_stream)
 
     @property
-    def mode(self) -> ReplyMode:
-        return self.stream_mode if self.stream else "whole"
+    def settings(self) -> "ReplySettings":
+        return ReplySettings(
+            self.model,
+            self.stream,
+            self.stream_mode if self.stream else "whole",
+            self.completed_bodies,
+            self.include_usage,
+            self.cancel_on_disconnect,
+            self.cache,
+            self.metadata,
+        )
 
 
 class RejectedRequest(Struct, frozen=True):
@@ -191,10 +99,23 @@ class RejectedRequest(Struct, frozen=True):
     """Writes the error in the format of the request; None if that format is not known."""
 
 
+class ReplySettings(Struct, frozen=True):
+    """What a request says of its reply beside its conversation; the fields are those of the body."""
+
+    model: str | None = None
+    stream: bool = True
+    mode: ReplyMode = "delta"
+    completed_bodies: bool = True
+    include_usage: bool = True
+    cancel_on_disconnect: bool = True
+    cache: CacheControl | None = None
+    metadata: Mapping[str, str] | None = None
+
+
 class ParsedRequest(Struct, frozen=True):
     """A request that is valid."""
 
-    body: ChatRequestBody
+    settings: ReplySettings
     reply_format: Format
     request: ChatRequest
     warnings: tuple[str, ...]
@@ -236,6 +157,11 @@ _HINTS = {
 def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
     """Parse a request. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists every
     violation."""
+    plain = parse_plain_body(raw, limits, QWEN, is_in_order, stream=True)
+    if plain is not None:
+        mode: ReplyMode = "delta" if plain.stream else "whole"
+        settings = ReplySettings(plain.model, plain.stream, mode)
+        return ParsedRequest(settings, QWEN, plain.request, plain.warnings, DEFAULT_OPTIONS)
     try:
         body = ChatRequestBody.model_validate_json(raw)
     except ValidationError as error:
@@ -304,7 +230,7 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
         warnings += find_unknown_tool_keys(field, functions)
     if params:
         warnings += _find_misspelled_params(params, body.model_fields_set - {"stream"})
-    return ParsedRequest(body, reply_format, request, limit_warnings(warnings), body.options)
+    return ParsedRequest(body.settings, reply_format, request, limit_warnings(warnings), body.options)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}
@@ -321,14 +247,6 @@ def _find_misspelled_params(params: Mapping[str, Any], fields: Set[str]) -> Iter
         if suggestion is not None and not any(suggestion in names for names in (params, extra, fields)):
             path = json_path([key], "generate_cfg.extra_body")
             yield f"`{path}` was passed on as it is; did you mean `{suggestion}`?"
-
-
-def limit_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
-    """Return the first `MAX_WARNINGS` warnings, and one that counts the others."""
-    omitted = len(warnings) - MAX_WARNINGS
-    if omitted <= 0:
-        return tuple(warnings)
-    return (*warnings[:MAX_WARNINGS], f"{omitted} more warnings were left out")
 
 
 def _find_format(body: ChatRequestBody) -> tuple[str, list[Violation]]:

@@ -16,13 +16,15 @@ from app.api.chat_schema import (
     ChatRequestBody,
     ParsedRequest,
     RejectedRequest,
+    ReplySettings,
     find_list_violations,
     invalid_json,
     parse_messages,
 )
+from app.api.plain_body import parse_plain_body
 from app.api.request_limits import RequestLimits
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
-from app.formats.base import Format, ReplyInfo, ReplyMode
+from app.formats.base import DEFAULT_OPTIONS, Format, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
 from app.params import GenerateCfg
 from app.validation import json_path, to_violations
@@ -49,6 +51,10 @@ _INNER = re.compile(r"(`?)generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
     """Parse a request in OpenAI's format. It is rejected with BadRequest or InvalidInput."""
+    plain = parse_plain_body(raw, limits, OPENAI, None, stream=False)
+    if plain is not None:
+        settings = ReplySettings(plain.model, plain.stream, "delta" if plain.stream else "whole", include_usage=False)
+        return ParsedRequest(settings, COMPLETIONS, plain.request, plain.warnings, DEFAULT_OPTIONS)
     reply_format = COMPLETIONS
     try:
         body = _parse_object(raw)

@@ -32,7 +32,7 @@ from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
-from app.memory_budget import MemoryBudget
+from app.memory_budget import Lease, MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver, RequestRecord
@@ -184,15 +184,17 @@ class AppContext:
     ) -> JsonResponse:
         return JsonResponse(writer, info, reply_format, mode, self.response_limits)
 
-    async def run_response(self, response: ReplyResponse, opening: PendingReply, receive: Receive) -> None:
+    async def run_response(
+        self, response: ReplyResponse, opening: PendingReply, receive: Receive, lease: Lease | None = None
+    ) -> None:
         """Open the reply, send it, and close everything: at its end, on an error, on cancel and when the client
-        leaves."""
+        leaves. The memory of the request is released once the reply is open."""
         self.ticker.add(response)
         self.active.add(response)
         published = ALL
         watcher = None if response.notices_disconnect else _watch_client(receive, response)
         try:
-            await _start_when_open(response, opening)
+            await _start_when_open(response, opening, lease)
             if self.cache.is_shared:
                 published = await self._publish_record(response.info.response_id)
             await response.done
@@ -272,7 +274,7 @@ def _watch_client(receive: Receive, response: ReplyResponse) -> asyncio.Task[Non
     return watcher
 
 
-async def _start_when_open(response: ReplyResponse, opening: PendingReply) -> None:
+async def _start_when_open(response: ReplyResponse, opening: PendingReply, lease: Lease | None) -> None:
     """Start the response as soon as the reply is open. A response that is done before then cancels the wait."""
     task = asyncio.current_task()
     assert task is not None
@@ -286,7 +288,11 @@ async def _start_when_open(response: ReplyResponse, opening: PendingReply) -> No
 
     response.done.add_done_callback(cancel_wait)
     try:
-        reply = await opening
+        try:
+            reply = await opening
+        finally:
+            if lease is not None:
+                lease.release()
     except ParleyError as error:
         waiting = False
         response.fail(error)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from app.api.chat_schema import invalid_json, limit_warnings
-from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
+from app.api.chat_schema import invalid_json
+from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import InvalidInput, Violation
 from app.format_names import FormatName

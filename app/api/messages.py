@@ -19,9 +19,8 @@ from app.api.chat_schema import (
     ParsedRequest,
     RejectedRequest,
     invalid_json,
-    limit_warnings,
 )
-from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists
+from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import BadRequest, InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
@@ -214,7 +213,7 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
     )
     chat_body = _make_chat_body(head, request)
     return ParsedRequest(
-        body=chat_body,
+        settings=chat_body.settings,
         reply_format=MESSAGES,
         request=request,
         warnings=limit_warnings(warnings),

@@ -1,7 +1,7 @@
 """Check the limits of one request that no type can express: the length of lists, the nesting, and numbers."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -12,6 +12,8 @@ from app.validation import json_path
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 """The range of integers in values that are passed on: the JSON parsers of other programs accept no others."""
+MAX_WARNINGS = 200
+"""The maximum number of warnings of one request; one more warning counts those left out."""
 
 
 class RequestLimits(BaseModel):
@@ -104,3 +106,11 @@ def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vi
             isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER
         ):
             yield from _find_invalid_values(item, json_path([key], path), max_nesting - 1)
+
+
+def limit_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Return the first `MAX_WARNINGS` warnings, and one that counts the others."""
+    omitted = len(warnings) - MAX_WARNINGS
+    if omitted <= 0:
+        return tuple(warnings)
+    return (*warnings[:MAX_WARNINGS], f"{omitted} more warnings were left out")

@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -218,21 +218,24 @@ class ReplyResponse(ABC):
         if not self.disconnected:
             self._writer.start(status, (*headers, *self._reply_headers()))
 
-    def _reply_headers(self) -> Iterator[tuple[bytes, bytes]]:
-        origin = self.info.origin
-        yield b"x-parley-response-id", self.info.response_id.encode()
-        yield b"x-parley-cache", origin.label.encode()
+    def _reply_headers(self) -> list[tuple[bytes, bytes]]:
+        info, attempts = self.info, self.attempts
+        origin = info.origin
+        headers = [(b"x-parley-response-id", info.response_id.encode()), (b"x-parley-cache", origin.label.encode())]
         if origin.age_seconds is not None:
-            yield b"age", b"%d" % origin.age_seconds
-        if self.attempts is not None and self.attempts.shown and self.attempts.attempts:
-            yield b"x-parley-attempts", write_attempts_header(self.attempts.attempts)
-        if self.info.warnings:
-            yield b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in self.info.warnings])
+            headers.append((b"age", b"%d" % origin.age_seconds))
+        if attempts is not None and attempts.shown and attempts.attempts:
+            headers.append((b"x-parley-attempts", write_attempts_header(attempts.attempts)))
+        if info.warnings:
+            headers.append(
+                (b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in info.warnings]))
+            )
+        return headers
 
     def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         """Send a whole JSON response and end."""
         length = (b"content-length", b"%d" % len(body))
-        more = tuple((name.encode(), value.encode()) for name, value in headers.items())
+        more = [(name.encode(), value.encode()) for name, value in headers.items()] if headers else ()
         self._send_head(status, (*JSON_HEADERS, length, *more))
         self._write(body, last=True)
         self._finish()
@@ -414,7 +417,8 @@ class EventStreamResponse(ReplyResponse):
             if self.first_at is None:
                 self.first_at = time.perf_counter()
             self.start_stream()
-        self._write_events(batches[-1], b"".join([self.encoder.feed(batch) for batch in earlier]))
+        encode = self.encoder.feed
+        self._write_events(batches[-1], b"".join([encode(batch) for batch in earlier]))
 
     def _write_failure(self, events: list[Event], last: Failed) -> None:
         """Send what came before the failure. A failure that came alone and first can still be an HTTP status."""

@@ -69,7 +69,7 @@ class TokenCountEndpoint:
                     parsed = self._parse(raw, live.request_limits)
                 if isinstance(parsed, RejectedRequest):
                     raise parsed.error
-                model = await gateway.resolve_model(parsed.body.model)
+                model = await gateway.resolve_model(parsed.settings.model)
                 route = find_route(gateway, model, scope["state"]["caller"])
                 if large:
                     return await call_in_thread(gateway.count_tokens, route, parsed.request)

@@ -11,10 +11,12 @@ from typing import cast
 import httpx
 from fastapi import Request
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.asgi import Receive, read_body
+from app.api.chat_schema import invalid_json
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples, json_content
 from app.api.openapi.errors import describe
@@ -91,11 +93,14 @@ async def _read_small_body(request: Request, context: AppContext) -> bytes | byt
 
 
 def _parse_upstream(raw: bytes | bytearray) -> Upstream:
-    """Raises InvalidInput."""
+    """Raises BadRequest and InvalidInput."""
     try:
-        given = UpstreamCheck.model_validate_json(raw)
-        return Upstream.model_validate(
-            given.model_dump(exclude_none=True) | {"connect_seconds": CONNECT_SECONDS}, strict=False
-        )
+        body = from_json(bytes(raw))
+    except ValueError as error:
+        raise invalid_json(raw, error) from None
+    try:
+        given = UpstreamCheck.model_validate(body, strict=True)
+        row = given.model_dump(exclude_none=True) | {"connect_seconds": CONNECT_SECONDS}
+        return Upstream.model_validate(row, strict=False)
     except ValidationError as error:
-        raise InvalidInput(to_violations(error, None)) from None
+        raise InvalidInput(to_violations(error, body, schema=UpstreamCheck)) from None

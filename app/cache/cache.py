@@ -117,11 +117,14 @@ class Cache:
     async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
         call = self._calls.get(request.key)
         if call is not None and call.ended:
-            return self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
+            return self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at, call.entry)
         if call is not None and call.complete and not request.policy.only:
             return None
-        entry = await self._load_entry(request.key)
-        return None if entry is None else self._find_fresh(request, open_upstream, entry.batches, entry.created)
+        loaded = await self._load_entry(request.key)
+        if loaded is None:
+            return None
+        entry, data = loaded
+        return self._find_fresh(request, open_upstream, entry.batches, entry.created, data)
 
     def _find_fresh(
         self,
@@ -129,16 +132,19 @@ class Cache:
         open_upstream: OpenUpstream,
         batches: Sequence[Batch],
         finished_at: float | None,
+        data: bytes | None,
     ) -> FoundReply | None:
-        """Return the stored reply; None if it is older than the request allows."""
+        """Return the stored reply; None if it is older than the request allows. `data` is the reply as it was stored,
+        if that is known."""
         assert finished_at is not None
         age, max_age = max(0.0, self._rules.clock() - finished_at), request.policy.max_age
         if max_age is not None and age > max_age:
             return None
-        stored = StoredReply(request.key, batches, finished_at)
+        stored = StoredReply(request.key, batches, finished_at, data)
         return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))
 
-    async def _load_entry(self, key: str) -> StoredEntry | None:
+    async def _load_entry(self, key: str) -> tuple[StoredEntry, bytes] | None:
+        """Return an entry, and the bytes that it was decoded from."""
         stored = self._store.get_nowait(key)
         if stored is UNKNOWN:
             # While the store is asked, an equal request may store its reply.
@@ -146,7 +152,7 @@ class Cache:
         if stored is None or stored is UNKNOWN:
             return None
         try:
-            return load(stored.value)
+            return load(stored.value), stored.value
         except CorruptEntry as error:
             log.warning("a cached reply cannot be decoded, and was deleted: %s", error)
             await self._store.delete(key)
@@ -158,7 +164,7 @@ class Cache:
         """Return the call in progress, or a new one."""
         call = self._calls.get(request.key)
         if call is not None and call.ended:
-            stored = self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at)
+            stored = self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at, call.entry)
             if stored is not None:
                 return stored
         if call is None or call.ended or not call.complete:
@@ -309,11 +315,12 @@ class Cache:
         kind, name = location
         if kind == "entry":
             key, _, at = name.rpartition("@")
-            entry = await self._load_entry(key)
+            loaded = await self._load_entry(key)
+            if loaded is None:
+                return None
+            entry, data = loaded
             # A newer reply to an equal request may have replaced the entry.
-            return (
-                None if entry is None or at != repr(entry.created) else StoredReply(key, entry.batches, entry.created)
-            )
+            return None if at != repr(entry.created) else StoredReply(key, entry.batches, entry.created, data)
         coordinator = self._coordinator
         if coordinator is None or not await coordinator.is_known(name):
             return None

@@ -88,6 +88,11 @@ def load(data: bytes) -> StoredEntry:
         raise CorruptEntry(str(error)) from None
 
 
+def plain_size(data: bytes) -> int:
+    """Return the size of an entry before compression, which is about that of its events."""
+    return int(zstandard.frame_content_size(data[_HEAD_BYTES:]))
+
+
 def _decompress(packed: bytes) -> bytes:
     """Check the declared size before unpacking, because zstd ignores `max_output_size` when a frame declares one."""
     size = zstandard.frame_content_size(packed)

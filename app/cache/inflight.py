@@ -23,7 +23,7 @@ from app.cache.log import (
     ReplyLog,
 )
 from app.cache.stored_reply import PackedReply, pack_log
-from app.chat.events import Event, Failed, Fault, Finish, is_end
+from app.chat.events import END_TYPES, Event, Failed, Fault, Finish, is_end
 from app.chat.stage import Stage
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError
@@ -311,23 +311,24 @@ class InFlightCall:
             self._source.tick(now)
 
     def on_events(self, events: list[Event]) -> None:
-        self.on_batches([events])
+        self.on_batches((events,))
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        if not self.ended:
+        if not self.log.ended:
             self._append(batches if self._splice is None else _feed_to_end(self._splice, batches))
 
     def _append(self, batches: Sequence[list[Event]]) -> None:
-        size = self.log.size
-        self.log.append(self._loop.time() - self._created, batches)
-        if is_end(batches[-1]):
-            self.log.finished_at = self._clock() if type(batches[-1][-1]) is Finish else None
+        reply_log, last = self.log, batches[-1]
+        size = reply_log.size
+        reply_log.append(self._loop.time() - self._created, batches)
+        if last and type(last[-1]) in END_TYPES:
+            reply_log.finished_at = self._clock() if type(last[-1]) is Finish else None
             self._end()
-        self.log.notify()
+        reply_log.notify()
         if self._publisher is not None and self._readers_full:
-            self._ahead_bytes += self.log.size - size
+            self._ahead_bytes += reply_log.size - size
             self.update_backpressure()
-        if self.log.truncated:
+        if reply_log.truncated:
             self._trim()
 
     def on_crash(self, error: Exception) -> None:

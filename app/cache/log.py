@@ -83,12 +83,16 @@ class ReplyLog:
         self._on_readers_changed = on_readers_changed
 
     @classmethod
-    def from_batches(cls, batches: Sequence[Batch], finished_at: float, limits: LogLimits = LOG_LIMITS) -> "ReplyLog":
-        """Return a finished log. If the batches have no last event, its readers get a crash and no batch."""
+    def from_batches(
+        cls, batches: Sequence[Batch], finished_at: float, limits: LogLimits = LOG_LIMITS, *, size: int | None = None
+    ) -> "ReplyLog":
+        """Return a finished log. If the batches have no last event, its readers get a crash and no batch. `size` is the
+        approximate size of the batches in bytes, if it is known."""
         log = cls(limits=limits)
         log.ended, log.finished_at = True, finished_at
         if batches and is_end(batches[-1].events):
             log.batches = list(batches)
+            log.size = sum([events_size(batch.events) for batch in batches]) if size is None else size
         else:
             log.defect = ValueError("a stored reply without its last event")
         return log
@@ -130,14 +134,15 @@ class ReplyLog:
 
     def notify(self) -> None:
         """Call `advance` of all subscribers."""
-        for subscriber in tuple(self._subscribers):
+        for subscriber in list(self._subscribers):
             subscriber.advance()
 
     # The source.
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
-        self.batches.extend([Batch(at, events) for events in batches])
-        self.size += sum(map(events_size, batches))
+        for events in batches:
+            self.batches.append(Batch(at, events))
+            self.size += events_size(events)
         if self.size > self.limits.max_bytes:
             self.truncated = True
 
@@ -210,7 +215,7 @@ class LogReader:
             self.position += 1
             receiver.on_events(log.batches[start].events)
         elif unread:
-            group = self._next_group(start)
+            group = self._next_paced_group(start) if self._original_pace else self._next_group(start)
             if len(group) < unread:
                 self._turn = self._schedule_turn()
             if group:
@@ -221,6 +226,15 @@ class LogReader:
                 receiver.on_crash(log.defect)
 
     def _next_group(self, start: int) -> list[list[Event]]:
+        log = self._log
+        group = [batch.events for batch in log.batches[start : start + log.limits.batches_per_turn]]
+        if log.size > BYTES_PER_TURN:
+            del group[_count_for_turn(group) :]
+        self.position += len(group)
+        return group
+
+    def _next_paced_group(self, start: int) -> list[list[Event]]:
+        """Return the batches that are due at the original pace."""
         batches = self._log.batches
         elapsed = asyncio.get_running_loop().time() - self._started_at + TIMER_SECONDS
         group: list[list[Event]] = []
@@ -230,7 +244,7 @@ class LogReader:
             group.append(batch.events)
             size += events_size(batch.events)
             start += 1
-            if self._original_pace and start < len(batches):
+            if start < len(batches):
                 self._due += min(max(batches[start].at - batch.at, 0.0), MAX_GAP_SECONDS)
         self.position += len(group)
         return group
@@ -246,11 +260,20 @@ class LogReader:
         self.advance()
 
 
+def _count_for_turn(group: Sequence[list[Event]]) -> int:
+    """Return how many batches of the group are read in one turn, because they have BYTES_PER_TURN."""
+    size = 0
+    for count, events in enumerate(group, 1):
+        size += events_size(events)
+        if size >= BYTES_PER_TURN:
+            return count
+    return len(group)
+
+
 def events_size(events: list[Event]) -> int:
     """Return the approximate size of events in memory, in bytes."""
-    total = 0
+    total = _EVENT_BYTES * len(events)
     for event in events:
-        total += _EVENT_BYTES
         if type(event) is TextDelta or type(event) is ReasoningDelta:
             total += len(event.text)
         elif type(event) is ToolCallDelta:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.cache.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load
-from app.cache.log import ALL, UNKNOWN, EqualUntil, LogReader, Pace, ReplyLocation, ReplyLog, events_size
+from app.cache.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load, plain_size
+from app.cache.log import ALL, UNKNOWN, EqualUntil, LogReader, Pace, ReplyLocation, ReplyLog
 from app.chat.events import Finish
 
 _OBJECT_BYTES = 400
@@ -20,6 +20,8 @@ class PackedReply(Struct, frozen=True, gc=False):
     data: bytes
     location: ReplyLocation | None
     equal_until: EqualUntil = UNKNOWN
+    cached: bool = False
+    """It was read from the store, so its usage is marked as cached."""
 
     @property
     def leaders(self) -> Sequence[tuple[int, int]]:
@@ -39,7 +41,8 @@ class PackedReply(Struct, frozen=True, gc=False):
 
     async def open(self) -> LogReader:
         entry = load(self.data)
-        return ReplyLog.from_batches(entry.batches, entry.created).add_reader()
+        batches = _mark_usage_cached(entry.batches) if self.cached else entry.batches
+        return ReplyLog.from_batches(batches, entry.created, size=plain_size(self.data)).add_reader()
 
     def release(self) -> None: ...
 
@@ -56,13 +59,16 @@ class StoredReply:
     equal_until: EqualUntil = ALL
     leaders: Sequence[tuple[int, int]] = ()
 
-    def __init__(self, key: str, batches: Sequence[Batch], finished_at: float) -> None:
+    def __init__(self, key: str, batches: Sequence[Batch], finished_at: float, data: bytes | None = None) -> None:
+        """`data` is the reply as it was stored, if that is known."""
         self.location: ReplyLocation = ("entry", f"{key}@{finished_at!r}")
-        self._log = ReplyLog.from_batches(_mark_usage_cached(batches), finished_at)
+        self._data = data
+        size = None if data is None else plain_size(data)
+        self._log = ReplyLog.from_batches(_mark_usage_cached(batches), finished_at, size=size)
 
     @property
     def size(self) -> int:
-        return sum(events_size(batch.events) for batch in self._log.batches)
+        return self._log.size
 
     def add_reader(self, pace: Pace) -> LogReader:
         return self._log.add_reader(pace)
@@ -75,6 +81,8 @@ class StoredReply:
     def keep_for_resume(self) -> None: ...
 
     def pack(self) -> PackedReply | None:
+        if self._data is not None and self._log.defect is None:
+            return PackedReply(self._data, self.location, self.equal_until, cached=True)
         return pack_log(self._log, self.size, self.location, self.equal_until)
 
 

@@ -19,7 +19,7 @@ MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call"
 class ReplyMessage:
     """One message of a reply; its text grows while the reply streams."""
 
-    __slots__ = ("_texts", "extra", "id", "index", "kind", "media", "name", "refusal")
+    __slots__ = ("_texts", "add", "extra", "id", "index", "kind", "media", "name", "refusal")
 
     def __init__(self, index: int, kind: MessageKind, id: str = "", name: str = "", refusal: bool = False) -> None:
         self.index = index
@@ -31,15 +31,14 @@ class ReplyMessage:
         """Set when `kind` is `media`; such a message has no text."""
         self.extra: dict[str, Any] = {"refusal": True} if refusal else {}
         self._texts: list[str] = []
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
+        self.add = self._texts.append
+        """Add a text."""
 
     @property
     def text(self) -> str:
         """The whole text so far; for a call, its arguments."""
         if len(self._texts) > 1:
-            self._texts = ["".join(self._texts)]
+            self._texts[:] = ["".join(self._texts)]
         return self._texts[0] if self._texts else ""
 
 
@@ -74,20 +73,23 @@ class MessageAccumulator:
 
         None: the event is of another kind, and was not added.
         """
-        if type(event) is ToolCallDelta:
-            call = self._calls.get(event.index)
-            if call is None or not event.arguments:
-                return None
-            call.add(event.arguments)
-            return call, event.arguments
         message = self._open
         if type(event) is TextDelta:
             if message is None or message.kind != "content" or message.refusal is not event.refusal:
                 return None
-        elif type(event) is not ReasoningDelta or message is None or message.kind != "reasoning_content":
+            text = event.text
+        elif type(event) is ReasoningDelta:
+            if message is None or message.kind != "reasoning_content":
+                return None
+            text = event.text
+        elif type(event) is ToolCallDelta:
+            message, text = self._calls.get(event.index), event.arguments
+            if message is None or not text:
+                return None
+        else:
             return None
-        message.add(event.text)
-        return message, event.text
+        message.add(text)
+        return message, text
 
     def feed(self, events: list[Event]) -> list[Step]:
         steps: list[Step] = []

@@ -99,6 +99,8 @@ class Tool(Struct, frozen=True):
     schema: Mapping[str, Any]
     """The caller's function object, without `{"type": "function", ...}` around it."""
     mark: CacheMark | None = None
+    json: bytes | None = None
+    """`schema` as JSON, where it is known already."""
 
 
 NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]

@@ -117,13 +117,15 @@ class DeltaEncoder(ABC):
         self._accumulator = MessageAccumulator()
 
     def feed(self, events: list[Event]) -> bytes:
-        out: list[bytes] = []
-        extend, write_text = self._accumulator.extend, self._write_text
-        for position, event in enumerate(events):
-            delta = extend(event)
+        if len(events) == 1:
+            delta = self._accumulator.extend(events[0])
             if delta is not None:
-                message, text = delta
-                out.append(write_text(message, text))
+                return self._write_text(delta[0], delta[1])
+        out: list[bytes] = []
+        for position, event in enumerate(events):
+            delta = self._accumulator.extend(event)
+            if delta is not None:
+                out.append(self._write_text(delta[0], delta[1]))
             elif Extra in map(type, events):
                 out += map(self._write_step, self._accumulator.feed(events[position:]))
                 break

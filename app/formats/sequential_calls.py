@@ -5,11 +5,11 @@ or item after the other, and clients lose calls that overlap (LangChain) or thei
 is held back until that call is whole JSON, or until the reply ends.
 """
 
+from collections import deque
+
 from app.chat.accumulator import is_json
 from app.chat.events import Event, Extra, Failed, Finish, TextDelta, ToolCallDelta
-
-_SELF_DELIMITED = ("}", "]", '"')
-"""How JSON ends that cannot go on; a number could."""
+from app.chat.json_end import JsonEnd
 
 
 class SequentialCallsStage:
@@ -18,71 +18,81 @@ class SequentialCallsStage:
         """The call that is open; -1 if there is none."""
         self._texts: list[str] = []
         """The arguments of the open call."""
+        self._end = JsonEnd()
+        self._is_whole: bool | None = None
+        """Whether the arguments of the open call are one JSON object, list or string, which cannot go on; None while
+        such a value has not ended."""
         self._held: list[Event] = []
+        self._held_calls: set[int] = set()
+        """The calls of which `_held` has arguments."""
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._open < 0 and ToolCallDelta not in map(type, events):
             return events
         out: list[Event] = []
-        for event in events:
-            self._feed_one(event, out)
+        waiting = deque(events)
+        while waiting:
+            self._feed_one(waiting.popleft(), waiting, out)
         return out
 
-    def _feed_one(self, event: Event, out: list[Event]) -> None:
+    def _feed_one(self, event: Event, waiting: deque[Event], out: list[Event]) -> None:
+        """Emit or hold back an event. Those that need no longer be held back go to the front of `waiting`."""
         if type(event) is ToolCallDelta and (event.index == self._open or self._open < 0):
             self._open = event.index
-            self._texts.append(event.arguments)
+            self._add_arguments(event.arguments)
             out.append(event)
-            if self._held and self._is_whole():
-                self._release(out)
+            if self._held and self._is_whole:
+                self._close()
+                waiting.extendleft(reversed(self._take_held()))
         elif type(event) is Finish:
             self._flush(out)
             out.append(event)
         elif type(event) is Failed:
-            self._held.clear()
+            self._take_held()
             out.append(event)
-        elif self._open < 0 or (type(event) is Extra and event.index >= 0 and not self._holds(event.index)):
+        elif self._open < 0 or (type(event) is Extra and event.index >= 0 and event.index not in self._held_calls):
             out.append(event)
-        elif self._held or not self._is_whole():
+        elif self._held or not self._is_whole:
             self._held.append(event)
+            if type(event) is ToolCallDelta:
+                self._held_calls.add(event.index)
         elif type(event) is TextDelta and event.text.isspace():
             out.append(event)
         else:
             self._close()
-            self._feed_one(event, out)
+            waiting.appendleft(event)
 
-    def _holds(self, index: int) -> bool:
-        return any(type(event) is ToolCallDelta and event.index == index for event in self._held)
-
-    def _is_whole(self) -> bool:
-        if len(self._texts) > 1:
-            self._texts = ["".join(self._texts)]
-        text = self._texts[0]
-        return text.rstrip().endswith(_SELF_DELIMITED) and is_json(text)
+    def _add_arguments(self, text: str) -> None:
+        """Add arguments to the open call. Each text is scanned once, and all of them are decoded at most once."""
+        self._texts.append(text)
+        if self._is_whole is None:
+            end = self._end.find(text)
+            if end >= 0:
+                self._is_whole = not text[end:].strip() and is_json("".join(self._texts))
+        elif text.strip():
+            self._is_whole = False
 
     def _close(self) -> None:
         self._open = -1
-        self._texts = []
+        self._texts, self._end, self._is_whole = [], JsonEnd(), None
 
-    def _release(self, out: list[Event]) -> None:
-        """The open call is whole: emit what was held back, until another call is open and not whole."""
-        self._close()
+    def _take_held(self) -> list[Event]:
         held, self._held = self._held, []
-        for event in held:
-            self._feed_one(event, out)
+        self._held_calls.clear()
+        return held
 
     def _flush(self, out: list[Event]) -> None:
         """The reply ends: emit everything, with the fragments of each call together."""
-        held, self._held = self._held, []
-        while held:
-            first = held[0]
-            if type(first) is ToolCallDelta:
-                out += (event for event in held if _is_of_call(event, first.index))
-                held = [event for event in held if not _is_of_call(event, first.index)]
+        groups: list[list[Event]] = []
+        calls: dict[int, list[Event]] = {}
+        for event in self._take_held():
+            if type(event) is ToolCallDelta and event.index not in calls:
+                calls[event.index] = []
+                groups.append(calls[event.index])
+            if (type(event) is ToolCallDelta or type(event) is Extra) and event.index in calls:
+                calls[event.index].append(event)
             else:
-                out.append(held.pop(0))
+                groups.append([event])
+        for group in groups:
+            out += group
         self._close()
-
-
-def _is_of_call(event: Event, index: int) -> bool:
-    return type(event) in (ToolCallDelta, Extra) and event.index == index  # type: ignore[union-attr]  # both have it

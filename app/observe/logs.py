@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sized
 from typing import Any, Literal, TextIO
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
@@ -19,53 +20,71 @@ from app.observe.request_record import RequestRecord
 log = logging.getLogger("parley.request")
 
 
+class RequestLine(Struct, omit_defaults=True):
+    """The fields of the line of one request, in their order. A field that has its default is left out."""
+
+    request_id: str
+    endpoint: str
+    key: str = ""
+    model: str = ""
+    stream: bool | UnsetType = UNSET
+    metadata: Any = None
+    status: int = 0
+    cache: str = ""
+    error: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | UnsetType = UNSET
+    completion_tokens: int | UnsetType = UNSET
+    cached_tokens: int = 0
+    tokens_estimated: bool = False
+    cost: float = 0.0
+    upstream: str | UnsetType = UNSET
+    address: str | UnsetType = UNSET
+    cause: str | None | UnsetType = UNSET
+    reason: str | None | UnsetType = UNSET
+    attempts: Any = UNSET
+    first_token_ms: float | UnsetType = UNSET
+    ms: float | UnsetType = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        defaults = zip(self.__struct_fields__[2:], self.__struct_defaults__, strict=True)
+        shown = [name for name, default in defaults if getattr(self, name) != default]
+        return {name: getattr(self, name) for name in (*self.__struct_fields__[:2], *shown)}
+
+
 def log_request(record: RequestRecord) -> None:
     """Log a request that has ended: at warning level if a model server failed, else at info level."""
     failure = record.upstream_failure
     level = logging.INFO if failure is None else logging.WARNING
     if not log.isEnabledFor(level):
         return
-    fields: dict[str, Any] = {"request_id": record.request_id, "endpoint": record.endpoint}
-    _add_request(fields, record)
-    _add_reply(fields, record)
-    if failure is not None:
-        fields |= _failure_fields(failure, record)
-    elif record.attempts:
-        fields["upstream"] = record.attempts[-1].upstream
-    if record.first_token_at is not None:
-        fields["first_token_ms"] = round((record.first_token_at - record.started_at) * 1000, 1)
-    fields["ms"] = round(record.duration * 1000, 1)
-    _log_fields(level, fields)
-
-
-def _add_request(fields: dict[str, Any], record: RequestRecord) -> None:
-    if record.caller:
-        fields["key"] = record.caller
+    line = RequestLine(
+        record.request_id,
+        record.endpoint,
+        record.caller,
+        status=record.status,
+        cache=record.cache,
+        error=record.error,
+        finish_reason=record.finish_reason,
+        cost=record.cost or 0.0,
+        ms=round(record.duration * 1000, 1),
+    )
     if record.model:
-        fields["model"] = shorten_text(record.model, MAX_TEXT)
-        fields["stream"] = record.stream
+        line.model, line.stream = shorten_text(record.model, MAX_TEXT), record.stream
     if record.metadata:
-        fields["metadata"] = shorten(record.metadata)
-
-
-def _add_reply(fields: dict[str, Any], record: RequestRecord) -> None:
-    if record.status:
-        fields["status"] = record.status
-    if record.cache:
-        fields["cache"] = record.cache
-    if record.error is not None:
-        fields["error"] = record.error
-    if record.finish_reason is not None:
-        fields["finish_reason"] = record.finish_reason
+        line.metadata = shorten(record.metadata)
     tokens = record.tokens
     if tokens is not None:
-        fields["prompt_tokens"], fields["completion_tokens"] = tokens.input, tokens.output
-        if tokens.cached_input:
-            fields["cached_tokens"] = tokens.cached_input
-        if record.tokens_estimated:
-            fields["tokens_estimated"] = True
-    if record.cost:
-        fields["cost"] = record.cost
+        line.prompt_tokens, line.completion_tokens = tokens.input, tokens.output
+        line.cached_tokens, line.tokens_estimated = tokens.cached_input, record.tokens_estimated
+    if failure is not None:
+        for name, value in _failure_fields(failure, record).items():
+            setattr(line, name, value)
+    elif record.attempts:
+        line.upstream = record.attempts[-1].upstream
+    if record.first_token_at is not None:
+        line.first_token_ms = round((record.first_token_at - record.started_at) * 1000, 1)
+    _log_fields(level, line)
 
 
 def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
@@ -82,24 +101,24 @@ def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
     return {**shorten(about), "attempts": shorten(shown, 1)}
 
 
-def _log_fields(level: int, fields: dict[str, Any]) -> None:
+def _log_fields(level: int, fields: RequestLine | dict[str, Any]) -> None:
     """Log a request. The fields are shortened already. The record is a copy of another one: to look up the process, the
     thread and the line of the call costs more than the rest."""
     record = logging.LogRecord.__new__(logging.LogRecord)
+    values = record.__dict__ = _TEMPLATE.copy()
     now = time.time()
-    record.__dict__ = {
-        **_TEMPLATE,
-        "levelno": level,
-        "levelname": logging.getLevelName(level),
-        "created": now,
-        "msecs": int(now % 1 * 1000) + 0.0,
-        "fields": fields,
-        "shortened": True,
-    }
+    values["levelno"], values["levelname"] = level, _LEVEL_NAMES[level]
+    values["created"], values["msecs"] = now, int(now % 1 * 1000) + 0.0
+    values["fields"] = fields
     log.handle(record)
 
 
-_TEMPLATE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None).__dict__
+_LEVEL_NAMES = {logging.DEBUG: "DEBUG", logging.INFO: "INFO", logging.WARNING: "WARNING"}
+_TEMPLATE = {
+    **logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None).__dict__,
+    "fields": None,
+    "shortened": True,
+}
 
 
 def log_late_failure(request_id: str, endpoint: str, model: str, attempt: Attempt) -> None:
@@ -185,6 +204,8 @@ def escape_control_characters(text: str) -> str:
 
 def _short_fields(record: logging.LogRecord) -> Any:
     fields = getattr(record, "fields", {})
+    if type(fields) is RequestLine:
+        return fields.to_dict()
     return fields if getattr(record, "shortened", False) else shorten(fields)
 
 
@@ -213,7 +234,19 @@ class JsonFormatter(logging.Formatter):
             self._second, self._second_text = second, self.formatTime(record, "%Y-%m-%dT%H:%M:%S")
         return self._second_text
 
+    def _format_request(self, record: logging.LogRecord, fields: RequestLine) -> str | None:
+        """Format the line of a request, with the same result as `format`; None if JSON cannot express a value."""
+        try:
+            text = msgspec.json.encode(fields).decode()
+        except UnicodeEncodeError:
+            return None
+        time_of_day = f"{self._format_second(record)}.{int(record.msecs):03d}"
+        return f'{{"time":"{time_of_day}",{_REQUEST_HEADS[record.levelno]},{text[1:]}'
+
     def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "fields", None)
+        if type(fields) is RequestLine and (text := self._format_request(record, fields)) is not None:
+            return _escape_json(text)
         line: dict[str, Any] = {
             "time": f"{self._format_second(record)}.{int(record.msecs):03d}",
             "level": record.levelname.lower(),
@@ -223,8 +256,17 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = _shorten_traceback(self.formatException(record.exc_info))
-        text = _encode_json(line)  # JSON escapes the control characters of ASCII but one
-        return text if text.isascii() and "\x7f" not in text else escape_control_characters(text)
+        return _escape_json(_encode_json(line))
+
+
+_REQUEST_HEADS = {
+    level: f'"level":"{name.lower()}","logger":"{log.name}","message":"request"' for level, name in _LEVEL_NAMES.items()
+}
+
+
+def _escape_json(text: str) -> str:
+    """Replace control characters in JSON, which itself escapes those of ASCII but one."""
+    return text if text.isascii() and "\x7f" not in text else escape_control_characters(text)
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}

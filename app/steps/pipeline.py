@@ -57,7 +57,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
     Raises:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
-    invalid = stop_violations(request.params, profile)
+    invalid = stop_violations(request.params, profile) if request.params else []
     violations = [] if request.plain else find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
@@ -126,7 +126,7 @@ def _is_sent_unchanged(request: ChatRequest, profile: Profile) -> bool:
     params = request.params
     if params and (params.get("use_raw_api") is False or params.get("max_input_tokens") is not None):
         return False
-    if any(tool.mark is not None for tool in request.tools):
+    if request.tools and any(tool.mark is not None for tool in request.tools):
         return False
     return profile.system == "anywhere" or "system" not in [message.role for message in request.messages[1:]]
 

@@ -8,6 +8,8 @@ does not undo the thinking switch.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
@@ -54,8 +56,13 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     that this server cannot be sent.
     """
     messages, violations = write_openai_messages(request.messages, profile, request.text_joiner)
-    body: dict[str, Any] = {"model": model, "messages": messages, "stream": should_stream(request, profile)}
-    warnings = _BodyBuilder(request, profile, body, violations).add_options()
+    streams = should_stream(request, profile)
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
+    warnings: list[str] = []
+    if request.params or request.tools:
+        warnings = _BodyBuilder(request, profile, body, violations).add_options()
+    elif streams and profile.stream_usage:
+        body["stream_options"] = {"include_usage": True}
     if violations:
         raise InvalidInput(violations)
     if request.continue_last:
@@ -159,7 +166,7 @@ class _BodyBuilder:
         else:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
-                self._body["tools"] = [tool for tool in self._body["tools"] if tool["function"]["name"] == named]
+                self._body["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
             self._set_tool_choice(name, "required")
 
     def _set_tool_choice(self, name: str, choice: str) -> None:
@@ -244,7 +251,8 @@ class _BodyBuilder:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    body: dict[str, Any] = {"type": "function", "function": dict(tool.schema)}
+    function = dict(tool.schema) if tool.json is None else msgspec.Raw(tool.json)
+    body: dict[str, Any] = {"type": "function", "function": function}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 

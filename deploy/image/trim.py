@@ -113,7 +113,8 @@ def main() -> None:
     site = Path(sysconfig.get_path("purelib"))
     if not site.is_relative_to(ROOT) or sys.prefix == sys.base_prefix:
         sys.exit(f"{site} is not in a virtual environment of {ROOT}: run this program with its .venv/bin/python")
-    _uninstall(find_needed(read_requirements()))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["name"]
+    _uninstall(find_needed(read_requirements()) | {normalize(project)})
     _remove_files(site)
     _strip_symbols(site)
 

@@ -36,5 +36,5 @@ for example in EXAMPLES:
         try_example(example)
     except Exception as error:
         line |= {"ok": False, "detail": f"{type(error).__name__}: {error}"[:900]}
-    sys.stdout.write("\n" + json.dumps(line) + "\n")
+    sys.stdout.write(f"\n{json.dumps(line)}\n")
     sys.stdout.flush()

@@ -129,7 +129,7 @@ class Storm:
             await asyncio.sleep(0)
 
 
-@examples(200)
+@examples(80)
 @given(st.data(), st.lists(STEPS, max_size=60), st.sampled_from(["finish", "fail", "crash"]), st.booleans())
 def test_each_reader_that_stays_gets_exactly_the_events_of_the_source(
     data: st.DataObject, steps: list[str], how: str, small: bool

@@ -12,13 +12,22 @@ from tests.conformance.case_runner import CASES
 from tests.conformance.cases import Json, body_chunks, compare
 from tests.cuts import bytewise
 from tests.each_case import each_case
+from tests.effort import LONG
 from tests.scripted_server import Reply
 from tests.uvicorn_gateway import ByModel, ask, serving
 
 pytestmark = pytest.mark.anyio
 
 BYTEWISE = random.Random(1).sample([case for case in CASES if case["upstream_kind"] == "stream"], 20)
-every_case = each_case("case", CASES, ids=lambda case: case["id"])
+MODES = ("delta", "snapshot", "whole")
+CASES_AND_MODES = [
+    (case, mode) for at, case in enumerate(CASES) for mode in (MODES if LONG else {"delta", MODES[at % 3]})
+]
+"""Without sockets, every case is tried in every mode: test_in_process.py."""
+
+
+def name_of(value: Json | str) -> str:
+    return value if isinstance(value, str) else str(value["id"])
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +63,7 @@ async def bench() -> AsyncIterator[Bench]:
             yield Bench(client, upstream)
 
 
-@pytest.mark.parametrize("mode", ["delta", "snapshot", "whole"])
-@every_case
+@each_case(("case", "mode"), CASES_AND_MODES, ids=name_of)
 async def test_a_caller_reads_what_the_case_expects(bench: Bench, case: Json, mode: str) -> None:
     assert await bench.differences(case, mode, body_chunks(case)) == []
 

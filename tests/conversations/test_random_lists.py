@@ -22,10 +22,10 @@ from tests.conversations.sample_conversations import MODELS, convert
 from tests.effort import LONG
 from tests.in_process_gateway import ModelServer, Running
 
-LISTS = 8000 if LONG else 300
-DAMAGED = 40_000 if LONG else 150
-TRANSLATED = 400 if LONG else 50
-OVER_HTTP = 200 if LONG else 30
+LISTS = 8000 if LONG else 120
+DAMAGED = 40_000 if LONG else 60
+TRANSLATED = 400 if LONG else 20
+OVER_HTTP = 200 if LONG else 15
 PROFILES = [
     Profile(),
     KINDS["mistral"],

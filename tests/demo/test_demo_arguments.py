@@ -73,7 +73,7 @@ PARAMETERS = st.dictionaries(NAMES, st.recursive(PLAIN, nested, max_leaves=6), m
 )
 
 
-@examples(100)
+@examples(40)
 @given(PARAMETERS, QUESTIONS)
 def test_filled_arguments_always_validate(schema: Any, question: str) -> None:
     value = json.loads(json.dumps(fill_schema(schema, find_details(question))))

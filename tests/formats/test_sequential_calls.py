@@ -1,5 +1,6 @@
 """Parallel calls leave the stage one after the other, with nothing lost and nothing held back without need."""
 
+import time
 from random import Random
 
 import pytest
@@ -74,3 +75,27 @@ def test_no_mix_of_calls_overlaps_or_loses_anything() -> None:
         for at in range(3):
             texts = [event.arguments for event in out if isinstance(event, ToolCallDelta) and event.index == at]
             assert "".join(texts) == '{"a": 1}'
+
+
+def test_arguments_in_many_fragments_are_each_read_once() -> None:
+    count = 50_000
+    nested: list[Event] = [ToolCallDelta(0, '{"a":[', "c0", "f"), ToolCallDelta(1, "{", "c1", "g")]
+    fragments: list[Event] = [ToolCallDelta(index, "{},") for _ in range(count) for index in (0, 1)]
+    ends: list[Event] = [ToolCallDelta(0, "{}]}"), ToolCallDelta(1, "}"), Finish("tool_calls")]
+    stage = SequentialCallsStage()
+    began = time.process_time()
+    given: list[Event] = [*nested, *fragments, *ends]
+    told = [event for one in given for event in stage.feed([one])]
+    assert time.process_time() - began < 5
+    assert len(told) == 2 * count + 5
+    assert [event.index for event in told if type(event) is ToolCallDelta] == [0] * (count + 2) + [1] * (count + 2)
+
+
+def test_calls_that_enclose_each_other_are_told_one_after_the_other() -> None:
+    count = 1500
+    opened = [ToolCallDelta(index, "{", f"c{index}", "f") for index in range(count)]
+    closed = [ToolCallDelta(index, "}") for index in reversed(range(count))]
+    stage = SequentialCallsStage()
+    given: list[Event] = [*opened, *closed]
+    told = [event for one in given for event in stage.feed([one])]
+    assert [event.index for event in told if type(event) is ToolCallDelta] == sorted([*range(count), *range(count)])

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from app.limits.stores import MemoryStore
 from app.limits.values import UNITS_OF_MONEY, Kind, Rule, make_rule
 from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.effort import examples
 
 START = 1_800_000_000.0
 """The begin of a minute and of an hour in UTC."""
@@ -26,7 +28,7 @@ def rule(kind: Kind, limit: int, owner: str = "x") -> Rule:
     return make_rule(owner, owner, kind, limit)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(80)
 @given(
     st.integers(1, 20),
     st.lists(st.tuples(st.floats(0, 50), st.integers(1, 8)), min_size=1, max_size=60),
@@ -50,7 +52,7 @@ def test_no_minute_admits_more_than_the_limit_and_no_60_seconds_twice_as_much(
         assert within <= limit + before * elapsed + 1e-6 and within < 2 * limit + 1e-6
 
 
-@settings(max_examples=200, deadline=None)
+@examples(80)
 @given(st.integers(1, 100), st.integers(0, 150), st.integers(0, 150), st.floats(0, 0.999), st.integers(1, 100))
 def test_a_request_fits_after_the_wait_that_was_said_and_not_before(
     limit: int, current: int, previous: int, elapsed: float, amount: int

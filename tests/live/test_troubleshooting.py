@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from app.settings import Settings
 from app.upstream import causes
 from app.upstream.causes import Cause
 
+from tests.certificates import certificate
 from tests.live.gateway import DONE, end, say, serving, serving_with
 from tests.live.raw_client import checked, reply_of
 from tests.live.unreachable_server import unreachable
@@ -52,41 +52,6 @@ def logged() -> Iterator[list[dict[str, Any]]]:
         yield lines
     finally:
         logs.log.removeHandler(keeper)
-
-
-CA = """
-[ca]
-default_ca = only
-[only]
-database = index.txt
-new_certs_dir = .
-serial = serial
-default_md = sha256
-policy = any
-copy_extensions = copy
-[any]
-commonName = supplied
-"""
-
-
-def certificate(folder: Path, name: str, *, expired: bool = False) -> ssl.SSLContext:
-    """What a server shows that was made for this name; the certificate is `server.pem` in the folder."""
-
-    def openssl(command: str) -> None:
-        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
-
-    (folder / "ca.cnf").write_text(CA)
-    (folder / "index.txt").touch()
-    (folder / "serial").write_text("01")
-    when = "20200101000000Z -enddate 20200102000000Z" if expired else "20200101000000Z -enddate 20490101000000Z"
-    openssl("ecparam -name prime256v1 -genkey -noout -out key.pem")
-    openssl(f"req -new -key key.pem -out request.pem -subj /CN=parley -addext subjectAltName={name}")
-    openssl(
-        "ca -selfsign -batch -notext -config ca.cnf -keyfile key.pem -in request.pem -out server.pem -startdate " + when
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem", folder / "key.pem")
-    return context
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ import logging
 import time
 
 import pytest
-from app.observe.logs import JsonFormatter, log_request
+from app.observe.logs import JsonFormatter, RequestLine, log_request
 from app.observe.request_record import RequestRecord
 
 
@@ -33,3 +33,24 @@ def test_a_line_of_json_holds_what_json_cannot_express() -> None:
     assert line["message"] == "half a pair: \ud800"
     assert line["large"] == "… (a large number)"
     assert "not_a_number" in line
+
+
+def test_the_line_of_a_request_has_the_fields_that_are_known_in_their_order() -> None:
+    line = RequestLine("req-1", "chat", model="m\x7f\u2028", stream=False, metadata={"a": "é"}, status=200, ms=0.0)
+    record = logging.LogRecord("parley.request", logging.WARNING, "", 0, "request", (), None)
+    record.fields = line
+    text = JsonFormatter().format(record)
+    assert "\x7f" not in text and "\u2028" not in text
+    assert list(json.loads(text).items())[1:] == [
+        ("level", "warning"),
+        ("logger", "parley.request"),
+        ("message", "request"),
+        *line.to_dict().items(),
+    ]
+    assert list(line.to_dict()) == ["request_id", "endpoint", "model", "stream", "metadata", "status", "ms"]
+
+
+def test_the_line_of_a_request_that_json_cannot_express_is_written_nevertheless() -> None:
+    record = logging.LogRecord("parley.request", logging.INFO, "", 0, "request", (), None)
+    record.fields = RequestLine("req-1", "chat", model="\ud800")
+    assert json.loads(JsonFormatter().format(record))["model"] == "\ud800"

@@ -47,7 +47,7 @@ def ids(messages: list[Json]) -> list[str]:
 
 
 @given(histories(), profiles)
-@examples(50)
+@examples(20)
 def test_every_call_is_answered_directly_behind_its_message(history: list[Json], profile: dict[str, Any]) -> None:
     messages = sent(*history, **profile)
     assert len(ids(messages)) == len(set(ids(messages)))
@@ -63,21 +63,21 @@ def test_every_call_is_answered_directly_behind_its_message(history: list[Json],
 
 
 @given(histories())
-@examples(40)
+@examples(20)
 def test_equal_histories_give_equal_bytes(history: list[Json]) -> None:
     again = msgspec.json.decode(msgspec.json.encode(history))
     assert msgspec.json.encode(sent(*history)) == msgspec.json.encode(sent(*again))
 
 
 @given(histories(), histories())
-@examples(40)
+@examples(20)
 def test_what_is_appended_changes_no_earlier_message(history: list[Json], more: list[Json]) -> None:
     before = sent(*history)
     assert sent(*history, *more)[: len(before)] == before
 
 
 @given(histories())
-@examples(40)
+@examples(20)
 def test_no_text_and_no_call_is_lost(history: list[Json]) -> None:
     messages = sent(*history)
     asked = [message["function_call"]["name"] for message in history if "function_call" in message]

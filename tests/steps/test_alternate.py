@@ -92,7 +92,7 @@ def test_mistral_is_strict() -> None:
 
 
 @pytest.mark.parametrize("replay", ["reasoning_content", "none"])
-@examples(50)
+@examples(20)
 @given(given=conversations())
 def test_any_conversation_is_sent_in_alternating_turns(replay: str, given: ChatRequest) -> None:
     """User and assistant alternate; only results follow results; none is followed by a user."""
@@ -103,7 +103,7 @@ def test_any_conversation_is_sent_in_alternating_turns(replay: str, given: ChatR
     assert ("tool", "user") not in set(pairwise(roles))
 
 
-@examples(40)
+@examples(20)
 @given(conversations())
 def test_no_text_is_lost(given: ChatRequest) -> None:
     after = alternate_roles(given, STRICT)

@@ -123,7 +123,7 @@ def outcome(reply: Reply) -> tuple[list[Json], str | None]:
     return reply.messages(), reply.reason
 
 
-@examples(70)
+@examples(25)
 @given(replies(), st.sampled_from(ENDS), PROFILES, PARAMS, CUTS, st.data())
 def test_any_cut_of_a_reply_gives_the_same_messages(
     events: list[Event], end: Event, profile: Profile, params: Json, cuts: list[int], data: st.DataObject

@@ -165,7 +165,7 @@ _EVENTS = st.lists(
 )
 
 
-@examples(120)
+@examples(45)
 @given(_EVENTS, st.lists(_TEXTS, min_size=1, max_size=3), st.data())
 def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], data: st.DataObject) -> None:
     expected = StopWordStage(words).feed([*events, END])
@@ -185,7 +185,7 @@ def test_any_cut_gives_the_same_reply(events: list[Event], words: list[str], dat
     assert whole(out) == whole(expected)
 
 
-@examples(120)
+@examples(45)
 @given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_exactly_the_text_before_the_first_stop_word_is_emitted(text: str, words: list[str]) -> None:
     stage = StopWordStage(words)
@@ -208,7 +208,7 @@ def reference(events: list[Event], words: list[str]) -> list[Event]:
     return out
 
 
-@examples(150)
+@examples(60)
 @given(
     st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=4),
     st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=16),

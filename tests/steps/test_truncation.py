@@ -295,7 +295,7 @@ def ids(request: ChatRequest, kind: type[ToolCall] | type[ToolResult]) -> list[s
     return sorted(str(part.id) for one in request.messages for part in one.parts if isinstance(part, kind))
 
 
-@examples(100)
+@examples(40)
 @given(conversations(), st.integers(1, 120), st.sampled_from([Words(), EstimatingCounter()]))
 def test_any_conversation_is_cut_to_the_limit_or_refused(
     request: ChatRequest, limit: int, counter: TokenCounter
@@ -321,7 +321,7 @@ def test_any_conversation_is_cut_to_the_limit_or_refused(
     assert all(one.name == before[one.path].name and one.role == before[one.path].role for one in cut.messages)
 
 
-@examples(50)
+@examples(20)
 @given(conversations(), st.integers(1, 80))
 def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatRequest, limit: int) -> None:
     try:

@@ -23,10 +23,9 @@ from app.api.chat_schema import (
     UnresolvedRequest,
     find_list_violations,
     invalid_json,
-    limit_warnings,
     parse_messages,
 )
-from app.api.request_limits import RequestLimits, find_invalid_values
+from app.api.request_limits import RequestLimits, find_invalid_values, limit_warnings
 from app.errors import BadRequest, InvalidInput, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
 from app.formats.responses import RESPONSES
@@ -182,7 +181,7 @@ class _BodyReader:
             raise InvalidInput(self._violations)
         store = body.get("store") is not False
         return ResponsesRequest(
-            body=parsed.body,
+            settings=parsed.settings,
             reply_format=self.format,
             request=parsed.request,
             warnings=limit_warnings([*self._warnings, *parsed.warnings]),

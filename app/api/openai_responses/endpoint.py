@@ -10,25 +10,24 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.asgi import Receive, Scope, send_json
-from app.api.chat import ChatEndpoint
-from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest, limit_warnings
+from app.api.asgi import Scope, send_json
+from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
 from app.api.openai_responses.kept_reply import KeptReply
 from app.api.openai_responses.kept_request import KeptRequest
 from app.api.openai_responses.stored import StoredResponses
-from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
+from app.api.request_limits import limit_warnings
+from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.cache import Apply
-from app.chat.stream import AttemptLog, Reply
+from app.chat.stream import Reply
 from app.errors import InvalidInput, Violation
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
-from app.gateway import Gateway, ReplyOptions
-from app.memory_budget import Lease
-from app.observe.request_record import RequestRecord
+from app.gateway import ReplyOptions
 from app.routing import ModelRoute
 
 
@@ -57,103 +56,64 @@ class ResponsesEndpoint(ChatEndpoint):
 
     @override
     def _prepare(
-        self,
-        gateway: Gateway,
-        parsed: ParsedRequest,
-        route: ModelRoute,
-        large: bool,
-        lease: Lease,
-        scope: Scope,
-        writer: ResponseWriter,
-        request_id: str,
-        record: RequestRecord,
-        attempts: AttemptLog,
+        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
     ) -> tuple[ReplyResponse, PendingReply]:
         assert isinstance(parsed, ResponsesRequest)
         parsed = self._decide_storing(parsed)
-        caller = self._context.caller_id(scope) if parsed.store else None
-        kept = KeptRequest(parsed, gateway, route, caller)
+        caller = self._context.caller_id(request.scope) if parsed.store else None
+        kept = KeptRequest(parsed, request.live.gateway, route, caller)
         if not parsed.background:
-            response, opening = super()._prepare(
-                gateway, parsed, route, large, lease, scope, writer, request_id, record, attempts
-            )
+            response, opening = super()._prepare(request, parsed, route)
             return response, self._keep(opening, response, kept)
         self._background.check_capacity()
-        lease = lease.move()
+        request.lease, request.writer = request.lease.move(), NoClient()
         try:
-            response, opening = super()._prepare(
-                gateway, parsed, route, large, lease, scope, NoClient(), request_id, record, attempts
-            )
+            response, opening = super()._prepare(request, parsed, route)
         except BaseException:
-            lease.release()
+            request.lease.release()
             raise
-        run = BackgroundRun(response, kept, lease, streamed=parsed.streamed)
+        run = BackgroundRun(response, kept, request.lease, streamed=parsed.streamed)
         self._background.add(run)
         return response, self._begin(opening, run)
 
     @override
     def _make_options(
-        self,
-        parsed: ParsedRequest,
-        lease: Lease,
-        scope: Scope,
-        info: ReplyInfo,
-        route: ModelRoute,
-        attempts: AttemptLog,
+        self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo, route: ModelRoute
     ) -> ReplyOptions:
         """A background reply is held, whatever the request says of caches: it has to be read later."""
-        options = super()._make_options(parsed, lease, scope, info, route, attempts)
+        options = super()._make_options(request, parsed, info, route)
         assert isinstance(parsed, ResponsesRequest)
         if not parsed.background:
             return options
         return replace(options, cache_policy=replace(options.cache_policy, keep=True))
 
     @override
-    async def _deliver(
-        self,
-        response: ReplyResponse,
-        opening: PendingReply,
-        lease: Lease,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        record: RequestRecord,
-        attempts: AttemptLog,
-    ) -> None:
+    async def _deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
         context = self._context
-        run = self._background.find(response.info.response_id, context.caller_id(scope))
+        run = self._background.find(response.info.response_id, context.caller_id(request.scope))
         if run is None:
-            await super()._deliver(response, opening, lease, scope, receive, send, record, attempts)
+            await super()._deliver(request, response, opening)
             return
-        record.in_background = True
-        self._background.start(run, self._produce(run, opening, scope, receive, send, record, attempts))
+        request.record.in_background = True
+        self._background.start(run, self._produce(run, request, opening))
         await run.accepted.wait()
         if not run.streamed:
-            await send_json(send, 200, run.describe(), {"x-parley-response-id": run.id})
+            await send_json(request.send, 200, run.describe(), {"x-parley-response-id": run.id})
             return
-        writer = find_offered_writer(scope) or SendQueue(send)
+        writer = request.offered_writer or SendQueue(request.send)
         follower = context.create_event_stream(writer, response.info, response.format, response.mode)
         follower.start_stream()
-        await context.run_response(follower, run.follow(follower), receive)
+        await context.run_response(follower, run.follow(follower), request.receive)
 
-    async def _produce(
-        self,
-        run: BackgroundRun,
-        opening: PendingReply,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        record: RequestRecord,
-        attempts: AttemptLog,
-    ) -> None:
+    async def _produce(self, run: BackgroundRun, request: RequestInProgress, opening: PendingReply) -> None:
         """Produce a background response to its end, and report its request."""
         assert isinstance(run.response, EventStreamResponse)
         run.response.start_stream()  # a failure is then a Response, not an HTTP status
         try:
             with run.lease:
-                await super()._deliver(run.response, opening, run.lease, scope, receive, send, record, attempts)
+                await super()._deliver(request, run.response, opening)
         finally:
-            self._context.finish_request(record)
+            self._context.finish_request(request.record)
 
     async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
         reply = await self._keep(opening, run.response, run.kept)

@@ -57,7 +57,7 @@ class InputTokensEndpoint:
                     )
                 if isinstance(parsed, RejectedRequest):
                     return parsed
-                model = await context.gateway.resolve_model(parsed.body.model)
+                model = await context.gateway.resolve_model(parsed.settings.model)
                 route = find_route(context.gateway, model, scope["state"]["caller"])
                 tokens = await call_in_thread(context.gateway.count_tokens, route, parsed.request)
                 await send_json(send, 200, {"object": "response.input_tokens", "input_tokens": tokens})

@@ -24,7 +24,7 @@ _ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     plain = parse_plain_messages(messages)
-    if plain is not None and _is_in_order(plain):
+    if plain is not None and is_in_order(plain):
         return ParsedMessages(plain, plain=True)
     try:
         wire = _adapter.validate_python(messages)
@@ -35,7 +35,7 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     return ParsedMessages(*parse_messages(wire))
 
 
-def _is_in_order(messages: Sequence[Message]) -> bool:
+def is_in_order(messages: Sequence[Message]) -> bool:
     """Whether only the first message is a system message, and the first one that is not is the user's."""
     roles = [message.role for message in messages]
     start = 1 if roles[:1] == ["system"] else 0

@@ -34,15 +34,19 @@ def write_message(message: ReplyMessage, *, text: bool = True) -> dict[str, Any]
         item: dict[str, Any] = {"role": "assistant", "content": [{media.media: media.url}]}
         extra = {**media.fields, **message.extra}
         return item | {"extra": extra} if extra else item
-    written = message.text if text else ""
-    body: dict[str, Any] = {"role": "assistant", "content": written if message.kind == "content" else ""}
-    if message.kind == "reasoning_content":
+    written, kind = message.text if text else "", message.kind
+    if kind == "function_call":
+        return {
+            "role": "assistant",
+            "content": "",
+            "function_call": {"name": message.name, "arguments": written},
+            "extra": {"function_id": message.id, **message.extra},
+        }
+    body: dict[str, Any] = {"role": "assistant", "content": written if kind == "content" else ""}
+    if kind == "reasoning_content":
         body["reasoning_content"] = written
-    elif message.kind == "function_call":
-        body["function_call"] = {"name": message.name, "arguments": written}
-    extra = {"function_id": message.id, **message.extra} if message.kind == "function_call" else dict(message.extra)
-    if extra:
-        body["extra"] = extra
+    if message.extra:
+        body["extra"] = dict(message.extra)
     return body
 
 
@@ -68,13 +72,15 @@ class _FrameWriter:
 
 
 def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInfo) -> dict[str, Any]:
-    body: dict[str, Any] = {"finish_reason": finish.reason, "usage": finish.usage, "cached": info.cached}
-    body["warnings"] = info.warnings_with(finish)
-    extra = dict(accumulator.loose_extra)
-    if finish.native_reason is not None:
-        extra["native_finish_reason"] = finish.native_reason
-    if extra:
-        body["extra"] = extra
+    body: dict[str, Any] = {
+        "finish_reason": finish.reason,
+        "usage": finish.usage,
+        "cached": info.cached,
+        "warnings": info.warnings_with(finish),
+    }
+    if accumulator.loose_extra or finish.native_reason is not None:
+        native = {} if finish.native_reason is None else {"native_finish_reason": finish.native_reason}
+        body["extra"] = {**accumulator.loose_extra, **native}
     return body
 
 
@@ -189,5 +195,8 @@ class QwenWholeEncoder(WholeEncoder):
 
     @override
     def _write_reply(self, finish: Finish) -> dict[str, Any]:
-        info = self._info.to_dict() | {"messages": self._messages()}
-        return info | write_finish(finish, self._accumulator, self._info)
+        return {
+            **self._info.to_dict(),
+            "messages": self._messages(),
+            **write_finish(finish, self._accumulator, self._info),
+        }

@@ -204,7 +204,7 @@ async function settle(run) {
     reportProblem(run.error);
     store.set({ run: run.reply.parts.length ? run : null });
   } else {
-    store.set({ announcement: t(run.state === "cut" ? "replyCut" : "replyFailed") });
+    store.set({ announcement: run.state === "cut" ? t("replyCut") : t("replyFailed") });
   }
 }
 

@@ -45,38 +45,35 @@ const inlineMath = {
   renderer: (/** @type {any} */ token) => `<span class="math" data-display="inline">${escapeHtml(token.text)}</span>`,
 };
 
-const marked = new Marked({
-  gfm: true,
-  breaks: false,
-  extensions: [blockMath, inlineMath],
-  renderer: {
-    html: (token) => escapeHtml(token.text),
-    code: ({ text, lang }) => {
-      const language = /^[\w+#-]+/.exec(lang ?? "")?.[0].toLowerCase() ?? "";
-      const label = language ? ` data-language="${escapeHtml(language)}"` : "";
-      return `<pre tabindex="0"${label}><code>${highlight(text, language)}</code></pre>`;
-    },
-    link({ href, tokens }) {
-      const text = this.parser.parseInline(tokens);
-      if (!SAFE_URL.test(href)) return text;
-      return `<a href="${escapeHtml(href)}" target="_blank" rel="noopener noreferrer nofollow">${text}</a>`;
-    },
-    image({ href, text }) {
-      const label = escapeHtml(text || href.slice(0, 100));
-      if (SAFE_IMAGE.test(href)) return `<img src="${escapeHtml(href)}" alt="${escapeHtml(text)}">`;
-      if (!SAFE_URL.test(href)) return label;
-      return `<a href="${escapeHtml(href)}" target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
-    },
-    // A disabled checkbox without a label says nothing to a screen reader.
-    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
-    table(token) {
-      const row = (/** @type {any[]} */ cells, /** @type {string} */ tag) =>
-        `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join("")}</tr>`;
-      const body = token.rows.map((cells) => row(cells, "td")).join("");
-      return `<div class="scrolls" tabindex="0"><table><thead>${row(token.header, "th")}</thead><tbody>${body}</tbody></table></div>`;
-    },
+/** @type {Record<string, (this: any, token: any) => string>} */
+const renderer = {
+  html: (token) => escapeHtml(token.text),
+  code: ({ text, lang }) => {
+    const language = /^[\w+#-]+/.exec(lang ?? "")?.[0].toLowerCase() ?? "";
+    const label = language ? ` data-language="${escapeHtml(language)}"` : "";
+    return `<pre tabindex="0"${label}><code>${highlight(text, language)}</code></pre>`;
   },
-});
+  link({ href, tokens }) {
+    const text = this.parser.parseInline(tokens);
+    if (!SAFE_URL.test(href)) return text;
+    return `<a href="${escapeHtml(href)}" target="_blank" rel="noopener noreferrer nofollow">${text}</a>`;
+  },
+  image({ href, text }) {
+    const label = escapeHtml(text || href.slice(0, 100));
+    if (SAFE_IMAGE.test(href)) return `<img src="${escapeHtml(href)}" alt="${escapeHtml(text)}">`;
+    if (!SAFE_URL.test(href)) return label;
+    return `<a href="${escapeHtml(href)}" target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
+  },
+  // A disabled checkbox without a label says nothing to a screen reader.
+  checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+  table(token) {
+    const row = (/** @type {any[]} */ cells, /** @type {string} */ tag) =>
+      `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join("")}</tr>`;
+    const body = token.rows.map((cells) => row(cells, "td")).join("");
+    return `<div class="scrolls" tabindex="0"><table><thead>${row(token.header, "th")}</thead><tbody>${body}</tbody></table></div>`;
+  },
+};
+const marked = new Marked({ gfm: true, extensions: [blockMath, inlineMath], renderer });
 
 /**
  * Return the blocks of a text, each with its source. While a text grows, only its last block changes.

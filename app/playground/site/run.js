@@ -81,8 +81,8 @@ export class Run {
       this.status = response.status;
       for (const [name, value] of response.headers) if (HEADERS.test(name)) this.headers[name] = value;
       this._onChange();
-      if (!response.body) throw new Error("the response has no body");
-      for await (const frame of readFrames(response.body)) this._add(frame);
+      // A resume with 204: all frames had arrived before the connection was lost.
+      if (response.body) for await (const frame of readFrames(response.body)) this._add(frame);
       if (this.state === "running") this._end(this._outcome());
     } catch (error) {
       if (this.state === "running") this._fail(error);

@@ -7,6 +7,7 @@ There is a chunk for every token, and nearly every chunk only adds to one kind o
 those, with the same result as `_feed_chunk`, which takes all others.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +15,15 @@ import msgspec
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
 from app.upstream import faults
 from app.upstream.outputs import AudioParts, parse_picture
-from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment, get_simple_delta
+from app.upstream.reply.chunk import (
+    Chunk,
+    ChunkChoice,
+    ChunkDelta,
+    ChunkText,
+    ToolCallFragment,
+    get_text,
+    make_chunk,
+)
 from app.upstream.reply.finish import FAILURES, REASONS, get_details_text, get_opaque_details
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
@@ -57,7 +66,7 @@ class Assembler:
         before, self._last_received = self._last_received, self._calls.received
         return self._calls.received != before
 
-    def feed(self, items: list[Chunk | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+    def feed(self, items: Sequence[Chunk | ChunkText | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
@@ -66,6 +75,10 @@ class Assembler:
                 if self._feed_usual_chunk(item, out):
                     continue
                 self._feed_chunk(item, out)
+            elif type(item) is TextDelta or type(item) is ReasoningDelta or type(item) is ToolCallFragment:
+                if self._feed_text(item, out):
+                    continue
+                self._feed_chunk(make_chunk(item), out)
             elif type(item) is StreamDone and self._foreign is not None and not self.started:
                 self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
             elif type(item) is StreamDone:
@@ -87,29 +100,25 @@ class Assembler:
 
     def _feed_usual_chunk(self, chunk: Chunk, out: list[Event]) -> bool:
         """Take a chunk that adds to one kind of content and does nothing else. Any other is left alone: False."""
-        delta = get_simple_delta(chunk)
-        if delta is None or self._surrogates.held:
+        text = get_text(chunk)
+        if text is None or not self._feed_text(text, out):
             return False
-        content, reasoning, fragments = delta.content, delta.reasoning_content, delta.tool_calls
-        if content:
-            if reasoning or fragments:
-                return False
-            if self._calls.opened:
-                self._calls.seal_last_call(content, out)
-            out.append(TextDelta(content))
-            self._seen_fields.add("content")
-        elif reasoning:
-            if fragments:
-                return False
-            if self._calls.opened:
-                self._calls.seal_last_call(reasoning, out)
-            out.append(ReasoningDelta(reasoning))
-            self._seen_fields.add("reasoning")
-        elif not fragments or len(fragments) > 1 or not self._calls.add_arguments(fragments[0], out):
-            return False
-        self.started = True
         if chunk.usage:
             self._usage = chunk.usage
+        return True
+
+    def _feed_text(self, text: ChunkText, out: list[Event]) -> bool:
+        """Take the only part of a chunk. False: it was not taken, because more than adding it is to be done."""
+        if self._surrogates.held:
+            return False
+        if type(text) is TextDelta or type(text) is ReasoningDelta:
+            if self._calls.opened:
+                self._calls.seal_last_call(text.text, out)
+            out.append(text)
+            self._seen_fields.add("content" if type(text) is TextDelta else "reasoning")
+        elif type(text) is not ToolCallFragment or not self._calls.add_arguments(text, out):
+            return False
+        self.started = True
         return True
 
     def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:

@@ -5,9 +5,11 @@ later reads and writes these values is recursive.
 """
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
+
+from app.chat.events import ReasoningDelta, TextDelta
 
 MAX_NESTING = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -86,11 +88,12 @@ class Chunk(Struct, gc=False):
     """Some text may begin or end with half a surrogate pair, whose other half is in a neighbouring chunk."""
 
 
-def get_simple_delta(chunk: Chunk) -> ChunkDelta | None:
-    """Return the delta of the usual chunk: of one choice, and perhaps with `usage`.
+ChunkText: TypeAlias = TextDelta | ReasoningDelta | ToolCallFragment
+"""The only part of the usual chunk: its content, its reasoning, or a fragment of a call."""
 
-    The delta has no fields but `content`, `reasoning_content` and `tool_calls`. None for every other chunk.
-    """
+
+def get_text(chunk: Chunk) -> ChunkText | None:
+    """Return the only part of the usual chunk, which has nothing else but perhaps `usage`; None for every other."""
     choices = chunk.choices
     if not choices or len(choices) > 1 or chunk.ragged or chunk.error or chunk.object == "error" or chunk.base_resp:
         return None
@@ -104,4 +107,23 @@ def get_simple_delta(chunk: Chunk) -> ChunkDelta | None:
         return None
     if delta.audio or delta.annotations or delta.images or delta.extra_content is not None:
         return None
-    return delta if delta.function_call is None else None
+    content, reasoning, fragments = delta.content, delta.reasoning_content, delta.tool_calls
+    if delta.function_call is not None:
+        return None
+    if content:
+        return None if reasoning or fragments else TextDelta(content)
+    if reasoning:
+        return None if fragments else ReasoningDelta(reasoning)
+    return fragments[0] if fragments and len(fragments) == 1 else None
+
+
+def make_chunk(text: ChunkText) -> Chunk:
+    """Return the chunk that has only this text."""
+    if type(text) is TextDelta:
+        delta = ChunkDelta(content=text.text)
+    elif type(text) is ReasoningDelta:
+        delta = ChunkDelta(reasoning_content=text.text)
+    else:
+        assert type(text) is ToolCallFragment
+        delta = ChunkDelta(tool_calls=[text])
+    return Chunk(choices=[ChunkChoice(delta=delta)])

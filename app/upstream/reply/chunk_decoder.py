@@ -2,16 +2,43 @@
 
 The strict decoder accepts what nearly all servers send and takes about a microsecond. What it refuses (a list of
 content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is decoded again by the lenient one.
+
+Nearly all chunks of a long reply differ from each other only in one text. `ChunkDecoder` remembers the bytes before and
+after the text of such a chunk. Where a later one has the same bytes there, and one JSON string between them, only that
+string is decoded.
 """
 
 import json
+import re
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
-from app.upstream.reply.chunk import MAX_NESTING, Chunk, is_too_deep
+from app.chat.events import ReasoningDelta, TextDelta
+from app.upstream.reply.chunk import (
+    MAX_NESTING,
+    Chunk,
+    ChunkText,
+    FunctionFragment,
+    ToolCallFragment,
+    get_text,
+    is_too_deep,
+)
 from app.upstream.reply.lenient_chunk import decode_leniently
 
+MIN_WAIT, MAX_WAIT = 6, 4096
+"""After how many chunks the bytes around a text are searched for. That takes as long as decoding three chunks, and may
+be in vain, because some servers send chunks that all differ: so the wait doubles each time, until it was not."""
+_PROBE, _PROBE_JSON = "another text", b'"another text"'
+MAX_PATTERN_BYTES = 4096
+_CONTENT, _REASONING, _ARGUMENTS = (
+    re.compile(rb'"%b"\s*:\s*("(?:[^"\\]|\\.)*+")' % key, re.DOTALL)
+    for key in (b"content", b"reasoning_content", b"arguments")
+)
+
 _strict = msgspec.json.Decoder(Chunk).decode
+_decode_text = msgspec.json.Decoder(str).decode
 
 
 def decode(data: bytes) -> Chunk | None:
@@ -33,3 +60,65 @@ def decode(data: bytes) -> Chunk | None:
 
 def _integer(digits: str) -> int:
     return int(digits) if len(digits) < 20 else 0
+
+
+class ChunkDecoder:
+    """Decodes the chunks of one reply."""
+
+    def __init__(self) -> None:
+        self._before = self._after = b""
+        self._before_size = self._after_size = 0
+        self._make: Callable[[str], ChunkText] = TextDelta
+        self._chunks = 0
+        """How many chunks were decoded whole since the last search."""
+        self._wait = MIN_WAIT
+
+    def decode(self, data: bytes) -> Chunk | ChunkText | None:
+        """Decode a chunk like the function `decode`. Where it has only a text, return that, if it was recognised."""
+        start, after = self._before_size, self._after_size
+        if start and data[:start] == self._before and data[-after:] == self._after:
+            try:
+                text = _decode_text(data[start:-after])
+                if text:
+                    self._wait = MIN_WAIT
+                    return self._make(text)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                pass
+        chunk = decode(data)
+        self._chunks += 1
+        if self._chunks >= self._wait and chunk is not None:
+            self._remember(data, chunk)
+        return chunk
+
+    def _remember(self, data: bytes, chunk: Chunk) -> None:
+        """Remember the bytes around the text of a chunk, if it has only a text."""
+        self._chunks, self._wait = 0, min(self._wait * 2, MAX_WAIT)
+        text = get_text(chunk)
+        if text is None or chunk.usage or len(data) > MAX_PATTERN_BYTES:
+            return
+        key, make = _get_key(text)
+        places = list(key.finditer(data))
+        if make is None or len(places) != 1:
+            return
+        before, after = data[: places[0].start(1)], data[places[0].end(1) :]
+        other = decode(before + _PROBE_JSON + after)
+        if after and other is not None and not other.usage and get_text(other) == make(_PROBE):
+            self._before, self._after, self._make = before, after, make
+            self._before_size, self._after_size = len(before), len(after)
+
+
+def _get_key(text: ChunkText) -> tuple[re.Pattern[bytes], Callable[[str], ChunkText] | None]:
+    """Return the pattern of the key at which a chunk has this text, and what makes a `ChunkText` of another text; None
+    if a call fragment has more than arguments."""
+    if type(text) is TextDelta:
+        return _CONTENT, TextDelta
+    if type(text) is ReasoningDelta:
+        return _REASONING, ReasoningDelta
+    assert type(text) is ToolCallFragment
+    index, arguments = text.index, text.function.arguments if text.function else None
+    make = partial(_make_fragment, index)
+    return _ARGUMENTS, make if arguments and text == make(arguments) else None
+
+
+def _make_fragment(index: int | None, arguments: str) -> ToolCallFragment:
+    return ToolCallFragment(index, function=FunctionFragment(arguments=arguments))

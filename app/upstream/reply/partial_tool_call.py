@@ -1,18 +1,16 @@
 """One tool call of a reply while its fragments arrive. Each fragment is scanned only once."""
 
 import json
-import re
 from typing import Any
 
+from app.chat.json_end import JsonEnd
 from app.upstream.reply.chunk import ToolCallFragment
-
-_TOKENS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
 
 
 class PartialToolCall:
     __slots__ = (
         "_arguments",
-        "_nesting",
+        "_end",
         "_seen",
         "_complete",
         "extra",
@@ -42,7 +40,7 @@ class PartialToolCall:
         self._arguments: list[str] = []
         self._seen = 0
         """How many of `_arguments` have been scanned."""
-        self._nesting = _Nesting()
+        self._end = JsonEnd()
         self._complete: bool | None = None
         """Whether the arguments are complete; None while their first bracket is open."""
 
@@ -70,7 +68,7 @@ class PartialToolCall:
             fragment = self._arguments[self._seen]
             self._seen += 1
             if self._complete is None:
-                end = self._nesting.end(fragment)
+                end = self._end.find(fragment)
                 if end >= 0:
                     self._complete = not fragment[end:].strip() and _is_json("".join(self._arguments[: self._seen]))
             elif fragment.strip():
@@ -93,31 +91,6 @@ class PartialToolCall:
             begins = arguments.lstrip().startswith("{") or (bool(self.name) and name != self.name)
             return begins and self.complete() and not self.is_repeated_by(name, arguments)
         return not self.first or name != self.name or self.complete()
-
-
-class _Nesting:
-    """Tracks the brackets of a JSON text that arrives in fragments."""
-
-    __slots__ = ("_depth", "_escaped", "_quoted")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._quoted = self._escaped = False
-
-    def end(self, fragment: str) -> int:
-        """Return the offset behind the bracket that closes the first one; -1 if it is not in this fragment."""
-        start, self._escaped = int(self._escaped), False
-        for mark in _TOKENS.finditer(fragment, start):
-            token = mark.group()
-            if token == '"':
-                self._quoted = not self._quoted
-            elif token[0] == "\\":
-                self._escaped = len(token) == 1
-            elif not self._quoted:
-                self._depth += 1 if token in "[{" else -1
-                if self._depth == 0:
-                    return mark.end()
-        return -1
 
 
 def _is_json(text: str) -> bool:

@@ -11,8 +11,8 @@ from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
-from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.chunk_decoder import ChunkDecoder
 from app.upstream.reply.sse import EventReader, MalformedData
 
 
@@ -67,7 +67,7 @@ class UpstreamStream:
         self._target = target
         self._observer = observer
         self._meter = meter
-        self._reader = EventReader(chunk_decoder.decode)
+        self._reader = EventReader(ChunkDecoder().decode)
         self._assembler = Assembler(reply_id)
         self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
         self._receiver: Receiver | None = None

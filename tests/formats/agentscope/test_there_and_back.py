@@ -27,7 +27,7 @@ LISTS = [
 ]
 each = each_case(("form", "messages"), LISTS)
 either = st.sampled_from([AGENTSCOPE, AGENTSCOPE2])
-often = examples(70)
+often = examples(25)
 
 
 def other(form: Format) -> Format:
@@ -102,7 +102,7 @@ def test_ids_of_messages_are_unique_and_follow_from_the_conversation(form: Forma
 
 
 @given(either, MESSAGES)
-@examples(120)
+@examples(45)
 def test_random_json_is_refused_or_comes_back_equal(form: Format, messages: list[Any]) -> None:
     found = form.parse(messages, Options())
     if not found.violations:

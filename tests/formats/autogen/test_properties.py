@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 
-QUICK = examples(50)
+QUICK = examples(20)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),

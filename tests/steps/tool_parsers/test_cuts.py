@@ -46,7 +46,7 @@ def settled(found: list[Event]) -> list[Event]:
     return joined([event for event in found if not isinstance(event, Extra)]) + warnings
 
 
-@examples(40)
+@examples(20)
 @given(text=TEXTS, cuts=CUTS, end=st.sampled_from(ENDS))
 def test_pieces_give_what_the_whole_gives(text: str, cuts: list[int], end: Event) -> None:
     for name, make in STAGES.items():
@@ -55,7 +55,7 @@ def test_pieces_give_what_the_whole_gives(text: str, cuts: list[int], end: Event
         assert settled(events(make(), text, list(range(len(text))), end)) == whole, name
 
 
-@examples(40)
+@examples(20)
 @given(text=TEXTS, cuts=CUTS)
 def test_every_call_has_a_name_an_id_and_arguments(text: str, cuts: list[int]) -> None:
     for name in STAGES:
@@ -74,7 +74,7 @@ def check_calls(name: str, text: str, cuts: list[int]) -> None:
     assert reply.reason == ("tool_calls" if calls else "stop"), name
 
 
-@examples(40)
+@examples(20)
 @given(text=TEXTS)
 def test_text_without_a_call_comes_out_as_it_went_in(text: str) -> None:
     for name in KEEP_TEXT:
@@ -90,7 +90,7 @@ VALUES = st.recursive(
 )
 
 
-@examples(50)
+@examples(20)
 @given(values=st.dictionaries(st.text(max_size=8), VALUES, max_size=4), indent=st.none() | st.just(2), cuts=CUTS)
 def test_json_arguments_come_out_letter_for_letter(
     values: dict[str, object], indent: int | None, cuts: list[int]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from app.chat.events import Event
+from app.chat.events import Event, TextDelta
 from app.upstream.reply import chunk_decoder
 from app.upstream.reply import usage as reply_usage
 from app.upstream.reply.assembler import Assembler
@@ -126,3 +126,64 @@ def test_a_usage_that_lacks_no_name_is_left_as_it_is(totals: dict[str, Any], oth
     general = reply_usage._add_openai_names(usage)
     assert reply_usage.normalize_usage(usage) == general
     assert list(reply_usage.normalize_usage(usage) or ()) == list(general)
+
+
+heads = st.sampled_from(
+    [
+        '{"id":"a","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}',
+        '{"id":"a","choices":[{"index":0,"delta":{"content": %s }}], "usage": null}',
+        '{"id":"a","choices":[{"index":0,"delta":{"reasoning_content":%s,"content":null}}]}',
+        '{"choices":[{"delta":{"content":"","reasoning_content":%s}}]}',
+        '{"choices":[{"delta":{"content":%s,"reasoning_content":"b"}}]}',
+        '{"choices":[{"delta":{"content":%s,"content":"b"}}]}',
+        '{"choices":[{"delta":{"role":"assistant","content":%s}},{"index":1,"delta":{"content":"b"}}]}',
+        '{"choices":[{"message":{"content":"b"},"delta":{"arguments":%s}}]}',
+        '{"choices":[{"delta":{"content":%s},"finish_reason":"stop"}]}',
+        '{"choices":[{"delta":{"content":%s}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}',
+        '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"index":0,"type":"function","function":{"arguments":%s,"name":""}}]}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":%s}}]}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":%s}}]}}]}',
+        '{"object":"error","message":%s}',
+        '{"x":{"content":%s},"choices":[{"delta":{"c\\u006fntent":"b"}}]}',
+    ]
+)
+strings = st.sampled_from(
+    [
+        '" the"',
+        '" caf\u00e9"',
+        '"{\\"a\\": "',
+        '"\\\\"',
+        '""',
+        '"\\ud83d"',
+        '"\\ude00"',
+        '"\\ud83d\\ude00"',
+        "null",
+        "7",
+    ]
+    + ['"a","b":"c"', '" "', '"\n"', '"a"}', '["a"]', '{"type":"text","text":"a"}', '"\udc80"']
+)
+
+
+@given(st.lists(st.tuples(heads, st.lists(strings, min_size=1, max_size=9)), max_size=6), st.booleans())
+def test_the_bytes_around_a_text_are_remembered_without_a_difference(
+    runs: list[tuple[str, list[str]]], at_once: bool
+) -> None:
+    texts = [head % string for head, strings in runs for string in ['" a"'] * 7 + strings]
+    reads = [b"data: %b\n\n" % text.encode("utf-8", "surrogateescape") for text in texts]
+    quick, general = EventReader(chunk_decoder.ChunkDecoder().decode), EventReader(chunk_decoder.decode)
+    first, second = Assembler("chat-1"), Assembler("chat-1")
+    for read in [b"".join(reads)] if at_once else reads:
+        assert first.feed(quick.feed(read)) == second.feed(general.feed(read))
+        assert (first.started, first.ended, first.finishing) == (second.started, second.ended, second.finishing)
+        assert first.check_progress() == second.check_progress()
+    assert first.close() == second.close()
+
+
+def test_a_chunk_that_differs_only_in_its_text_is_not_decoded_whole() -> None:
+    decoder = chunk_decoder.ChunkDecoder()
+    kinds = []
+    for word in ["a", "b", "c"] * 5:
+        item = decoder.decode(b'{"id":"x","choices":[{"delta":{"content":"%b"}}]}' % word.encode())
+        kinds.append(type(item))
+    assert kinds == [Chunk] * chunk_decoder.MIN_WAIT + [TextDelta] * (15 - chunk_decoder.MIN_WAIT)

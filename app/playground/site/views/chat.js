@@ -25,6 +25,7 @@ export function ChatView() {
   const section = useFollowedEnd([messages, run?.frames.length, run?.state]);
   return html`
     <aside class="options" aria-label=${t("options")}><${Options} /></aside>
+    <h1 class="visually-hidden">${t("chat")}</h1>
     <section class="conversation" ref=${section} aria-label=${t("conversation")}>
       ${gateway.demo && !messages.length && html`<${FirstRun} />`}
       <${Toolbar} editing=${editing} onEdit=${() => setEditing(!editing)} />
@@ -85,12 +86,12 @@ function Toolbar({ editing, onEdit }) {
 }
 
 function Welcome() {
-  return html`<div class="welcome"><h1>${t("welcome")}</h1><p>${t("welcomeText")}</p></div>`;
+  return html`<div class="welcome"><h2>${t("welcome")}</h2><p>${t("welcomeText")}</p></div>`;
 }
 
 function FirstRun() {
   return html`<div class="first-run">
-    <h1>${t("firstRun")}</h1>
+    <h2>${t("firstRun")}</h2>
     <p>${t("firstRunText")}</p>
     <p><a class="button primary" href="#connect">${t("connectServer")}</a>
       <button type="button" onClick=${() => askDemo()}>${t("tryDemo")}</button></p>

@@ -73,7 +73,7 @@ export function ConnectView() {
         <datalist id=${listId}>${(result?.models ?? []).map((one) => html`<option value=${one}></option>`)}</datalist>
         ${model && html`<${Field} label=${t("alias")} value=${alias} onInput=${setAlias} placeholder=${model} hint=${t("aliasHint")} />`}
       </form>
-      <section aria-label="parley.toml">
+      <section aria-label=${t("write")}>
         <h2>3. ${t("write")}</h2>
         <div class="label-row"><span><code>parley.toml</code></span><${CopyButton} text=${toml} /></div>
         <${Code} text=${toml} language="ini" label="parley.toml" />
@@ -87,10 +87,9 @@ export function ConnectView() {
 
 /** @param {{result: CheckResult, onUse: (url: string) => void}} props */
 function Result({ result, onUse }) {
-  const { works, lines, models, working_url: url } = result;
+  const { works, lines, working_url: url } = result;
   return html`<div class=${works ? "success" : "problem"} role="status">
     ${lines.map((line) => html`<p>${line}</p>`)}
-    ${models.length > 1 && html`<p>${t("modelCount", { count: models.length })}</p>`}
     ${url && html`<button type="button" onClick=${() => onUse(url)}>${t("useUrl", { url })}</button>`}
   </div>`;
 }

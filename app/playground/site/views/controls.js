@@ -20,7 +20,7 @@ export function Select({ label, value, options, onChange, hidesLabel, hint }) {
   const id = useId("select");
   return html`<div class="field">
     <label for=${id} class=${hidesLabel ? "visually-hidden" : ""}>${label}</label>
-    <select id=${id} value=${value} title=${hidesLabel ? label : null} aria-describedby=${hint ? `${id}-hint` : null}
+    <select id=${id} value=${value} title=${hidesLabel ? label : undefined} aria-describedby=${hint ? `${id}-hint` : null}
       onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
       ${options.map(([name, text]) => html`<option value=${name} selected=${name === value}>${text}</option>`)}
     </select>

@@ -56,7 +56,7 @@ export function ConvertView() {
         <div class="label-row"><span>${t("messages")}</span>
           <span>${result && html`<button type="button" class="quiet" onClick=${useInChat}>${t("useInChat")}</button>`}
             <${CopyButton} text=${output} /></span></div>
-        ${mistakes.length > 0 && html`<ul class="mistakes" role="alert">${mistakes.map((one) => html`<li>${one}</li>`)}</ul>`}
+        ${mistakes.length > 0 && html`<div role="alert"><ul class="mistakes">${mistakes.map((one) => html`<li>${one}</li>`)}</ul></div>`}
         ${result && html`<${Code} text=${output} language="json" label=${t("converted")} />`}
         ${result && result.warnings.length > 0 &&
           html`<ul class="notices" aria-label=${t("warnings")}>${result.warnings.map((one) => html`<li>${one}</li>`)}</ul>`}

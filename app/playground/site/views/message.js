@@ -50,7 +50,7 @@ export class MessageView extends Component {
             onClick=${() => removeMessage(index)}>${t("remove")}</button>
         </div>
       </header>
-      ${mistakes && html`<ul class="mistakes" role="alert">${mistakes.map((/** @type {string} */ one) => html`<li>${one}</li>`)}</ul>`}
+      ${mistakes && html`<div role="alert"><ul class="mistakes">${mistakes.map((/** @type {string} */ one) => html`<li>${one}</li>`)}</ul></div>`}
       ${draft === null
         ? parts.map((part) => html`<${PartView} part=${part} role=${role} />`)
         : html`<${TextArea} label=${t("messageJson", { number })} value=${draft} wrong=${wrong} rows=${10}

@@ -86,6 +86,9 @@ function Upstreams({ rows }) {
   return html`<${Table} caption=${t("upstreams")} head=${head} rows=${cells} empty=${t("noUpstreams")} />`;
 }
 
+/** @param {string} kind of a limit */
+const digits = (kind) => (kind.startsWith("spend") ? 4 : 0);
+
 /** @param {{rows: any[]}} props */
 function Limits({ rows }) {
   const head = ["limitOf", "limit", "used"].map((key) => t(key));
@@ -93,7 +96,7 @@ function Limits({ rows }) {
     owner,
     t(`limit_${kind}`),
     html`<meter min="0" max=${limit} value=${used} high=${limit * 0.8} aria-label=${`${owner}: ${t(`limit_${kind}`)}`}></meter>
-      ${number(used, 4)} / ${number(limit, 4)}`,
+      ${number(used, digits(kind))} / ${number(limit, digits(kind))}`,
   ]);
   return html`<${Table} caption=${t("limits")} head=${head} rows=${cells} empty=${t("noLimits")} />`;
 }

@@ -1,0 +1,123 @@
+"""Run all checks of a configuration, or of one server that is not configured yet."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx
+from msgspec import Struct
+
+from app.doctor.findings import Finding
+from app.doctor.model_server import UNKNOWN_KIND, Deployment, ModelServer, check_server, guess_kind, probe_model
+from app.doctor.stores import check_cache, check_usage
+from app.model_registry import targets
+from app.profiles import KINDS
+from app.settings import Settings
+from app.upstream.check import MAX_AT_ONCE, UpstreamReport
+from app.upstream.http.client import UpstreamClient
+
+
+class Examination(Struct, frozen=True):
+    """How to check."""
+
+    seconds: float = 30.0
+    """The limit of each check."""
+    probe: bool = True
+    """Send two short requests to each model."""
+    model: str | None = None
+    """Probe only this model, also if it is not configured."""
+    progress: Callable[[str], None] = lambda _: None
+    """Called with what is checked now."""
+    transport: httpx.AsyncBaseTransport | None = None
+
+
+async def examine_settings(settings: Settings, how: Examination) -> list[Finding]:
+    """Check the upstreams, the cache and the usage database of a configuration."""
+    findings = await _examine_upstreams(settings, how)
+    how.progress("the cache and the usage database")
+    findings += await check_cache(settings.cache.url, settings.cache.max_bytes, how.seconds)
+    findings += await check_usage(settings.usage.url, how.seconds)
+    return findings
+
+
+async def examine_server(base_url: str, api_key: str | None, how: Examination) -> list[Finding]:
+    """Check a server that is not configured yet, and suggest the lines for it. Raises ValidationError for the URL."""
+    row: dict[str, Any] = {"base_url": base_url} | ({"api_key": api_key} if api_key else {})
+    settings = Settings.model_validate({"upstreams": {"server": row}, "passthrough": "server"})
+    findings = await _examine_upstreams(settings, how)
+    if any(finding.status == "problem" and not finding.settings for finding in findings):
+        return findings
+    kind = next((line for finding in findings if finding.check == "kind" for line in finding.settings[1:]), None)
+    lines = ["[upstreams.server]", f'base_url = "{settings.upstreams["server"].base_url}"']
+    lines += [kind] if kind else []
+    lines += ['api_key = "${PARLEY_UPSTREAM_API_KEY}"'] if api_key else []
+    suggested = [finding for finding in findings if finding.check != "kind"]
+    text = "the server can be used; every model name passes through to it with these lines"
+    passing = ("# at the top of the file:", 'passthrough = "server"', "", *lines)
+    return [*suggested, Finding("parley.toml", "lines", "ok", text, "", passing)]
+
+
+async def _examine_upstreams(settings: Settings, how: Examination) -> list[Finding]:
+    """Check all upstreams at the same time, and return their findings in the order of the configuration."""
+    client = UpstreamClient(how.transport)
+    semaphore = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def examine(server: ModelServer) -> list[Finding]:
+        async with semaphore:
+            return await _examine_server(server, how, client)
+
+    try:
+        found = await asyncio.gather(*(examine(server) for server in _list_servers(settings, how)))
+    finally:
+        await client.aclose()
+    return [finding for findings in found for finding in findings]
+
+
+def _list_servers(settings: Settings, how: Examination) -> list[ModelServer]:
+    servers: list[ModelServer] = []
+    for name, target in targets(settings).items():
+        deployments = [
+            Deployment(model, row.name or model, settings.profile(model, name), name, True)
+            for model, row in settings.models.items()
+            if any(upstream.name == name for upstream in row.upstreams)
+        ]
+        kind, has_key = settings.upstreams[name].kind, settings.upstreams[name].api_key is not None
+        servers.append(ModelServer(target, kind, deployments, has_key, how.seconds))
+    return servers
+
+
+async def _examine_server(server: ModelServer, how: Examination, client: UpstreamClient) -> list[Finding]:
+    how.progress(server.subject)
+    findings, report = await check_server(server, client)
+    if report is None or not report.works or not how.probe:
+        return findings
+    deployments, note = _choose_deployments(server, report, how.model)
+    findings += [] if note is None else [note]
+    for deployment in deployments:
+        how.progress(f"model {deployment.model} of upstream {server.target.name}")
+        findings += await probe_model(server, deployment, client)
+    return findings
+
+
+def _choose_deployments(
+    server: ModelServer, report: UpstreamReport, wanted: str | None
+) -> tuple[Sequence[Deployment], Finding | None]:
+    """Return the models to probe, and a note if none can be chosen.
+
+    Configured models that the server does not list are left out. Of a server whose models are only passed through,
+    the wanted model is probed, or the only one that it lists.
+    """
+    listed = [each for each in server.deployments if not report.models or each.name in report.models]
+    if wanted is not None and any(wanted in (each.model, each.name) for each in listed):
+        return [each for each in listed if wanted in (each.model, each.name)], None
+    if server.deployments and wanted is None:
+        return listed, None
+    names = [wanted] if wanted is not None else list(report.models)
+    if len(names) == 1 and (not server.deployments or wanted in report.models):
+        kind = guess_kind(report) if server.kind == UNKNOWN_KIND else server.kind
+        return [Deployment(names[0], names[0], KINDS[kind or UNKNOWN_KIND], server.target.name, False)], None
+    if server.deployments:
+        return (), None
+    text = f"the server lists {len(names)} models" if names else "the server lists no models"
+    advice = "name one with --model, to try how it calls functions and reasons"
+    return (), Finding(server.subject, "probes", "warning", f"no model was tried: {text}", advice)

@@ -1,0 +1,216 @@
+"""Check a model server: the way to it, its key and model list, and how its models call functions and reason."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from app.chat.events import Event, Failed, Fault, Finish, is_end
+from app.doctor.findings import Finding, Status, toml_key
+from app.doctor.network import check_way
+from app.doctor.probes import (
+    FUNCTION,
+    REASONING_QUESTION,
+    TOOL_QUESTION,
+    Verdict,
+    judge_reasoning,
+    judge_refused_tools,
+    judge_tools,
+)
+from app.errors import UpstreamFailed
+from app.profiles import Profile
+from app.upstream import causes, faults
+from app.upstream.check import UpstreamReport, check_upstream
+from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.model_names import join_names
+from app.upstream.reply.stream import UpstreamStream
+
+MAX_PROBE_TOKENS = 1024
+UNKNOWN_KIND = "openai_compatible"
+_KINDS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama"}
+"""The kind of server by the `owned_by` of its models."""
+_OTHER_FIELD = "max_completion_tokens"
+
+
+class Deployment(Struct, frozen=True):
+    """One model of a server."""
+
+    model: str
+    """Its name in parley.toml."""
+    name: str
+    """Its name at the server."""
+    profile: Profile
+    upstream: str
+    configured: bool
+    """Whether the model has a table in parley.toml."""
+
+
+class ModelServer(Struct, frozen=True):
+    target: Target
+    kind: str
+    deployments: Sequence[Deployment]
+    has_key: bool
+    seconds: float
+    """The limit of each step, and of each reply."""
+
+    @property
+    def subject(self) -> str:
+        return f"upstream {self.target.name} at {self.target.base_url}"
+
+
+async def check_server(server: ModelServer, client: UpstreamClient) -> tuple[list[Finding], UpstreamReport | None]:
+    """Check the way to a server, its key and its models. The report is None if the server cannot be reached."""
+    limit = min(server.seconds, server.target.connect_seconds)
+    findings = await check_way(server.subject, server.target.base_url, limit)
+    if any(finding.status == "problem" for finding in findings):
+        return findings, None
+    target = server.target.with_timeout(server.seconds)
+    report = await check_upstream(target, [deployment.name for deployment in server.deployments], client)
+    return [*findings, *_describe_report(server, report)], report
+
+
+def _describe_report(server: ModelServer, report: UpstreamReport) -> list[Finding]:
+    checks = {"wrong_base_url": "path", "key_refused": "key", "failed": "http"}
+    if not report.works:
+        return [Finding(server.subject, checks[report.result], "problem", report.text, report.advice)]
+    findings: list[Finding] = []
+    if server.has_key:
+        findings.append(Finding(server.subject, "key", "ok", "the server accepts the key"))
+    if report.models:
+        text = f"lists {len(report.models)}: {join_names(report.models)}"
+        findings.append(Finding(server.subject, "models", "ok", text))
+    elif report.result == "works":
+        findings.append(Finding(server.subject, "models", "ok", report.text))
+    else:
+        findings.append(Finding(server.subject, "models", "warning", report.text, report.advice))
+    advice = "correct `name` of the model (or its name in parley.toml), or load the model on the server"
+    findings += [Finding(server.subject, "models", "problem", sentence, advice) for sentence in report.missing]
+    kind = guess_kind(report)
+    if kind is not None and server.kind == UNKNOWN_KIND:
+        lines = (f"[upstreams.{toml_key(server.target.name)}]", f'kind = "{kind}"')
+        text = f"the server looks like {kind}, and kind is not set"
+        findings.append(Finding(server.subject, "kind", "warning", text, "set the kind of the server", lines))
+    return findings
+
+
+def guess_kind(report: UpstreamReport) -> str | None:
+    return _KINDS.get(report.owner or "")
+
+
+async def probe_model(server: ModelServer, deployment: Deployment, client: UpstreamClient) -> list[Finding]:
+    """Send two requests to a model, and return what they show of its functions and its reasoning."""
+    subject = f"model {deployment.model} of upstream {server.target.name}"
+    probe = _Probe(client, server.target.with_timeout(server.seconds), deployment, server.seconds)
+    events, fault = await probe.ask(REASONING_QUESTION)
+    if fault is not None and _OTHER_FIELD in fault.message and deployment.profile.max_tokens_field != _OTHER_FIELD:
+        verdict = Verdict(
+            False,
+            f"the server refuses {deployment.profile.max_tokens_field}",
+            "set the name of the limit of output tokens",
+            {"max_tokens_field": _OTHER_FIELD},
+        )
+        return [_make_finding(subject, "request", verdict, deployment)]
+    if fault is not None:
+        return [_make_failure(subject, "reply", fault)]
+    findings = [_make_finding(subject, "reasoning", judge_reasoning(events, deployment.profile), deployment)]
+    if not deployment.profile.native_tools:
+        text = "functions are explained in the prompt (native_tools = false)"
+        return [*findings, Finding(subject, "tools", "ok", text)]
+    events, fault = await probe.ask(TOOL_QUESTION, tools=[{"type": "function", "function": FUNCTION}])
+    if fault is None:
+        verdict = judge_tools(events, deployment.profile)
+        return [*findings, _make_finding(subject, "tools", verdict, deployment)]
+    if fault.status is None or not 400 <= fault.status < 500 or fault.code in ("rate_limit", "authentication"):
+        return [*findings, _make_failure(subject, "tools", fault)]
+    finding = _make_finding(subject, "tools", judge_refused_tools(), deployment)
+    return [*findings, msgspec.structs.replace(finding, message=f"{finding.message}: {fault.message}")]
+
+
+def _make_finding(subject: str, check: str, verdict: Verdict, deployment: Deployment) -> Finding:
+    status: Status = "problem" if not verdict.good else "warning" if verdict.advice else "ok"
+    return Finding(
+        subject, check, status, verdict.message, verdict.advice, tuple(_profile_lines(verdict.fields, deployment))
+    )
+
+
+def _make_failure(subject: str, check: str, fault: Fault) -> Finding:
+    cause = causes.find_by_word(fault.cause or "")
+    advice = cause.advice if cause is not None and cause not in (causes.ERROR_STATUS, causes.ERROR_IN_REPLY) else ""
+    return Finding(subject, check, "problem", fault.message, advice)
+
+
+def _profile_lines(fields: Mapping[str, Any], deployment: Deployment) -> list[str]:
+    """Write the fields as lines of `parley.toml`. A model that is only passed through gets a table of its own."""
+    if not fields:
+        return []
+    table = f"models.{toml_key(deployment.model)}"
+    lines = [] if deployment.configured else [f"[{table}]", f'upstreams = ["{deployment.upstream}"]', ""]
+    return [*lines, f"[{table}.profile]", *(f"{name} = {_toml_value(value)}" for name, value in fields.items())]
+
+
+def _toml_value(value: Any) -> str:
+    # These values are strings, booleans and lists of strings, which TOML writes as JSON does.
+    return msgspec.json.encode(value).decode()
+
+
+class _Probe(Struct, frozen=True):
+    """Sends requests to one model without the gateway's translation of replies."""
+
+    client: UpstreamClient
+    target: Target
+    deployment: Deployment
+    seconds: float
+
+    async def ask(self, question: str, **fields: Any) -> tuple[list[Event], Fault | None]:
+        """Return the events of the reply, or why there is none."""
+        profile = self.deployment.profile
+        body = {
+            "model": self.deployment.name,
+            "messages": [{"role": "user", "content": question}],
+            "stream": profile.stream != "never",
+            profile.max_tokens_field: MAX_PROBE_TOKENS,
+            **fields,
+        }
+        try:
+            async with asyncio.timeout(self.seconds):
+                events = await self._read(msgspec.json.encode(body))
+        except TimeoutError:
+            text = f"no complete reply to a short question within {self.seconds:g} s"
+            return [], faults.make_fault("timeout", text, cause=causes.FIRST_TOKEN_TIMEOUT.word)
+        except UpstreamFailed as error:
+            return [], error.fault
+        last = events[-1]
+        return (events, None) if isinstance(last, Finish) else ([], last.fault if isinstance(last, Failed) else None)
+
+    async def _read(self, body: bytes) -> list[Event]:
+        response = await self.client.open(self.target, body)
+        stream = UpstreamStream(response, "doctor", (), self.target)
+        reader = _Reader()
+        try:
+            stream.start(reader)
+            return await reader.ended
+        finally:
+            stream.close()
+
+
+class _Reader:
+    """Collects the events of a reply."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
+        self._events: list[Event] = []
+
+    def on_events(self, events: list[Event]) -> None:
+        self._events += events
+        if is_end(events) and not self.ended.done():
+            self.ended.set_result(self._events)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error)

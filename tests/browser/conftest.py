@@ -1,0 +1,86 @@
+"""A headless Chromium, and pages that must load nothing from elsewhere, break no policy and log no error."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+TIMEOUT_MS = 20_000
+WATCH = """
+window.policyViolations = [];
+addEventListener("securitypolicyviolation", (event) =>
+  window.policyViolations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as engine:
+        # As root, which CI containers often are, Chromium does not start with its sandbox.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield chromium
+        chromium.close()
+
+
+@dataclass
+class Watched:
+    """What the pages of one test did that no page may do."""
+
+    faults: list[str] = field(default_factory=list)
+
+    def watch(self, page: Any, origin: str) -> None:
+        page.on("console", lambda message: self._check_console(message))
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("request", lambda request: self._check_request(request.url, origin))
+
+    def _check_console(self, message: Any) -> None:
+        # The browser logs every response with an error status, also those that a test wants.
+        if message.type in ("error", "warning") and "the server responded with a status" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def _check_request(self, url: str, origin: str) -> None:
+        if not url.startswith((origin, "data:", "blob:")):
+            self.faults.append(f"request: {url}")
+
+
+OpenPage = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    """Opens a page of a gateway: `open_page(url, "#status", width=390, locale="zh-CN", colour="dark")`."""
+    watched, contexts, pages = Watched(), [], []
+
+    def open_at(
+        url: str, path: str = "", *, width: int = 1280, height: int = 860, locale: str = "en-GB", colour: str = "light"
+    ) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, locale=locale, color_scheme=colour, reduced_motion="reduce"
+        )
+        context.set_default_timeout(TIMEOUT_MS)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        watched.watch(page, url)
+        page.goto(f"{url}/{path}")
+        page.wait_for_selector("main.view")
+        contexts.append(context)
+        pages.append(page)
+        return page
+
+    playwright.expect.set_options(timeout=TIMEOUT_MS)
+    yield open_at
+    for page in pages:
+        watched.faults += [f"policy: {one}" for one in page.evaluate("window.policyViolations")]
+    for context in contexts:
+        context.close()
+    assert watched.faults == []
