@@ -23,7 +23,7 @@ type Frame = components["schemas"]["ChatFrame"];
 const client = createClient<paths>({ baseUrl: process.env.PARLEY_URL! });
 const body = { model: "demo", messages: [{ role: "user" as const, content: "What is the weather in Paris?" }] };
 const { data } = await client.POST("/v1/chat", { body: { ...body, stream: false } });
-if (!data || !("finish_reason" in data) || !("response_id" in data)) throw new Error("no reply");
+if (typeof data !== "object" || !("finish_reason" in data) || !("response_id" in data)) throw new Error("no reply");
 const texts: (typeof data.messages)[number]["content"][] = data.messages.map((message) => message.content);
 const streamed = await client.POST("/v1/chat", { body, parseAs: "text" });
 let text = "";
@@ -38,7 +38,7 @@ const completion = await client.POST("/v1/chat/completions", { body });
 const models = await client.GET("/v1/models");
 const converted = await client.POST("/v1/convert", { body: { from: "openai", to: "qwen", messages: body.messages } });
 console.log(JSON.stringify({
-  texts, text, code, completion: completion.data && "choices" in completion.data,
+  texts, text, code, completion: typeof completion.data === "object" && "choices" in completion.data,
   models: models.data?.data.map((model) => model.id), converted: converted.data?.messages,
 }));
 `;

@@ -185,12 +185,11 @@ OTHER_PATHS = {
     "pydantic-ai-responses",
     "ai-openai",
     "codex",
-    "examples",
     "openapi-python-client",
     "openapi-typescript",
+    "examples",
 }
-"""Clients of other endpoints, whose requests are in the goldens of those, and programs that are not a package of their
-own: the examples, and clients made from openapi.json."""
+"""Clients of other endpoints, whose requests are in the goldens of those, and clients that are made here."""
 
 
 def test_every_client_of_chat_completions_has_recorded_requests() -> None:
