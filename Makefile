@@ -52,7 +52,7 @@ docs: ## build the documentation as a site, in build/site
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
 	@echo "docs: open build/site/index.html"
 
-lock: ## write both lock files from pyproject.toml (LOCK_ARGS=--upgrade)
+lock: ## write the lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
 bench: ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
