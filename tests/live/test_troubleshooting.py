@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from app.observe import logs
+from app.observe.logs import RequestLine
 from app.settings import Settings
 from app.upstream import causes
 from app.upstream.causes import Cause
@@ -44,7 +45,8 @@ def logged() -> Iterator[list[dict[str, Any]]]:
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             about = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-            lines.append(about | record.__dict__["fields"])
+            fields = record.__dict__["fields"]
+            lines.append(about | (fields.to_dict() if isinstance(fields, RequestLine) else fields))
 
     keeper = Keeper()
     logs.log.addHandler(keeper)
