@@ -12,6 +12,7 @@ from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import process
 from tests.live.raw_client import DEADLINE_SECONDS, calling, checked, frames, reply_of
 from tests.scripted_server import Reply, ScriptedServer
+from tests.terminal_device import open_terminal
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +51,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> None:
     gate = asyncio.Event()
     script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
-    terminal, other_end = os.openpty()
+    terminal, other_end = open_terminal()
     before = (sys.executable, "-c", AT_TERMINAL, os.ttyname(other_end))
     async with (
         ScriptedServer(Reply(script)) as upstream,

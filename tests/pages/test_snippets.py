@@ -46,6 +46,7 @@ def is_run(block: str) -> bool:
 RUN = {page: run for page in PAGES if (run := [block for block in blocks(page, "sh") if is_run(block)])}
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_succeed(page: Path, tmp_path: Path) -> None:
     anyio.run(_run_blocks, RUN[page], tmp_path)

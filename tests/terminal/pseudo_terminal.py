@@ -3,11 +3,12 @@
 import contextlib
 import errno
 import os
-import pty
 import select
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+
+from tests.terminal_device import open_terminal
 
 CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 SECONDS = 60.0
@@ -58,7 +59,7 @@ class Terminal:
 @contextlib.contextmanager
 def at_terminal(command: Sequence[str], environ: Mapping[str, str], folder: str | None = None) -> Iterator[Terminal]:
     """Run the command with a terminal of its own, so that Ctrl-C reaches it as a signal."""
-    ours, its = pty.openpty()
+    ours, its = open_terminal()
     environ = {"TERM": "xterm", "PATH": os.environ["PATH"], **environ}
     process = subprocess.Popen(
         # setsid gives the program this terminal as its controlling one.

@@ -89,6 +89,20 @@ def test_two_processes_add_to_the_same_rows(address: FileUrl | PostgresUrl) -> N
     store.close()
 
 
+def test_a_new_file_that_another_process_is_opening_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.1, other.execute, ["COMMIT"])
+    release.start()
+    store = open_usage_store(FileUrl(str(path)))
+    store.add([row("2026-11-22", "a", "m", requests=1)])
+    assert len(store.read(ALL, 10)) == 1
+    release.join()
+    store.close()
+    other.close()
+
+
 def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -70,7 +71,21 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     if tables and owner != _APPLICATION_ID:
         raise UsageStoreError(f"{path}: is a database of another program; name another file in usage.url")
     if not tables:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(connection)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(table_sql("REAL"))
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log. SQLite does not wait here while another process opens the same new file
+    (https://www.sqlite.org/c3ref/busy_handler.html, deadlocks), so this does."""
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
