@@ -55,7 +55,8 @@ class Gateway:
                 self.hits += (b"x-parley-cache", b"hit") in message["headers"]
             await send(message)
 
-        return await self.app(scope, observe_receive, observe_send)
+        # The server offers a writer that sends replies past this application.
+        return await self.app({**scope, "extensions": {}}, observe_receive, observe_send)
 
 
 def _asked(scope: Any, body: bytes, status: int) -> Asked:
