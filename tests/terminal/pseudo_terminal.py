@@ -35,6 +35,19 @@ class Terminal:
         self._searched = place + len(text)
         return before
 
+    def interrupt_until(self, text: str) -> None:
+        """Press Ctrl-C until the text is written: Python's readline misses a signal that comes after it has written the
+        prompt and before it waits for a key."""
+        for _ in range(5):
+            self.type(CTRL_C)
+            ends = time.monotonic() + SECONDS / 5
+            while (place := self.text.find(text, self._searched)) < 0 and self._read(ends - time.monotonic()):
+                pass
+            if place >= 0:
+                self._searched = place + len(text)
+                return
+        raise AssertionError(f"{text!r} did not come: {self.text[self._searched :]!r}")
+
     def ended(self) -> int:
         """Read until the program has ended, and return its exit status."""
         ends = time.monotonic() + SECONDS

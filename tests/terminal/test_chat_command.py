@@ -164,8 +164,7 @@ def test_ctrl_c_stops_the_reply_at_the_model_server_and_not_the_program(
         terminal.type("Again\r")
         terminal.wait_for("Wait done")
         terminal.wait_for("\n> ")
-        terminal.type(CTRL_C)
-        terminal.wait_for("Ctrl-C again")
+        terminal.interrupt_until("Ctrl-C again")
         terminal.type(CTRL_C)
         assert terminal.ended() == 130
 
