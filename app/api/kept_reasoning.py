@@ -1,13 +1,15 @@
 """Keeps the reasoning of replies that call tools, for clients that do not send it back (`steps.dropped_reasoning`)."""
 
-import asyncio
 from collections.abc import Sequence
+
+from typing_extensions import override
 
 from app.cache import ReplaySource
 from app.cache.stores import UNKNOWN, Store
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, is_end
+from app.chat.events import Event
 from app.chat.messages import ChatRequest
+from app.reply_consumer import ReplyConsumer
 from app.routing import ModelRoute
 from app.steps.dropped_reasoning import (
     DroppedReasoning,
@@ -63,7 +65,7 @@ def _make_store_key(caller: str, key: str) -> str:
 
 
 async def _read(source: ReplaySource) -> MessageAccumulator:
-    reader = _ReplyReader()
+    reader = _ReplyAccumulator()
     reply = await source.open()
     try:
         reply.start(reader)
@@ -73,22 +75,11 @@ async def _read(source: ReplaySource) -> MessageAccumulator:
     return reader.accumulator
 
 
-class _ReplyReader:
-    """Receives a whole reply."""
-
+class _ReplyAccumulator(ReplyConsumer):
     def __init__(self) -> None:
+        super().__init__()
         self.accumulator = MessageAccumulator()
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def on_events(self, events: list[Event]) -> None:
+    @override
+    def add_events(self, events: list[Event]) -> None:
         self.accumulator.feed(events)
-        if is_end(events) and not self.ended.done():
-            self.ended.set_result(None)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.on_events(events)
-
-    def on_crash(self, error: Exception) -> None:
-        if not self.ended.done():
-            self.ended.set_exception(error)

@@ -2,10 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
+
+from typing_extensions import override
 
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
@@ -13,9 +15,10 @@ from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply, make_other_frames_error
 from app.cache import ALL
-from app.chat.events import Event, Failed, is_end
+from app.chat.events import Event, Failed
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
+from app.reply_consumer import ReplyConsumer
 
 COUNT_SECONDS = 5.0
 """How long the frames that a client has read at another gateway may take to arrive here."""
@@ -186,42 +189,30 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
     return counting.frames, counting.failed
 
 
-class _FrameCounter:
+class _FrameCounter(ReplyConsumer):
     """Receives a whole reply, or its beginning with `enough` frames, and counts its batches and frames."""
 
     def __init__(self, encoder: Encoder, enough: int | None = None) -> None:
+        super().__init__()
         self._encoder = encoder
         self._enough = enough
         self.batches = 0
         self.frames = encoder.open().count(b"\n\n")
         self.failed = False
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when nothing more is counted."""
         self._end_if_enough()
 
-    def on_events(self, events: list[Event]) -> None:
-        if self.ended.done():
-            return
+    @override
+    def add_events(self, events: list[Event]) -> None:
         self.batches += 1
         if not events:
             return
         self.frames += self._encoder.feed(events).count(b"\n\n")
         self.failed = isinstance(events[-1], Failed)
         self._end_if_enough()
-        if is_end(events) and not self.ended.done():
-            self.ended.set_result(None)
 
     def _end_if_enough(self) -> None:
         if self._enough is not None and self.frames >= self._enough:
             self.ended.set_result(None)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.on_events(events)
-
-    def on_crash(self, error: Exception) -> None:
-        if not self.ended.done():
-            self.ended.set_exception(error)
 
 
 def _id(scope: Scope) -> str:

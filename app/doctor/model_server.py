@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import override
 
-from app.chat.events import Event, Failed, Fault, Finish, is_end
+from app.chat.events import Event, Failed, Fault, Finish
 from app.doctor.findings import Finding, Status, toml_key
 from app.doctor.network import check_way
 from app.doctor.probes import (
@@ -21,6 +22,7 @@ from app.doctor.probes import (
 )
 from app.errors import UpstreamFailed
 from app.profiles import Profile
+from app.reply_consumer import ReplyConsumer
 from app.upstream import causes, faults
 from app.upstream.check import UpstreamReport, check_upstream
 from app.upstream.http.client import Target, UpstreamClient
@@ -187,30 +189,20 @@ class _Probe(Struct, frozen=True):
     async def _read(self, body: bytes) -> list[Event]:
         response = await self.client.open(self.target, body)
         stream = UpstreamStream(response, "doctor", (), self.target)
-        reader = _Reader()
+        reader = _EventReader()
         try:
             stream.start(reader)
-            return await reader.ended
+            await reader.ended
         finally:
             stream.close()
+        return reader.events
 
 
-class _Reader:
-    """Collects the events of a reply."""
-
+class _EventReader(ReplyConsumer):
     def __init__(self) -> None:
-        self.ended: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
-        self._events: list[Event] = []
+        super().__init__()
+        self.events: list[Event] = []
 
-    def on_events(self, events: list[Event]) -> None:
-        self._events += events
-        if is_end(events) and not self.ended.done():
-            self.ended.set_result(self._events)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.on_events(events)
-
-    def on_crash(self, error: Exception) -> None:
-        if not self.ended.done():
-            self.ended.set_exception(error)
+    @override
+    def add_events(self, events: list[Event]) -> None:
+        self.events += events

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
+from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Event
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from app.chat.stream import Receiver, Reply
+from app.chat.stream import ForwardedReply, Reply
 
 Json: TypeAlias = dict[str, Any]
 
@@ -47,48 +48,23 @@ class CapturedContent:
         return _encode([{"role": "assistant", "parts": parts, "finish_reason": reason}])
 
 
-class CapturedReply:
+class CapturedReply(ForwardedReply):
     """A reply whose events are also added to `content`."""
 
     def __init__(self, reply: Reply, content: CapturedContent) -> None:
-        self._reply = reply
+        super().__init__(reply)
         self._content = content
-        self._receiver: Receiver | None = None
 
-    @property
-    def fallback_model(self) -> str | None:
-        return self._reply.fallback_model
-
-    def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._reply.start(self)
-
-    def pause(self) -> None:
-        self._reply.pause()
-
-    def resume(self) -> None:
-        self._reply.resume()
-
-    def tick(self, now: float) -> None:
-        self._reply.tick(now)
-
-    def close(self) -> None:
-        self._reply.close()
-
+    @override
     def on_events(self, events: list[Event]) -> None:
-        assert self._receiver is not None
         self._content.add_events(events)
-        self._receiver.on_events(events)
+        super().on_events(events)
 
+    @override
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        assert self._receiver is not None
         for events in batches:
             self._content.add_events(events)
-        self._receiver.on_batches(batches)
-
-    def on_crash(self, error: Exception) -> None:
-        assert self._receiver is not None
-        self._receiver.on_crash(error)
+        super().on_batches(batches)
 
 
 def _encode(messages: list[Json]) -> str:

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from app.api.responses import JoinedReplyEncoder, ReplyResponse, SkipFrames
 from app.chat.events import Event, Failed, Finish, is_end
-from app.chat.stream import Receiver, Reply
+from app.chat.stream import ForwardedReply, Receiver, Reply
 from app.formats.responses.stream import ResponseEventEncoder
 
 Save = Callable[[dict[str, Any]], Coroutine[Any, Any, None] | None]
@@ -21,7 +23,7 @@ def find_response_encoder(response: ReplyResponse) -> ResponseEventEncoder | Non
     return encoder if isinstance(encoder, ResponseEventEncoder) else None
 
 
-class KeptReply:
+class KeptReply(ForwardedReply):
     def __init__(
         self,
         reply: Reply,
@@ -31,34 +33,14 @@ class KeptReply:
         now: Callable[[], int],
     ) -> None:
         """`complete_finish` adds what a server left out of its last event. `now` returns Unix seconds."""
-        self._reply = reply
+        super().__init__(reply)
         self._response = response
         self._save = save
         self._complete_finish = complete_finish
         self._now = now
-        self._receiver: Receiver | None = None
         self._saving: asyncio.Task[None] | None = None
 
-    @property
-    def fallback_model(self) -> str | None:
-        return self._reply.fallback_model
-
-    def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._reply.start(self)
-
-    def pause(self) -> None:
-        self._reply.pause()
-
-    def resume(self) -> None:
-        self._reply.resume()
-
-    def tick(self, now: float) -> None:
-        self._reply.tick(now)
-
-    def close(self) -> None:
-        self._reply.close()
-
+    @override
     def on_events(self, events: list[Event]) -> None:
         assert self._receiver is not None
         if is_end(events):
@@ -66,6 +48,7 @@ class KeptReply:
         else:
             self._receiver.on_events(events)
 
+    @override
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         assert self._receiver is not None
         if not is_end(batches[-1]):
@@ -74,10 +57,6 @@ class KeptReply:
         if len(batches) > 1:
             self._receiver.on_batches(batches[:-1])
         self._end(batches[-1], self._receiver)
-
-    def on_crash(self, error: Exception) -> None:
-        if self._receiver is not None:
-            self._receiver.on_crash(error)
 
     def _end(self, events: list[Event], receiver: Receiver) -> None:
         last = events[-1]
