@@ -3,26 +3,9 @@
 from typing import Any
 
 import anthropic
-from checks import KEY, PARLEY, QUESTION, check, equal, holds, raises, run, weather
+from checks import KEY, PARLEY, check, equal, holds, raises, run
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.tools import tool
-from pydantic import BaseModel, Field
-
-ASKED: list[Any] = [SystemMessage("Be brief."), HumanMessage(QUESTION)]
-
-
-class Weather(BaseModel):
-    """The weather of a city"""
-
-    city: str = Field(description="The city")
-    degrees: int = Field(description="How warm it is")
-
-
-@tool
-def get_weather(city: str) -> str:
-    """The weather of a city"""
-    return weather(city)
+from langchain_checks import Weather, check_stream, check_tools
 
 
 def model(name: str = "demo", **options: Any) -> ChatAnthropic:
@@ -36,33 +19,10 @@ def invoke() -> None:
     equal(reply.response_metadata["stop_reason"], "end_turn")
 
 
-@check("stream: the chunks make the text, and bring usage")
-def stream() -> None:
-    chunks = list(model().stream("Hello there"))
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole += chunk
-    equal(whole.text, model().invoke("Hello there").text)
-    holds(len(chunks) > 3 and whole.usage_metadata["output_tokens"] > 0, whole)
+check_stream(model)
 
 
-@check("bind_tools: two calls, their results, an answer")
-def tools() -> None:
-    bound = model().bind_tools([get_weather])
-    calling = bound.invoke(ASKED)
-    equal([call["args"] for call in calling.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
-    results = [get_weather.invoke(call) for call in calling.tool_calls]
-    answer = bound.invoke([*ASKED, calling, *results])
-    holds("21 degrees in Paris" in answer.text and "Tokyo" in answer.text, answer)
-
-
-@check("bind_tools, streamed: the chunks make the calls")
-def tools_streamed() -> None:
-    first, *rest = model().bind_tools([get_weather]).stream(ASKED)
-    whole = first
-    for chunk in rest:
-        whole += chunk
-    equal([call["args"] for call in whole.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
+check_tools(model)
 
 
 @check("with_structured_output: by a function")

@@ -3,26 +3,10 @@
 from typing import Any
 
 import openai
-from checks import DOT, KEY, QUESTION, V1, check, equal, holds, raises, run, weather
-from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
-from langchain_core.tools import tool
+from checks import DOT, KEY, V1, check, equal, holds, raises, run
+from langchain_checks import Weather, check_stream, check_tools
+from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel, Field
-
-ASKED: list[Any] = [SystemMessage("Be brief."), HumanMessage(QUESTION)]
-
-
-class Weather(BaseModel):
-    """The weather of a city"""
-
-    city: str = Field(description="The city")
-    degrees: int = Field(description="How warm it is")
-
-
-@tool
-def get_weather(city: str) -> str:
-    """The weather of a city"""
-    return weather(city)
 
 
 def model(name: str = "demo", **options: Any) -> ChatOpenAI:
@@ -41,14 +25,7 @@ def reasoning() -> None:
     holds(model().invoke("Hello there").additional_kwargs.get("reasoning_content"))
 
 
-@check("stream: the chunks make the text, and bring usage")
-def stream() -> None:
-    chunks = list(model(stream_usage=True).stream("Hello there"))
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole += chunk
-    equal(whole.text, model().invoke("Hello there").text)
-    holds(len(chunks) > 3 and whole.usage_metadata["output_tokens"] > 0, whole)
+check_stream(model, stream_usage=True)
 
 
 @check("async: ainvoke and astream")
@@ -57,24 +34,7 @@ async def later() -> None:
     equal("".join(pieces), (await model().ainvoke("Hello there")).text)
 
 
-@check("bind_tools: two calls, their results, an answer")
-def tools() -> None:
-    bound = model().bind_tools([get_weather])
-    calling = bound.invoke(ASKED)
-    equal([call["args"] for call in calling.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
-    results = [get_weather.invoke(call) for call in calling.tool_calls]
-    holds(all(isinstance(result, ToolMessage) for result in results), results)
-    answer = bound.invoke([*ASKED, calling, *results])
-    holds("21 degrees in Paris" in answer.text and "Tokyo" in answer.text, answer)
-
-
-@check("bind_tools, streamed: the chunks make the calls")
-def tools_streamed() -> None:
-    first, *rest = model().bind_tools([get_weather]).stream(ASKED)
-    whole = first
-    for chunk in rest:
-        whole += chunk
-    equal([call["args"] for call in whole.tool_calls], [{"city": "Paris"}, {"city": "Tokyo"}])
+check_tools(model)
 
 
 @check("with_structured_output: by the response format, by a function, by JSON mode")

@@ -2,7 +2,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { betaZodTool } from "@anthropic-ai/sdk/helpers/beta/zod";
 import { z } from "zod";
-import { KEY, QUESTION, holds, run, weather } from "./checks.mjs";
+import { KEY, QUESTION, holds, rejects, run, weather } from "./checks.mjs";
 
 const client = new Anthropic({ baseURL: process.env.PARLEY_URL, apiKey: KEY, maxRetries: 0 });
 const hello = { model: "demo", max_tokens: 500, messages: [{ role: "user", content: "Hello there" }] };
@@ -11,16 +11,6 @@ const tools = [{ name: "get_weather", description: "The weather of a city", inpu
 const asked = { ...hello, messages: [{ role: "user", content: QUESTION }], tools };
 
 const texts = (message) => message.content.filter((block) => block.type === "text").map((block) => block.text).join("");
-
-async function rejects(kind, act) {
-  try {
-    await act();
-  } catch (error) {
-    holds(error instanceof kind, `${error?.constructor?.name}: ${error}`);
-    return error;
-  }
-  throw new Error(`no ${kind.name}`);
-}
 
 await run("@anthropic-ai/sdk", {
   "a whole reply has a thought, text and usage": async () => {

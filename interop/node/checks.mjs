@@ -10,6 +10,17 @@ export function holds(value, found) {
   if (!value) throw new Error(`found: ${JSON.stringify(found)}`);
 }
 
+/** Run the act, and return the error of this kind that it must throw. */
+export async function rejects(kind, act) {
+  try {
+    await act();
+  } catch (error) {
+    holds(error instanceof kind, `${error?.constructor?.name}: ${error}`);
+    return error;
+  }
+  throw new Error(`no ${kind.name}`);
+}
+
 export async function run(client, checks) {
   const { version } = JSON.parse(readFileSync(new URL(`./node_modules/${client}/package.json`, import.meta.url)));
   for (const [check, act] of Object.entries(checks)) {

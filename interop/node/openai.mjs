@@ -1,28 +1,13 @@
 // OpenAI's SDK for Node: whole and streamed, helpers that run tools, errors.
-import { readFileSync } from "node:fs";
 import OpenAI from "openai";
+import { KEY, QUESTION, V1, holds, rejects, run } from "./checks.mjs";
 
-const client = new OpenAI({ baseURL: `${process.env.PARLEY_URL}/v1`, apiKey: "not-needed", maxRetries: 0 });
-const version = JSON.parse(readFileSync(new URL("./node_modules/openai/package.json", import.meta.url))).version;
+const client = new OpenAI({ baseURL: V1, apiKey: KEY, maxRetries: 0 });
 const hello = [{ role: "user", content: "Hello there" }];
-const asked = [{ role: "user", content: "What is the weather in Paris and in Tokyo?" }];
+const asked = [{ role: "user", content: QUESTION }];
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const weather = { name: "get_weather", description: "The weather of a city", parameters };
 const tools = [{ type: "function", function: weather }];
-
-function holds(value, found) {
-  if (!value) throw new Error(`found: ${JSON.stringify(found)}`);
-}
-
-async function rejects(kind, act) {
-  try {
-    await act();
-  } catch (error) {
-    holds(error instanceof kind, `${error?.constructor?.name}: ${error}`);
-    return error;
-  }
-  throw new Error(`no ${kind.name}`);
-}
 
 async function gathered(stream) {
   const made = { thought: "", text: "", calls: [], finish: null, usage: null };
@@ -45,7 +30,7 @@ const runnable = [
   { type: "function", function: { ...weather, parse: JSON.parse, function: ({ city }) => `21 degrees in ${city}` } },
 ];
 
-const checks = {
+await run("openai", {
   "models are listed, and one is read": async () => {
     const listed = [];
     for await (const model of client.models.list()) listed.push(model.id);
@@ -116,14 +101,4 @@ const checks = {
       await rejects(OpenAI.APIError, () => gathered(stream));
     }
   },
-};
-
-for (const [check, act] of Object.entries(checks)) {
-  const line = { client: "openai", version, check, ok: true, detail: "" };
-  try {
-    await act();
-  } catch (error) {
-    Object.assign(line, { ok: false, detail: `${error?.constructor?.name}: ${error?.message}`.slice(0, 900) });
-  }
-  console.log(`\n${JSON.stringify(line)}`);
-}
+});

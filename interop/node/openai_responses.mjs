@@ -1,6 +1,6 @@
 // OpenAI's SDK for Node with the Responses API: whole and streamed, tools, the store, background, errors.
 import OpenAI from "openai";
-import { KEY, QUESTION, V1, holds, run, weather } from "./checks.mjs";
+import { KEY, QUESTION, V1, holds, rejects, run, weather } from "./checks.mjs";
 
 const client = new OpenAI({ baseURL: V1, apiKey: KEY, maxRetries: 0 });
 const hello = { model: "demo", input: "Hello there" };
@@ -20,16 +20,6 @@ const results = (response) =>
     call_id,
     output: weather(JSON.parse(given).city),
   }));
-
-async function rejects(kind, act) {
-  try {
-    await act();
-  } catch (error) {
-    holds(error instanceof kind, `${error?.constructor?.name}: ${error}`);
-    return error;
-  }
-  throw new Error(`no ${kind.name}`);
-}
 
 await run("openai", {
   "a whole reply: reasoning, text and usage": async () => {

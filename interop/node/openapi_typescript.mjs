@@ -50,7 +50,7 @@ await run("openapi-typescript", {
     script("openapi-typescript/bin/cli.js", "openapi.json", "-o", "api.d.ts");
     script("typescript/bin/tsc", "--noEmit", "--strict", "api.d.ts");
   },
-  "a program with openapi-fetch compiles: no field with a default is demanded, frames are told apart by `type`": () => {
+  "a program with openapi-fetch compiles: no field with a default is required, and `type` says which frame it is": () => {
     mkdirSync(`${here}made`, { recursive: true });
     writeFileSync(`${here}generated.mts`, PROGRAM);
     compile("generated.mts");
