@@ -131,7 +131,7 @@ _default_lines = _DefaultLines()
 
 
 class _UnusedEvent:
-    """Stands for the event of a request whose body was not waited for."""
+    """Replaces the event that wakes a request which waits for its body, where none waits."""
 
     def set(self) -> None: ...
 

@@ -23,17 +23,17 @@ BAD = "The stream is a failure."
 
 
 @contextmanager
-def running(serve: Callable[[asyncio.Future[str], asyncio.Event], Awaitable[None]]) -> Iterator[str]:
+def run_server(serve: Callable[[asyncio.Future[str], asyncio.Event], Awaitable[None]]) -> Iterator[str]:
     """The URL of a server that runs in a thread of its own, because the examples are run by this one."""
     loop = asyncio.new_event_loop()
     url: asyncio.Future[str] = loop.create_future()
     end, ready, found = asyncio.Event(), threading.Event(), []
 
-    def tell(future: "asyncio.Future[str]") -> None:
+    def publish(future: "asyncio.Future[str]") -> None:
         found.append(future.result())
         ready.set()
 
-    url.add_done_callback(tell)
+    url.add_done_callback(publish)
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve(url, end)))
     thread.start()
     try:
@@ -108,13 +108,13 @@ STREAMS = {
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
-    with running(serve_demo) as url:
+    with run_server(serve_demo) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def streams() -> Iterator[str]:
-    with running(serve_streams) as url:
+    with run_server(serve_streams) as url:
         yield url
 
 

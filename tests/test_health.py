@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @contextmanager
-def answering(status: int) -> Iterator[int]:
+def serve_status(status: int) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status if self.path == "/healthz" else 404)
@@ -38,12 +38,12 @@ def answering(status: int) -> Iterator[int]:
 
 
 def test_a_gateway_that_answers_200_is_healthy() -> None:
-    with answering(200) as port:
+    with serve_status(200) as port:
         check_health("127.0.0.1", port)
 
 
 def test_any_other_answer_is_not_healthy() -> None:
-    with answering(503) as port, pytest.raises(OSError, match="503"):
+    with serve_status(503) as port, pytest.raises(OSError, match="503"):
         check_health("127.0.0.1", port)
 
 
@@ -54,7 +54,7 @@ def test_a_port_at_which_nothing_listens_is_not_healthy() -> None:
 
 def test_the_exit_status_says_whether_the_gateway_is_healthy() -> None:
     command = [sys.executable, "-m", "app.health"]
-    with answering(200) as port:
+    with serve_status(200) as port:
         environ = {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__HOST": "0.0.0.0"}
         assert subprocess.run(command, cwd=ROOT, env=environ).returncode == 0
     ended = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)

@@ -142,8 +142,8 @@ class InFlightCall:
 
     @property
     def equal_until(self) -> EqualUntil:
-        """How far the log at `location` is equal to this one. While this process follows another one, nobody can say
-        it: if Redis fails, this process goes on with a call of its own, and cannot tell anyone."""
+        """How far the log at `location` is equal to this one. While this process follows another one, that is
+        unknown: if Redis fails, this process continues with a call of its own, which it cannot record in Redis."""
         if self._has_own_events:
             return UNKNOWN
         if self._fence:

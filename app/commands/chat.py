@@ -57,7 +57,7 @@ def _chat(arguments: argparse.Namespace, options: ChatOptions) -> int:
 
 
 def _read_question(words: list[str]) -> str:
-    """Join the words; `-` stands for standard input."""
+    """Join the words. In place of `-`, the text of standard input is read."""
     if words.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
     parts = [sys.stdin.read() if word == "-" else word for word in words]

@@ -34,10 +34,10 @@ class _Way(Struct, frozen=True):
     seconds: float
     context: ssl.SSLContext | None
 
-    def finding(self, check: str, message: str) -> Finding:
+    def make_finding(self, check: str, message: str) -> Finding:
         return Finding(self.subject, check, "ok", message)
 
-    def problem(self, check: str, cause: Cause, message: str = "", advice: str = "") -> Finding:
+    def make_problem(self, check: str, cause: Cause, message: str = "", advice: str = "") -> Finding:
         return Finding(self.subject, check, "problem", message or cause.text, advice or cause.advice)
 
 
@@ -62,28 +62,28 @@ async def _check_name(way: _Way) -> list[Finding]:
         async with asyncio.timeout(way.seconds):
             rows = await loop.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
     except TimeoutError:
-        return [way.problem("dns", causes.NAME_NOT_FOUND, f"no answer for {way.host} within {way.seconds:g} s")]
+        return [way.make_problem("dns", causes.NAME_NOT_FOUND, f"no answer for {way.host} within {way.seconds:g} s")]
     except (OSError, UnicodeError):
-        return [way.problem("dns", causes.NAME_NOT_FOUND, f"the name {way.host} is not found")]
+        return [way.make_problem("dns", causes.NAME_NOT_FOUND, f"the name {way.host} is not found")]
     addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
     if addresses == [way.host]:
         return []
     shown = ", ".join(addresses[:_MAX_SHOWN]) + (", …" if len(addresses) > _MAX_SHOWN else "")
-    return [way.finding("dns", f"{way.host} is {shown}")]
+    return [way.make_finding("dns", f"{way.host} is {shown}")]
 
 
 async def _check_connection(way: _Way) -> list[Finding]:
     started = time.monotonic()
     try:
-        async with _connected(way, None):
+        async with _open_connection(way, None):
             milliseconds = (time.monotonic() - started) * 1000
     except TimeoutError:
         text = f"no connection to port {way.port} within {way.seconds:g} s"
-        return [way.problem("tcp", causes.CONNECT_TIMEOUT, text, _advise(way, causes.CONNECT_TIMEOUT))]
+        return [way.make_problem("tcp", causes.CONNECT_TIMEOUT, text, _advise(way, causes.CONNECT_TIMEOUT))]
     except OSError as error:
         cause = causes.find_connect_cause(error, tls=False)
-        return [way.problem("tcp", cause, f"port {way.port}: {cause.text}", _advise(way, cause))]
-    return [way.finding("tcp", f"port {way.port} answers in {milliseconds:.0f} ms")]
+        return [way.make_problem("tcp", cause, f"port {way.port}: {cause.text}", _advise(way, cause))]
+    return [way.make_finding("tcp", f"port {way.port} answers in {milliseconds:.0f} ms")]
 
 
 def _advise(way: _Way, cause: Cause) -> str:
@@ -99,21 +99,21 @@ async def _check_tls(way: _Way) -> list[Finding]:
     if way.context is None:
         return []
     try:
-        async with _connected(way, way.context) as writer:
+        async with _open_connection(way, way.context) as writer:
             certificate = writer.get_extra_info("peercert") or {}
             version = writer.get_extra_info("ssl_object").version()
     except TimeoutError:
         text = f"no TLS handshake within {way.seconds:g} s"
-        return [way.problem("tls", causes.TLS_FAILED, text)]
+        return [way.make_problem("tls", causes.TLS_FAILED, text)]
     except OSError as error:
         cause = causes.find_connect_cause(error, tls=True)
         names = await _read_names(way) if cause is causes.TLS_HOST else ""
-        return [way.problem("tls", cause, f"{cause.text}{names}")]
+        return [way.make_problem("tls", cause, f"{cause.text}{names}")]
     days = int((ssl.cert_time_to_seconds(certificate["notAfter"]) - time.time()) / 86400)
     text = f"{version}; the certificate is valid for {days} more days"
     if days < MIN_CERTIFICATE_DAYS:
         return [Finding(way.subject, "tls", "warning", text, "renew the server's certificate")]
-    return [way.finding("tls", text)]
+    return [way.make_finding("tls", text)]
 
 
 async def _read_names(way: _Way) -> str:
@@ -121,7 +121,7 @@ async def _read_names(way: _Way) -> str:
     context = httpx.create_ssl_context()
     context.check_hostname = False
     try:
-        async with _connected(way, context) as writer:
+        async with _open_connection(way, context) as writer:
             names = [name for _, name in (writer.get_extra_info("peercert") or {}).get("subjectAltName", ())]
     except (TimeoutError, OSError):
         return ""
@@ -143,7 +143,7 @@ async def _check_clock(way: _Way) -> list[Finding]:
         return []
     seconds = theirs - time.time()
     if abs(seconds) <= MAX_CLOCK_SECONDS:
-        return [way.finding("clock", "this machine and the server have the same time")]
+        return [way.make_finding("clock", "this machine and the server have the same time")]
     order = "ahead of" if seconds > 0 else "behind"
     text = f"the server's clock is {abs(seconds):.0f} s {order} this machine's"
     advice = "set both clocks by NTP: expiry dates of keys and certificates and the days of usage depend on them"
@@ -151,7 +151,7 @@ async def _check_clock(way: _Way) -> list[Finding]:
 
 
 @contextlib.asynccontextmanager
-async def _connected(way: _Way, context: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
+async def _open_connection(way: _Way, context: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
     """Open a connection, and close it. Raises OSError or TimeoutError."""
     async with asyncio.timeout(way.seconds):
         _, writer = await asyncio.open_connection(

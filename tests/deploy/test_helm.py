@@ -40,7 +40,7 @@ ALL: dict[str, Any] = {
 
 
 @cache
-def everything() -> dict[tuple[str, str], Resource]:
+def render_all() -> dict[tuple[str, str], Resource]:
     return render(ALL)
 
 
@@ -97,7 +97,7 @@ def test_the_kinds_are_those_that_were_asked_for() -> None:
     always = {"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}
     assert {kind for kind, _ in render({"keys": {"existingSecret": "mine"}})} == always
     more = {"HorizontalPodAutoscaler", "Ingress", "Secret", "ServiceMonitor"}
-    assert {kind for kind, _ in everything()} == always | more
+    assert {kind for kind, _ in render_all()} == always | more
 
 
 def test_another_release_has_other_names_and_selects_its_own_pods_only() -> None:
@@ -108,7 +108,7 @@ def test_another_release_has_other_names_and_selects_its_own_pods_only() -> None
 
 
 def test_every_selector_matches_the_pods() -> None:
-    resources = everything()
+    resources = render_all()
     labels = resources["Deployment", "parley"]["spec"]["template"]["metadata"]["labels"]
     selectors = [resources["Deployment", "parley"]["spec"]["selector"]["matchLabels"]]
     selectors += [resources["Service", name]["spec"]["selector"] for name in ("parley", "parley-metrics")]
@@ -123,7 +123,7 @@ def test_every_selector_matches_the_pods() -> None:
 
 def test_the_probes_ask_the_endpoints_for_health() -> None:
     paths = json.loads((ROOT / "openapi/openapi.json").read_text("utf-8"))["paths"]
-    one = container(everything())
+    one = container(render_all())
     probes = {kind: one[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
     assert probes == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
     assert {*probes.values()} <= {*paths}
@@ -138,7 +138,7 @@ def test_a_pod_may_drain_before_it_is_killed(pre_stop: int, drain: int) -> None:
 
 
 def test_every_variable_is_one_that_the_gateway_reads() -> None:
-    for variable in environment(everything()):
+    for variable in environment(render_all()):
         section, _, field = variable.removeprefix("PARLEY_").lower().partition("__")
         if field:
             assert field in getattr(Settings.model_fields[section].annotation, "model_fields", ()), variable
@@ -147,9 +147,9 @@ def test_every_variable_is_one_that_the_gateway_reads() -> None:
 
 
 def test_the_configuration_is_a_file_of_the_gateway() -> None:
-    mounts = {one["name"]: one["mountPath"] for one in container(everything())["volumeMounts"]}
-    config = everything()["ConfigMap", "parley"]["data"]["parley.toml"]
-    assert f"{mounts['config']}/parley.toml" == environment(everything())["PARLEY_CONFIG"]
+    mounts = {one["name"]: one["mountPath"] for one in container(render_all())["volumeMounts"]}
+    config = render_all()["ConfigMap", "parley"]["data"]["parley.toml"]
+    assert f"{mounts['config']}/parley.toml" == environment(render_all())["PARLEY_CONFIG"]
     assert tomllib.loads(config) == {"default_model": "m"}
 
 
@@ -167,30 +167,30 @@ def test_a_changed_configuration_or_key_restarts_the_pods() -> None:
 
 
 def test_keys_are_in_a_secret_and_nowhere_else() -> None:
-    secret = everything()["Secret", "parley-keys"]
+    secret = render_all()["Secret", "parley-keys"]
     assert secret["stringData"]["keys"] == f"me:a-key-of-16-characters,team:sha256:{64 * 'a'}"
-    assert environment(everything())["PARLEY_API_KEYS"] == {"secretKeyRef": {"name": "parley-keys", "key": "keys"}}
-    others = {name: one for name, one in everything().items() if name[0] != "Secret"}
+    assert environment(render_all())["PARLEY_API_KEYS"] == {"secretKeyRef": {"name": "parley-keys", "key": "keys"}}
+    others = {name: one for name, one in render_all().items() if name[0] != "Secret"}
     assert "a-key-of-16-characters" not in json.dumps([*others.values()])
 
 
 def test_the_container_has_no_privileges_and_writes_only_to_its_volumes() -> None:
-    assert container(everything())["securityContext"] == {
+    assert container(render_all())["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert pod(everything())["securityContext"]["runAsNonRoot"] is True
+    assert pod(render_all())["securityContext"]["runAsNonRoot"] is True
     user = re.search(r"^USER (\d+):(\d+)$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
-    assert user and pod(everything())["securityContext"]["runAsUser"] == int(user[1])
+    assert user and pod(render_all())["securityContext"]["runAsUser"] == int(user[1])
 
 
 def test_the_autoscaler_follows_open_replies_and_the_cpu() -> None:
-    spec = everything()["HorizontalPodAutoscaler", "parley"]["spec"]
+    spec = render_all()["HorizontalPodAutoscaler", "parley"]["spec"]
     name = spec["metrics"][0]["pods"]["metric"]["name"]
     assert f"| `{name}` | gauge |" in (ROOT / "docs/operate/monitoring.md").read_text("utf-8")
     assert spec["metrics"][1]["resource"]["name"] == "cpu"
-    assert "replicas" not in everything()["Deployment", "parley"]["spec"]
+    assert "replicas" not in render_all()["Deployment", "parley"]["spec"]
     only_cpu = render({**KEYS, "autoscaling": {"enabled": True, "openReplies": 0}})
     assert [one["type"] for one in only_cpu["HorizontalPodAutoscaler", "parley"]["spec"]["metrics"]] == ["Resource"]
     with pytest.raises(RenderError, match="autoscaling.openReplies"):

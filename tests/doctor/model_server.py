@@ -16,15 +16,15 @@ def json_reply(status: int, value: Any, **headers: str) -> Reply:
     return Reply([body], status, JSON | {"content-length": str(len(body))} | headers)
 
 
-def streamed(**delta: Any) -> Reply:
+def make_stream(**delta: Any) -> Reply:
     """A reply with one delta."""
     chunk = {"id": "1", "choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
     return Reply([f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()])
 
 
 CALL = {"index": 0, "id": "c1", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
-CALLED = streamed(tool_calls=[CALL])
-THOUGHT = streamed(reasoning_content="17 + 25 is 42.", content="42")
+CALLED = make_stream(tool_calls=[CALL])
+THOUGHT = make_stream(reasoning_content="17 + 25 is 42.", content="42")
 
 
 class FaultyServer(ScriptedServer):

@@ -103,6 +103,6 @@ def test_a_url_that_is_none_is_a_usage_error(doctor: Doctor) -> None:
 def test_at_a_terminal_there_are_colours_and_progress(gateway: str, tmp_path: Path) -> None:
     environ = clean_environment(**STORES, PARLEY_UPSTREAM_URL=f"{gateway}/v1")
     with at_terminal(DOCTOR, environ, folder=str(tmp_path)) as terminal:
-        assert terminal.ended() == 0
+        assert terminal.wait_until_ended() == 0
     assert f"\r\x1b[Kchecking upstream default at {gateway}/v1 …" in terminal.text
     assert "\x1b[32mok     \x1b[0m" in terminal.text

@@ -14,7 +14,7 @@ from app.doctor import Examination, Finding, examine_server, examine_settings
 from app.settings import Settings
 
 from tests.certificates import certificate
-from tests.doctor.model_server import FaultyServer, json_reply, streamed
+from tests.doctor.model_server import FaultyServer, json_reply, make_stream
 from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -115,8 +115,8 @@ async def test_the_server_has_no_tools() -> None:
 async def test_calls_and_thoughts_are_in_the_content() -> None:
     call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
     faults: dict[str, Any] = {
-        "tools": streamed(content=f"I call it.</think>{call}"),
-        "reasoning": streamed(content="It is 42.</think>42"),
+        "tools": make_stream(content=f"I call it.</think>{call}"),
+        "reasoning": make_stream(content="It is 42.</think>42"),
     }
     async with FaultyServer("m", **faults) as server:
         findings = await examine(f"{server.url}/v1")

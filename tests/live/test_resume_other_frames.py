@@ -24,7 +24,7 @@ TEXT = "One two three four five six"
 
 
 @asynccontextmanager
-async def sharing(upstream: ScriptedServer, url: str) -> AsyncIterator[Gateway]:
+async def run_sharing_gateway(upstream: ScriptedServer, url: str) -> AsyncIterator[Gateway]:
     async with caching(upstream, url, make_cache=CacheMaker(link_of=RedisCircuitBreaker)) as gateway:
         yield gateway
 
@@ -46,14 +46,14 @@ def opened_at_last(*gates: asyncio.Event) -> Iterator[None]:
 
 async def until_text(caller: Caller, text: str) -> list[bytes]:
     frames: list[bytes] = []
-    while text not in joined(frames):
+    while text not in join_texts(frames):
         data = await caller.write()
-        assert data, joined(frames)
+        assert data, join_texts(frames)
         frames += split_frames(data)
     return frames
 
 
-def joined(frames: list[bytes]) -> str:
+def join_texts(frames: list[bytes]) -> str:
     data = [json.loads(frame.split(b"data: ", 1)[1]) for frame in frames]
     return "".join(each["delta"].get("content", "") for each in data if "delta" in each)
 
@@ -62,7 +62,7 @@ async def resumes(gateway: Gateway, id_: str, read: list[bytes]) -> None:
     """The gateway sends what is missing after these frames."""
     async with calling(gateway.address) as again:
         assert await come_back(again, id_, len(read)) == 200
-        assert joined(read + split_frames(await again.rest())) == TEXT
+        assert join_texts(read + split_frames(await again.rest())) == TEXT
 
 
 async def refuses(gateway: Gateway, id_: str, read: list[bytes]) -> None:
@@ -81,8 +81,8 @@ async def test_a_reply_that_went_on_without_redis_is_not_resumed_from_the_other_
     in_short = pieces("One", " t", "wo", " th", "ree", " fo", "ur", second, " five six")
     async with (
         ScriptedServer(in_long, in_short) as upstream,
-        sharing(upstream, own_redis.url) as one,
-        sharing(upstream, own_redis.url) as other,
+        run_sharing_gateway(upstream, own_redis.url) as one,
+        run_sharing_gateway(upstream, own_redis.url) as other,
         calling(one.address) as leading,
         calling(other.address) as following,
         AsyncExitStack() as stack,
@@ -139,7 +139,7 @@ async def test_what_a_gateway_sent_and_did_not_write_before_another_took_its_cal
         first.set()
         sent = written + await until_text(leading, "ur")
         read += split_frames(await following.rest())
-        assert joined(read) == TEXT
+        assert join_texts(read) == TEXT
         await refuses(other, id_, sent)
         await resumes(other, id_, written)
         second.set()
@@ -173,5 +173,5 @@ async def test_a_client_of_a_follower_that_lost_its_connection_resumes_at_anothe
         async with calling(one.address) as again:
             assert await come_back(again, id_, len(read)) == 200
             gate.set()
-            assert joined(read + split_frames(await again.rest())) == TEXT
+            assert join_texts(read + split_frames(await again.rest())) == TEXT
         assert len(upstream.requests) == 1

@@ -39,7 +39,7 @@ def _write_operation(heading: str, operation: Mapping[str, Any]) -> Iterator[str
         yield from ("| parameter | in | type | meaning |", "|---|---|---|---|")
         for parameter in operation["parameters"]:
             kind = _write_type(parameter["schema"])
-            yield _row(f"`{parameter['name']}`", parameter["in"], kind, _meaning(parameter))
+            yield _write_row(f"`{parameter['name']}`", parameter["in"], kind, _describe(parameter))
         yield ""
     for media, content in operation.get("requestBody", {}).get("content", {}).items():
         yield from (f"Body (`{media}`): {_write_type(content.get('schema', {}))}", "")
@@ -49,7 +49,7 @@ def _write_operation(heading: str, operation: Mapping[str, Any]) -> Iterator[str
             f"`{media}`" + (f": {kind}" if (kind := _write_type(content.get("schema", {}))) else "")
             for media, content in response.get("content", {}).items()
         ]
-        yield _row(status, "<br>".join(bodies), _text(response.get("description", "")))
+        yield _write_row(status, "<br>".join(bodies), _join_lines(response.get("description", "")))
     yield ""
 
 
@@ -63,7 +63,7 @@ def _write_object(name: str, schema: Schema) -> Iterator[str]:
     yield from ("| field | type | default | meaning |", "|---|---|---|---|")
     for field, of in schema["properties"].items():
         default = "required" if field in schema.get("required", ()) else _write_default(of)
-        yield _row(f"`{field}`", _write_type(of), default, _meaning(of))
+        yield _write_row(f"`{field}`", _write_type(of), default, _describe(of))
     yield ""
 
 
@@ -90,15 +90,15 @@ def _write_default(schema: Schema) -> str:
     return f"`{json.dumps(schema['default'], ensure_ascii=False)}`" if schema.get("default") is not None else ""
 
 
-def _meaning(described: Mapping[str, Any]) -> str:
-    return _text(described.get("description", ""))
+def _describe(described: Mapping[str, Any]) -> str:
+    return _join_lines(described.get("description", ""))
 
 
-def _text(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def _row(*cells: str) -> str:
+def _write_row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

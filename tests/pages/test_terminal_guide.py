@@ -88,7 +88,7 @@ def test_a_function_is_called_and_answered_as_the_guide_shows(gateway: str, fold
         terminal.wait_for("\nstop · ")
         terminal.wait_for("\n> ")
         terminal.type(CTRL_D)
-        assert terminal.ended() == 0
+        assert terminal.wait_until_ended() == 0
     text = re.sub(r"\x1b\[\?2004[hl]\r?", "", terminal.text)
     assert "\n".join(normal(shown, gateway)) in text
 

@@ -48,7 +48,7 @@ class Terminal:
                 return
         raise AssertionError(f"{text!r} did not come: {self.text[self._searched :]!r}")
 
-    def ended(self) -> int:
+    def wait_until_ended(self) -> int:
         """Read until the program has ended, and return its exit status."""
         ends = time.monotonic() + SECONDS
         while self._read(ends - time.monotonic()):

@@ -110,7 +110,7 @@ def test_a_conversation_at_a_terminal_has_prompts_colours_and_history(gateway: s
         terminal.wait_for("You asked: “Hello!”.")
         terminal.wait_for("\n> ")
         terminal.type(CTRL_D)
-        assert terminal.ended() == 0
+        assert terminal.wait_until_ended() == 0
     history = tmp_path / "parley" / "chat_history"
     assert history.stat().st_mode & 0o777 == 0o600
     assert history.read_text().split() == ["Hello", "/help", "Hello!"]
@@ -119,14 +119,14 @@ def test_a_conversation_at_a_terminal_has_prompts_colours_and_history(gateway: s
         terminal.type("/model\r")
         terminal.wait_for("  demo")
         terminal.type("/quit\r")
-        assert terminal.ended() == 0
+        assert terminal.wait_until_ended() == 0
     assert history.read_text().split() == ["Hello", "/help", "Hello!"]
 
 
 def test_no_color_and_a_dumb_terminal_are_respected(gateway: str, tmp_path: Path) -> None:
     for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         with at_terminal([*CHAT, "Hello"], {**home(gateway, tmp_path), **more}) as terminal:
-            assert terminal.ended() == 0
+            assert terminal.wait_until_ended() == 0
         assert "You asked: “Hello”." in terminal.text
         assert "\x1b" not in terminal.text
 
@@ -144,7 +144,7 @@ def test_a_call_is_shown_and_answered_at_the_prompt(gateway: str, tmp_path: Path
         terminal.wait_for("The function get_weather returned: sunny, 21 °C")
         terminal.wait_for("\n> ")
         terminal.type("/quit\r")
-        assert terminal.ended() == 0
+        assert terminal.wait_until_ended() == 0
 
 
 def test_ctrl_c_stops_the_reply_at_the_model_server_and_not_the_program(
@@ -166,7 +166,7 @@ def test_ctrl_c_stops_the_reply_at_the_model_server_and_not_the_program(
         terminal.wait_for("\n> ")
         terminal.interrupt_until("Ctrl-C again")
         terminal.type(CTRL_C)
-        assert terminal.ended() == 130
+        assert terminal.wait_until_ended() == 130
 
 
 def test_a_program_that_is_ended_stops_its_reply(slow: SlowModel, gateway: str, tmp_path: Path) -> None:

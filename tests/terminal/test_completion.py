@@ -55,7 +55,7 @@ def test_tab_completes_commands_options_and_values(shell: str, folder: Path) -> 
         terminal.type("autog" + TAB)
         terminal.wait_for("en")
         terminal.type("\x15" + CTRL_D)
-        terminal.ended()
+        terminal.wait_until_ended()
 
 
 def test_the_words_are_those_of_the_parser_and_nothing_that_takes_long_is_loaded() -> None:

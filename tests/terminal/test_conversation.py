@@ -266,7 +266,7 @@ def test_data_of_several_lines_is_one_frame() -> None:
     assert list(frames([b'data:{"a":\r', b'\ndata: 1}\n\nid: 3\n\ndata: {"b": 2}\n\ndata: {'])) == [{"a": 1}, {"b": 2}]
 
 
-def typed(prompts: list[str], *texts: str | BaseException) -> Callable[[str], str]:
+def read_lines(prompts: list[str], *texts: str | BaseException) -> Callable[[str], str]:
     """Reads these lines, and then the end of input."""
     waiting = list(texts)
 
@@ -285,7 +285,7 @@ def typed(prompts: list[str], *texts: str | BaseException) -> Callable[[str], st
 def run_conversation(
     screen: FakeTerminal, texts: Sequence[str | BaseException], *replies: Answer, interactive: bool = True, **more: Any
 ) -> int:
-    return converse(options(screen, *replies, **more), typed(screen.prompts, *texts), interactive=interactive)
+    return converse(options(screen, *replies, **more), read_lines(screen.prompts, *texts), interactive=interactive)
 
 
 TALK = stream(
@@ -434,12 +434,12 @@ def test_a_command_that_is_wrong_is_an_error_and_help_lists_all(screen: FakeTerm
     assert all(name in screen.out.getvalue() for name in ("/image", "/model", "/save", "/clear", "/quit"))
 
 
-def numbered(*events: Json) -> bytes:
+def number_frames(*events: Json) -> bytes:
     return stream(*({**event, "seq": seq} for seq, event in enumerate(events, 1)))
 
 
 def test_a_reply_whose_connection_breaks_is_resumed_after_its_last_frame(screen: FakeTerminal) -> None:
-    whole = numbered(*REPLY)
+    whole = number_frames(*REPLY)
     begin, rest = whole.split(b'data: {"type": "message.started", "index": 2', 1)
     rest = b'data: {"type": "message.started", "index": 2' + rest
     assert run(screen, begin, httpx.ReadError("gone"), httpx.Response(502), rest, retry_seconds=(0, 0, 0)) == 0
@@ -450,7 +450,7 @@ def test_a_reply_whose_connection_breaks_is_resumed_after_its_last_frame(screen:
 
 
 def test_a_reply_that_cannot_be_resumed_has_failed(screen: FakeTerminal) -> None:
-    begin = numbered(*REPLY[:5])
+    begin = number_frames(*REPLY[:5])
     missing = httpx.Response(404, json={"error": {"code": "not_found", "message": "there is no reply 'r1'"}})
     assert run(screen, begin, missing, retry_seconds=(0, 0)) == 1
     assert "not_found: there is no reply" in screen.err.getvalue()
@@ -461,7 +461,7 @@ def test_a_reply_that_cannot_be_resumed_has_failed(screen: FakeTerminal) -> None
 def test_a_reply_that_is_stopped_is_cancelled_at_the_gateway(screen: FakeTerminal) -> None:
     class Stopping(httpx.SyncByteStream):
         def __iter__(self) -> Any:
-            yield numbered(*REPLY[:3])
+            yield number_frames(*REPLY[:3])
             raise KeyboardInterrupt
 
     stopping = httpx.Response(200, stream=Stopping())

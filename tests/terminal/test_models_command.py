@@ -34,7 +34,7 @@ def test_models_are_a_table_or_json(gateway: str) -> None:
 
 def test_the_header_is_bold_at_a_terminal(gateway: str) -> None:
     with at_terminal(MODELS, clean_environment(PARLEY_URL=gateway)) as terminal:
-        assert terminal.ended() == 0
+        assert terminal.wait_until_ended() == 0
     assert terminal.text.startswith("\x1b[1mMODEL ")
     assert terminal.text.count("\x1b") == 2
 
