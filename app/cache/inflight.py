@@ -311,7 +311,8 @@ class InFlightCall:
             self._source.tick(now)
 
     def on_events(self, events: list[Event]) -> None:
-        self.on_batches((events,))
+        if not self.log.ended:
+            self._append((events if self._splice is None else self._splice.feed(events),))
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         if not self.log.ended:

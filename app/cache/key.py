@@ -33,8 +33,9 @@ class KeyPart(Struct, frozen=True):
     """The request body: a JSON object."""
     traits: Mapping[str, Any]
     """The properties of the request that change how its reply is read (`reply_traits`)."""
-    profile: Mapping[str, Any]
-    """The fields of the profile that change how replies are read (`select_reply_fields`)."""
+    profile: Mapping[str, Any] | msgspec.Raw
+    """The fields of the profile that change how replies are read (`select_reply_fields`). As `Raw`, its keys must be
+    sorted."""
     headers: Sequence[tuple[str, str]] = ()
     """The configured headers that may change the server's answer; its API key is not one of them."""
 
@@ -60,11 +61,13 @@ def _digest(body: bytes) -> str:
     """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied."""
     fields = _fields(body)
     hashed = _hash()
-    for name in sorted(fields.keys() - _UNHASHED_FIELDS):
+    for name in sorted(fields):
+        if name in _UNHASHED_FIELDS:
+            continue
         value: Any = fields[name]
         if name != "messages" and not _is_canonical(bytes(value)):
             value = _canonical(value)
-        hashed.update(_encode([name, len(memoryview(value))]))
+        hashed.update(_encode((name, len(memoryview(value)))))
         hashed.update(value)
     return hashed.hexdigest()
 

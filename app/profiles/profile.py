@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.chat.messages import MediaKind, NamedMedia
@@ -185,6 +186,11 @@ class Profile(BaseModel):
     wants a stream in one piece."""
     stream_usage: bool = True
     """The server knows `stream_options.include_usage`, by which the gateway asks for usage in a stream."""
+
+    @cached_property
+    def encoded_reply_fields(self) -> msgspec.Raw:
+        """`select_reply_fields` as JSON whose keys are sorted."""
+        return msgspec.Raw(msgspec.json.encode(select_reply_fields(self), order="sorted"))
 
     @cached_property
     def takes_plain_messages(self) -> bool:

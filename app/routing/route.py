@@ -8,7 +8,7 @@ from msgspec import Struct
 from app.cache.key import KeyPart, cache_key
 from app.chat.messages import ChatRequest
 from app.errors import ParleyError
-from app.profiles import Profile, select_reply_fields
+from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.http.client import Target
@@ -113,6 +113,6 @@ class PreparedRequest(Struct, frozen=True):
             deployment.model,
             body,
             traits,
-            select_reply_fields(deployment.profile),
+            deployment.profile.encoded_reply_fields,
             deployment.target.variant,
         )

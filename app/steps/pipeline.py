@@ -169,6 +169,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     Equal upstream replies to requests with equal traits are parsed equally, if the profiles agree in `READS_REPLIES`.
     """
     traits: dict[str, Any] = {}
+    if not request.params and profile.native_tools and profile.text_tools is None:
+        return traits
     if words := stop_words(request.params, prompt_stop_words(request, profile)):
         traits["stop"] = words
     if uses_prompted_tools(request, profile):

@@ -44,6 +44,13 @@ def test_every_part_counts(changed: Json) -> None:
     assert cache_key([PART, replace(PART, **changed)], "s") != cache_key([PART, PART], "s")
 
 
+def test_fields_of_a_profile_that_are_encoded_already_give_the_same_key() -> None:
+    for profile in (Profile(), Profile(think_interrupt="<tool_call>", native_tools=False, text_tools="hermes")):
+        as_fields = replace(PART, profile=select_reply_fields(profile))
+        encoded = replace(PART, profile=profile.encoded_reply_fields)
+        assert cache_key([encoded], "s") == cache_key([as_fields], "s")
+
+
 def test_every_way_of_a_route_counts_and_their_order() -> None:
     other = replace(PART, base_url="http://b/v1")
     routes = [[PART], [other], [PART, other], [other, PART], [PART, PART], []]

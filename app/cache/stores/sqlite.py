@@ -12,7 +12,7 @@ import contextlib
 import functools
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from app.cache.stores import sqlite_schema
@@ -190,16 +190,16 @@ class SqliteStore:
     async def _write(self, warning: str, op: _Op) -> None:
         await self._wait_or_log(warning, self._writer.submit(op), _WRITE_SECONDS)
 
-    async def _wait_or_log(self, warning: str, result: Awaitable[Any], seconds: float) -> Any:
+    async def _wait_or_log(self, warning: str, result: asyncio.Future[Any], seconds: float) -> Any:
         """Wait for a result; log `warning` and return None when it fails or takes too long."""
+        timer = asyncio.get_running_loop().call_later(seconds, _fail_late, result, seconds)
         try:
-            async with asyncio.timeout(seconds):
-                return await result
+            return await result
         except StoreError as error:
             self._throttled_log.warn(warning, error)
-        except TimeoutError:
-            self._throttled_log.warn(warning, f"not within {seconds} s")
-        return None
+            return None
+        finally:
+            timer.cancel()
 
     async def _run_or_raise(self, worker: SqliteWorker[_Op], op: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
@@ -241,6 +241,11 @@ class SqliteStore:
 
 def _run(database: SqliteDatabase, ops: Sequence[_Op]) -> list[Any]:
     return database.use(lambda connection: [op(connection) for op in ops])
+
+
+def _fail_late(result: asyncio.Future[Any], seconds: float) -> None:
+    if not result.done():
+        result.set_exception(StoreError(f"not within {seconds} s"))
 
 
 def _ignore_error(answer: "asyncio.Future[Any]") -> None:
