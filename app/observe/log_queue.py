@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import TextIO
 
+from app.background_thread import start_background_thread
+
 MAX_QUEUE_BYTES = 4 * 1024 * 1024
 FLUSH_SECONDS = 2.0
 """How long the process waits at its end until the queued lines are written."""
@@ -57,8 +59,7 @@ class QueuedHandler(logging.Handler):
         self._queued_bytes += len(line)
         self._queue.put(line)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
-            self._thread.start()
+            self._thread = start_background_thread("log writer", self._run)
 
     def flush(self) -> None:
         """Wait until all lines so far are written, at most FLUSH_SECONDS."""

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from app.background_thread import start_background_thread
 from app.usage.stores import UsageStore, UsageStoreError
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, add_totals
 
@@ -75,8 +76,7 @@ class UsageLedger:
         with self._lock:
             self._add_row(key, totals)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write_rows, name="parley-usage", daemon=True)
-                self._thread.start()
+                self._thread = start_background_thread("parley-usage", self._write_rows)
         if not self._changed.is_set():
             self._changed.set()
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from app.background_thread import start_background_thread
+
 Op = TypeVar("Op")
 _Job: TypeAlias = tuple[Op, asyncio.Future[Any], asyncio.AbstractEventLoop]
 _Result: TypeAlias = tuple[asyncio.Future[Any], Any]
@@ -33,8 +35,7 @@ class SqliteWorker(Generic[Op]):
         future: asyncio.Future[Any] = loop.create_future()
         if self._thread is None:
             self._ended = loop.create_future()
-            self._thread = threading.Thread(target=self._work, args=(loop, self._ended), name=self._name, daemon=True)
-            self._thread.start()
+            self._thread = start_background_thread(self._name, self._work, loop, self._ended)
         self._queue.put((op, future, loop))
         return future
 
