@@ -23,6 +23,8 @@ PLOTS: tuple[tuple[str, Figure], ...] = (
     ("json", REQUESTS),
     ("json", CPU_REQUEST),
 )
+FLAMES = "performance-flames-"
+"""How the names of flame graphs begin, which bench/profile writes."""
 WIDTH, ROW, NAMES, VALUES = 640, 26, 150, 130
 """Of a plot in pixels: its width, the height of a bar with its space, and the room for names and for values."""
 
@@ -31,7 +33,8 @@ def write(scenarios: list[Scenario], runs: Runs, about: str) -> None:
     """Replace what stands between the marks of the page, and the plots. `about` says what was measured, and when."""
     plots = list(_plots(scenarios, runs))
     for old in PAGE.parent.glob("performance-*.svg"):
-        old.unlink()
+        if not old.name.startswith(FLAMES):
+            old.unlink()
     for name, _, text in plots:
         (PAGE.parent / name).write_text(text)
     images = "\n".join(f"![{title}]({name})" for name, title, _ in plots)
@@ -39,12 +42,12 @@ def write(scenarios: list[Scenario], runs: Runs, about: str) -> None:
     PAGE.write_text(insert(PAGE.read_text(), results))
 
 
-def insert(page: str, results: str) -> str:
-    """The page with the results between its marks. Raises: ValueError where it has no marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def insert(page: str, results: str, first: str = BEGIN, last: str = END) -> str:
+    """The page with the results between two marks. Raises: ValueError where it has no marks."""
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"the page has no marks {BEGIN} and {END}")
+        raise ValueError(f"the page has no marks {first} and {last}")
     return f"{before}{begin}\n\n{results.strip()}\n\n{end}{after}"
 
 
