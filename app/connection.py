@@ -8,6 +8,10 @@ An `Upgrade` is ignored, as RFC 9110, section 7.8 allows: the request is answere
 `curl --http2` offer h2c with every first request. httptools ends a message at such a head, so its parser is replaced by
 a new one that parses the same head again, without the offer.
 
+The endpoints for replies are called directly, without the ASGI application around them, unless another application
+wraps it. Nothing else about them differs: they are ASGI callables, and any other server reaches them through the
+application.
+
 The server calls `tick` of every connection at regular intervals, so no connection and no request needs a timer.
 """
 
@@ -15,9 +19,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
@@ -26,9 +29,10 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from app.api.application import ParleyApp
 from app.api.asgi import send_error
 from app.api.middleware import choose_request_id
-from app.api.response_writer import WRITER, Headers, Sender
+from app.api.response_writer import WRITER, Headers, Scope, Sender
 from app.errors import (
     BadRequest,
     Busy,
@@ -107,11 +111,13 @@ def _join_lines(headers: Headers) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _split_target(target: bytes) -> tuple[str, bytes, bytes]:
-    """Return (path, raw path, query). Nearly all requests have one of a few targets."""
+def _split_target(root_path: str, target: bytes) -> tuple[str, bytes, bytes]:
+    """Return (path, raw path, query), the paths with `root_path` before them. Nearly all requests have one of a few
+    targets."""
     url = httptools.parse_url(target)
     path = url.path.decode("ascii")
-    return unquote(path) if "%" in path else path, url.path, url.query or b""
+    path = unquote(path) if "%" in path else path
+    return root_path + path, root_path.encode("ascii") + url.path, url.query or b""
 
 
 class _DefaultLines:
@@ -158,7 +164,7 @@ class ClientCycle(RequestResponseCycle):
     response_complete = False
     response_started = False
     _sender: Sender | None = None
-    _head: Sequence[bytes] = ()
+    _head = b""
     """The part of the head that has not been sent."""
 
     def __init__(self, connection: "ClientConnection", *, keep_alive: bool) -> None:
@@ -175,6 +181,7 @@ class ClientCycle(RequestResponseCycle):
         self.abort = connection.drop
         self.body = bytearray()
         self._loop = connection.loop
+        self._tasks = connection.tasks
 
     async def receive(self) -> Any:
         if self.message_event is _UNUSED_EVENT:
@@ -196,12 +203,10 @@ class ClientCycle(RequestResponseCycle):
         self.response_started = True
         lines = _join_lines((*headers, *self.extra_headers))
         self.chunked_encoding = b"content-length: " not in lines
-        head = self._head = [STATUS_LINE[status], _default_lines.join(self.default_headers), lines]
-        if self.chunked_encoding:
-            head.append(b"transfer-encoding: chunked\r\n")
+        end = b"transfer-encoding: chunked\r\n" if self.chunked_encoding else b""
         if not self.keep_alive:
-            head.append(b"connection: close\r\n")
-        head.append(b"\r\n")
+            end += b"connection: close\r\n"
+        self._head = b"".join((STATUS_LINE[status], _default_lines.join(self.default_headers), lines, end, b"\r\n"))
 
     def take_body(self) -> bytes | None:
         """Return the body of the request if it has arrived whole; None if it must be received."""
@@ -214,15 +219,16 @@ class ClientCycle(RequestResponseCycle):
     def write(self, data: bytes, *, last: bool) -> None:
         if self.disconnected:
             return
-        pieces, self._head = [*self._head], ()
+        head = self._head
+        if head:
+            self._head = b""
         if self.chunked_encoding:
-            if data:
-                pieces += (b"%x\r\n" % len(data), data, b"\r\n")
+            data = b"".join((head, b"%x\r\n" % len(data), data, b"\r\n") if data else (head,))
             if last:
-                pieces.append(b"0\r\n\r\n")
-        else:
-            pieces.append(data)
-        self.transport.write(b"".join(pieces))
+                data += b"0\r\n\r\n"
+        elif head:
+            data = head + data
+        self.transport.write(data)
         if last:
             self._complete()
         elif self.flow.write_paused and not self.blocked:
@@ -255,7 +261,33 @@ class ClientCycle(RequestResponseCycle):
         try:
             await super().run_asgi(app)
         finally:
-            self.scope.pop("extensions", None)  # it holds this cycle, which would wait for the garbage collector
+            self._release()
+
+    def _release(self) -> None:
+        self.scope.pop("extensions", None)  # it holds this cycle, which would wait for the garbage collector
+
+    def on_served(self, task: asyncio.Task[None]) -> None:
+        """Called when an endpoint that was called without `run_asgi` has ended: does what that does at the end."""
+        self._tasks.discard(task)
+        self._release()
+        self.on_response = _ignore
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is None and (self.response_complete or self.disconnected):
+            return
+        self.logger.error("an endpoint ended without completing its response", exc_info=error)
+        if self.response_started:
+            self.transport.close()
+        else:
+            self.keep_alive = False
+            self.start(500, _DEFECT_HEADERS)
+            self.write(_DEFECT, last=True)
+
+
+def _ignore() -> None: ...
+
+
+_DEFECT = b"Internal Server Error"
+_DEFECT_HEADERS = ((b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(_DEFECT)))
 
 
 class ClientConnection(HttpToolsProtocol):
@@ -266,7 +298,11 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._limits = limits
         self._warnings = warnings
+        self._direct = self.app.direct if isinstance(self.app, ParleyApp) else None
+        """None: another application wraps the gateway's, so all requests must pass through it."""
         self._cycles: deque[ClientCycle] = deque()
+        self._scope: Scope = {}
+        """What the scopes of all requests have."""
         self._in_head = False
         self._hosts = 0
         self._head_bytes = 0
@@ -291,6 +327,15 @@ class ClientConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+        }
         limit = self._limits.max_connections
         if len(self.connections) > limit and evict_idle(self.connections, self):
             self._warnings.full.warn(
@@ -355,7 +400,10 @@ class ClientConnection(HttpToolsProtocol):
         if self._last_request:
             self._discarding = True
             raise _ParserStopped
-        super().on_message_begin()
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        self.scope = cast(Any, {**self._scope, "headers": self.headers, "state": self.app_state.copy()})
         self._in_head = True
         self._hosts = self._head_bytes = 0
         self._waited_seconds = 0.0
@@ -394,12 +442,9 @@ class ClientConnection(HttpToolsProtocol):
     def _make_cycle(self, version: str) -> ClientCycle:
         """Complete the scope, and start the request or queue it behind earlier ones."""
         scope, parser = self.scope, self.parser
-        path, raw_path, query = _split_target(self.url)
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = version
-        scope["path"] = self.root_path + path
-        scope["raw_path"] = self.root_path.encode("ascii") + raw_path
-        scope["query_string"] = query
+        scope["path"], scope["raw_path"], scope["query_string"] = _split_target(self.root_path, self.url)
         before = self.cycle
         cycle = self.cycle = ClientCycle(self, keep_alive=version != "1.0" and parser.should_keep_alive())
         scope["extensions"] = {WRITER: {"writer": cycle}}
@@ -409,6 +454,16 @@ class ClientConnection(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
         return cycle
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        direct = self._direct if app is self.app else None
+        endpoint = None if direct is None else direct.find(cycle.scope)
+        if direct is None or endpoint is None:
+            super()._start_asgi_task(cycle, app)
+            return
+        task = self.loop.create_task(direct.serve(endpoint, cycle.scope, cycle.receive, cycle.send))
+        self.tasks.add(task)
+        task.add_done_callback(cycle.on_served)
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)

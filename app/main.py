@@ -343,7 +343,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
     server, cache = settings.server, resources.cache
 
     def is_full(running: int) -> bool:
-        most = context.server.max_concurrent_requests
+        most = context.live.settings.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
     store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
@@ -403,7 +403,9 @@ def _make_live_configuration(
         {"/v1/models": OPENAI.error, "/v1/responses": RESPONSES.error},
         None if previous is None else previous.rules.observe_plain,
     )
-    return LiveConfiguration(settings, registry, gateway, catalog, rules, request_limits(server))
+    return LiveConfiguration(
+        settings, registry, gateway, catalog, rules, request_limits(server), settings.separate_callers
+    )
 
 
 def _create_reloader(

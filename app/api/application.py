@@ -22,14 +22,14 @@ class ParleyApp(FastAPI):
     ) -> None:
         super().__init__(title="Parley", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
         self.context = context
-        self._direct = direct
+        self.direct = direct
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        endpoint = self._direct.find(scope)
+        endpoint = self.direct.find(scope)
         if endpoint is None:
             await super().__call__(scope, receive, send)
         else:
-            await self._direct.serve(endpoint, scope, receive, send)
+            await self.direct.serve(endpoint, scope, receive, send)
 
 
 def find_context(application: Any) -> AppContext | None:

@@ -65,6 +65,8 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
 
 
 def _check_encodings(scope: Scope) -> None:
+    if b"content-encoding" not in scope["state"]["headers"]:
+        return
     for name, value in scope["headers"]:
         if name == b"content-encoding" and value.lower() != b"identity":
             raise BadRequest("a body must not be compressed")

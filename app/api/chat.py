@@ -25,7 +25,7 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.request_limits import RequestLimits
-from app.api.response_writer import ResponseWriter, Send, SendQueue, find_offered_writer
+from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
@@ -77,7 +77,7 @@ class RequestInProgress:
         self.caller: Caller = state["caller"]
         self.live = context.live
         """The configuration with which the request goes on, also after a reload."""
-        self.offered_writer = find_offered_writer(scope)
+        self.offered_writer: OfferedWriter | None = state["writer"]
         self.writer: ResponseWriter = self.offered_writer or SendQueue(send)
         self.lease = context.budget.lease()
         """The memory of the request."""
@@ -369,14 +369,16 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.settings.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
+    enabled = route.cache_seconds is not None
     headers: list[str] = []
     named: list[Mode] = []
-    for name, value in scope["headers"]:
+    read = scope["state"]["headers"]
+    lines = scope["headers"] if b"cache-control" in read or CACHE_HEADER in read else ()
+    for name, value in lines:
         if name == b"cache-control":
             headers.append(value.decode("latin-1"))
         elif name == CACHE_HEADER:
             named.append(_parse_cache_mode(value.decode("latin-1")))
-    enabled = route.cache_seconds is not None
     return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
 
 

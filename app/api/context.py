@@ -97,11 +97,6 @@ class AppContext:
         return self.live.settings
 
     @property
-    def separate_callers(self) -> bool:
-        """Stored replies are shared only among the requests of one caller."""
-        return self.live.settings.separate_callers
-
-    @property
     def server(self) -> Server:
         return self.live.settings.server
 
@@ -119,7 +114,7 @@ class AppContext:
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
-        if not self.separate_callers:
+        if not self.live.separate_callers:
             return ""
         return scope["state"]["caller"].scope or _hash_authorization(scope)
 
@@ -134,7 +129,7 @@ class AppContext:
         Without a key it is "", which stands for everyone, or a hash of the Authorization header if `cache.scope` is
         "caller"."""
         name: str = scope["state"]["caller"].name
-        if name or not self.separate_callers:
+        if name or not self.live.separate_callers:
             return name
         return _hash_authorization(scope)
 

@@ -27,7 +27,7 @@ class KeptReasoning:
         self._ttl_seconds = ttl_seconds
 
     def is_wanted(self, route: ModelRoute) -> bool:
-        return any(one.profile.restore_reasoning for one in route.deployments)
+        return True in [deployment.profile.restore_reasoning for deployment in route.deployments]
 
     def find_dropped(self, request: ChatRequest) -> list[DroppedReasoning]:
         return find_dropped_reasoning(request.messages)

@@ -20,3 +20,5 @@ class LiveConfiguration(Struct, frozen=True):
     """Lists the models of the pass-through's upstream; None: there is no pass-through."""
     rules: RequestRules
     request_limits: RequestLimits
+    separate_callers: bool
+    """Stored replies are shared only among the requests of one caller."""

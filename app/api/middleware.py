@@ -100,19 +100,7 @@ class _RequestChecks:
         """`get_rules` returns the present rules: a reload of the configuration replaces them."""
         self._get_rules = get_rules
 
-    @property
-    def _rules(self) -> OriginRules:
-        return self._get_rules().origins
-
-    @property
-    def _keys(self) -> KeyRing | None:
-        return self._get_rules().keys
-
-    @property
-    def _observe_plain(self) -> ObservePlainRequest | None:
-        return self._get_rules().observe_plain
-
-    def _begin(self, scope: Scope) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
+    def _begin(self, scope: Scope, rules: RequestRules) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
         """Return the id of the request, its headers, and those that every response has."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         read = dict(headers)
@@ -123,30 +111,29 @@ class _RequestChecks:
             "request_id": id_,
             "caller": ANONYMOUS,
             "response_headers": lines,
+            "headers": read,
         }
         if b"traceparent" in read:
             scope["state"]["traceparent"] = read[b"traceparent"]
-        origin = read.get(b"origin")
-        if origin is not None and self._rules.is_configured(origin):
-            lines += cors_headers(origin)
+        if b"origin" in read and rules.origins.is_configured(read[b"origin"]):
+            lines += cors_headers(read[b"origin"])
         return id_, read, lines
 
-    def _check(self, method: str, read: Mapping[bytes, bytes]) -> None:
+    def _check(self, method: str, read: Mapping[bytes, bytes], rules: RequestRules) -> None:
         """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
         origin, host = read.get(b"origin"), read.get(b"host")
         if origin is not None:
-            self._rules.check_origin(origin, host)
+            rules.origins.check_origin(origin, host)
         elif host is not None:
-            self._rules.check_host(host)
+            rules.origins.check_host(host)
         if method not in _WITHOUT_BODY:
             content_type = read.get(b"content-type")
             if content_type != b"application/json":
                 check_content_type(content_type, from_browser=origin is not None)
 
-    def _authenticate(self, scope: Scope) -> None:
+    def _authenticate(self, scope: Scope, keys: KeyRing | None) -> None:
         """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
         path = scope["path"]
-        keys = self._keys
         if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
             return
         caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
@@ -158,8 +145,9 @@ class _RequestChecks:
         peer = scope.get("client")
         return self._get_rules().proxies.find_client(peer[0], scope["headers"]) if peer else ""
 
-    def _is_preflight(self, method: str, read: Mapping[bytes, bytes]) -> bool:
-        return method == "OPTIONS" and b"origin" in read and self._rules.is_configured(read[b"origin"])
+
+def _is_preflight(method: str, read: Mapping[bytes, bytes], rules: RequestRules) -> bool:
+    return method == "OPTIONS" and b"origin" in read and rules.origins.is_configured(read[b"origin"])
 
 
 class _HeaderSender:
@@ -189,23 +177,24 @@ class DirectRoutes(_RequestChecks):
         return self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
 
     async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
-        id_, read, lines = self._begin(scope)
+        rules = self._get_rules()
+        id_, read, lines = self._begin(scope, rules)
         if endpoint.sends_request_id:
             lines.append((b"request-id", lines[0][1]))
-        writer = find_offered_writer(scope)
+        writer = scope["state"]["writer"] = find_offered_writer(scope)
         if writer is not None:
             writer.extra_headers = lines
         sender = _HeaderSender(send, lines)
         method, error_code, client = scope["method"], None, ""
         began = time.perf_counter()
         try:
-            self._check(method, read)
+            self._check(method, read, rules)
             if method == "POST":
-                if self._keys is not None:
-                    self._authenticate(scope)
+                if rules.keys is not None:
+                    self._authenticate(scope, rules.keys)
                 await endpoint(scope, receive, sender)
                 return
-            if self._is_preflight(method, read):
+            if _is_preflight(method, read, rules):
                 del lines[1:]
                 await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
             else:
@@ -221,7 +210,7 @@ class DirectRoutes(_RequestChecks):
             return
         seconds = time.perf_counter() - began
         log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client)
-        observe = self._observe_plain
+        observe = self._get_rules().observe_plain
         if observe is not None:
             observe(scope["path"], sender.status, error_code)
 
@@ -237,18 +226,19 @@ class RequestIdMiddleware(_RequestChecks):
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        id_, read, lines = self._begin(scope)
+        rules = self._get_rules()
+        id_, read, lines = self._begin(scope, rules)
         state = scope["state"]
         began = time.perf_counter()
         sender = _HeaderSender(send, lines)
         client = ""
         try:
-            self._check(scope["method"], read)
-            if self._is_preflight(scope["method"], read):
+            self._check(scope["method"], read, rules)
+            if _is_preflight(scope["method"], read, rules):
                 del lines[1:]
                 await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
             else:
-                self._authenticate(scope)
+                self._authenticate(scope, rules.keys)
                 await self._app(scope, receive, sender)
         except _REFUSALS as error:
             state["error_code"], client = error.code, self._find_client(scope)
@@ -263,7 +253,7 @@ class RequestIdMiddleware(_RequestChecks):
             seconds = time.perf_counter() - began
             code = state.get("error_code")
             log_plain_request(id_, scope["method"], scope["path"], sender.status, code, seconds, client)
-            observe = self._observe_plain
+            observe = self._get_rules().observe_plain
             if observe is not None:
                 # FastAPI sets the route only of its own endpoints
                 route = scope.get("route") or scope.get("endpoint")

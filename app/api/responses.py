@@ -97,6 +97,8 @@ class ReplyResponse(ABC):
 
     def set_origin(self, origin: Origin) -> None:
         """Set where the reply comes from, once it is known. The reply of a fallback model has that model's name."""
+        if origin == self.info.origin:
+            return
         info = replace(self.info, origin=origin)
         if origin.fallback_model is not None:
             text = (

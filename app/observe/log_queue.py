@@ -53,6 +53,15 @@ class QueuedHandler(logging.Handler):
         except Exception:
             self.handleError(record)
             return
+        self.put(line)
+
+    def put(self, line: bytes) -> None:
+        """Queue a line, which ends with a line feed. Any thread may call it."""
+        assert self.lock is not None
+        with self.lock:
+            self._put(line)
+
+    def _put(self, line: bytes) -> None:
         if self._queued_bytes - self._written_bytes + len(line) > self._max_queue_bytes:
             self._dropped += 1
             return

@@ -59,34 +59,40 @@ def log_request(record: RequestRecord) -> None:
     level = logging.INFO if failure is None else logging.WARNING
     if not log.isEnabledFor(level):
         return
+    model, tokens, attempts = record.model, record.tokens, record.attempts
     line = RequestLine(
         record.request_id,
         record.endpoint,
         record.caller,
-        status=record.status,
-        cache=record.cache,
-        error=record.error,
-        finish_reason=record.finish_reason,
-        fallback_model=record.fallback_model,
-        cost=record.cost or 0.0,
-        ms=round(record.duration * 1000, 1),
+        shorten_text(model, MAX_TEXT),
+        record.fallback_model,
+        record.stream if model else UNSET,
+        shorten(record.metadata) if record.metadata else None,
+        record.status,
+        record.cache,
+        record.error,
+        record.finish_reason,
     )
-    if record.model:
-        line.model, line.stream = shorten_text(record.model, MAX_TEXT), record.stream
-    if record.metadata:
-        line.metadata = shorten(record.metadata)
-    tokens = record.tokens
     if tokens is not None:
         line.prompt_tokens, line.completion_tokens = tokens.input, tokens.output
         line.cached_tokens, line.tokens_estimated = tokens.cached_input, record.tokens_estimated
+    if record.cost:
+        line.cost = record.cost
     if failure is not None:
         for name, value in _failure_fields(failure, record).items():
             setattr(line, name, value)
-    elif record.attempts:
-        line.upstream = record.attempts[-1].upstream
+    elif attempts:
+        line.upstream = attempts[-1].upstream
     if record.first_token_at is not None:
-        line.first_token_ms = round((record.first_token_at - record.started_at) * 1000, 1)
+        line.first_token_ms = _to_milliseconds(record.first_token_at - record.started_at)
+    line.ms = _to_milliseconds(record.duration)
     _log_fields(level, line)
+
+
+def _to_milliseconds(seconds: float) -> float:
+    """Round to a tenth of a millisecond. `round` writes the number as text and reads it again, for the same result but
+    in numbers exactly between two tenths."""
+    return int(seconds * 10000 + 0.5) / 10
 
 
 def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
@@ -106,9 +112,16 @@ def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
 def _log_fields(level: int, fields: RequestLine | dict[str, Any]) -> None:
     """Log a request. The fields are shortened already. The record is a copy of another one: to look up the process, the
     thread and the line of the call costs more than the rest."""
+    now = time.time()
+    handler = _find_json_handler()
+    if type(fields) is RequestLine and handler is not None:
+        assert isinstance(handler.formatter, JsonFormatter)
+        data = handler.formatter.format_request(level, now, fields)
+        if data is not None:
+            handler.put(data)
+            return
     record = logging.LogRecord.__new__(logging.LogRecord)
     values = record.__dict__ = _TEMPLATE.copy()
-    now = time.time()
     values["levelno"], values["levelname"] = level, _LEVEL_NAMES[level]
     values["created"], values["msecs"] = now, int(now % 1 * 1000) + 0.0
     values["fields"] = fields
@@ -229,28 +242,37 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
         self._second = 0
         self._second_text = ""
+        self._request_second = 0
+        self._request_head = b""
 
-    def _format_second(self, record: logging.LogRecord) -> str:
-        second = int(record.created)
+    def _format_second(self, created: float) -> str:
+        second = int(created)
         if second != self._second:
-            self._second, self._second_text = second, self.formatTime(record, "%Y-%m-%dT%H:%M:%S")
+            self._second, self._second_text = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(second))
         return self._second_text
 
-    def _format_request(self, record: logging.LogRecord, fields: RequestLine) -> str | None:
-        """Format the line of a request, with the same result as `format`; None if JSON cannot express a value."""
+    def format_request(self, level: int, created: float, line: RequestLine) -> bytes | None:
+        """Format the line of a request, with the same result as `format` and a line feed; None if JSON cannot express a
+        value."""
         try:
-            text = msgspec.json.encode(fields).decode()
+            data = _encode_line(line)
         except UnicodeEncodeError:
             return None
-        time_of_day = f"{self._format_second(record)}.{int(record.msecs):03d}"
-        return f'{{"time":"{time_of_day}",{_REQUEST_HEADS[record.levelno]},{text[1:]}'
+        if not data.isascii() or b"\x7f" in data:
+            data = escape_control_characters(data.decode()).encode()
+        second = int(created)
+        if second != self._request_second:
+            self._request_second, self._request_head = second, f'{{"time":"{self._format_second(created)}.'.encode()
+        return b"%b%03d%b%b\n" % (self._request_head, int(created % 1 * 1000), _REQUEST_HEADS[level], data[1:])
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", None)
-        if type(fields) is RequestLine and (text := self._format_request(record, fields)) is not None:
-            return _escape_json(text)
+        if type(fields) is RequestLine:
+            data = self.format_request(record.levelno, record.created, fields)
+            if data is not None:
+                return data[:-1].decode()
         line: dict[str, Any] = {
-            "time": f"{self._format_second(record)}.{int(record.msecs):03d}",
+            "time": f"{self._format_second(record.created)}.{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": shorten_text(record.getMessage(), MAX_MESSAGE),
@@ -261,14 +283,26 @@ class JsonFormatter(logging.Formatter):
         return _escape_json(_encode_json(line))
 
 
+_encode_line = msgspec.json.Encoder().encode
 _REQUEST_HEADS = {
-    level: f'"level":"{name.lower()}","logger":"{log.name}","message":"request"' for level, name in _LEVEL_NAMES.items()
+    level: f'","level":"{name.lower()}","logger":"{log.name}","message":"request",'.encode()
+    for level, name in _LEVEL_NAMES.items()
 }
 
 
 def _escape_json(text: str) -> str:
     """Replace control characters in JSON, which itself escapes those of ASCII but one."""
     return text if text.isascii() and "\x7f" not in text else escape_control_characters(text)
+
+
+def _find_json_handler() -> QueuedHandler | None:
+    """Return the handler that `configure` has set for lines of JSON, if no other handler or filter gets the lines of
+    requests: then they need no log record."""
+    handlers = logging.root.handlers
+    handler = handlers[0] if len(handlers) == 1 else None
+    if type(handler) is not QueuedHandler or log.parent is not logging.root or log.handlers or log.filters:
+        return None
+    return handler if type(handler.formatter) is JsonFormatter and not handler.filters else None
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}

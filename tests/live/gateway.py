@@ -119,7 +119,7 @@ async def serving_with(
         server.drop_connections()
         await server.shutdown(sockets=[listener])
     assert transport.open_connections == 0
-    names = ("_deliver", "_left", "_flush", "run_asgi")
+    names = ("_deliver", "_left", "_flush", "run_asgi", "serve")
     await eventually(lambda: not [task for task in asyncio.all_tasks() - before if _name(task) in names])
 
 
