@@ -122,30 +122,35 @@ class DeltaEncoder(ABC):
             if delta is not None:
                 return self._write_text(delta[0], delta[1])
         out: list[bytes] = []
-        for position, event in enumerate(events):
-            delta = self._accumulator.extend(event)
-            if delta is not None:
-                out.append(self._write_text(delta[0], delta[1]))
+        place = 0
+        while place < len(events):
+            run = self._accumulator.extend_run(events, place)
+            if run is not None:
+                out.append(self._write_texts(run[0], run[1]))
+                place += len(run[1])
             elif Extra in map(type, events):
-                out += map(self._write_step, self._accumulator.feed(events[position:]))
+                out += map(self._write_step, self._accumulator.feed(events[place:]))
                 break
             else:
-                out += map(self._write_step, self._accumulator.feed([event]))
+                out += map(self._write_step, self._accumulator.feed([events[place]]))
+                place += 1
         return out[0] if len(out) == 1 else b"".join(out)
 
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
-        """Return the bytes of `feed` for each of the batches."""
+        """Return the bytes of `feed` for each of the batches. Those of one event, unless it is an `Extra`, are fed
+        together."""
         out: list[bytes] = []
-        place = 0
-        while place < len(batches):
-            run = self._accumulator.extend_run(batches, place)
-            if run is None:
-                out.append(self.feed(batches[place]))
-                place += 1
-            else:
-                message, texts = run
-                out.append(self._write_texts(message, texts))
-                place += len(texts)
+        single: list[Event] = []
+        for batch in batches:
+            if len(batch) == 1 and type(batch[0]) is not Extra:
+                single.append(batch[0])
+                continue
+            if single:
+                out.append(self.feed(single))
+                single = []
+            out.append(self.feed(batch))
+        if single:
+            out.append(self.feed(single))
         return b"".join(out)
 
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
