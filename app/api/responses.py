@@ -491,7 +491,7 @@ class JsonResponse(ReplyResponse):
             return
         if self.first_at is None:
             self.first_at = time.perf_counter()
-        self.encoder.feed(events)
+        (self._encoder or self.encoder).feed(events)
 
     def _write_reply(self, events: list[Event], finish: Finish) -> None:
         began = time.perf_counter()

@@ -132,8 +132,8 @@ class CompletionEncoder(WholeEncoder):
     """`stream: false`: one JSON body."""
 
     @override
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return _json(error_body(error))
+    def _write_failure(self, error: dict[str, Any]) -> dict[str, Any]:
+        return error_body(error)
 
     @override
     def _write_reply(self, finish: Finish) -> dict[str, Any]:
