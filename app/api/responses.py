@@ -402,14 +402,18 @@ class EventStreamResponse(ReplyResponse):
             return
         if self.first_at is None:
             self.first_at = time.perf_counter()
-        self.start_stream()  # the frame that opens the stream must get the first number
-        data = earlier + self.encoder.feed(events) if earlier else self.encoder.feed(events)
+        if not self.status:
+            self.start_stream()  # the frame that opens the stream must get the first number
+        data = (self._encoder or self.encoder).feed(events)
+        if earlier:
+            data = earlier + data
         if type(last) is Finish:
             self.outcome = last
             self._end_stream(data)
         elif data:  # some formats have no frame for some events: then heartbeats must go on
             self._quiet = False
-            self._write(data)
+            if not self.disconnected:
+                self._writer.write(data, last=False)
         if self.send_seconds is None:
             self.send_seconds = time.perf_counter() - self.first_at
 
@@ -489,7 +493,7 @@ class JsonResponse(ReplyResponse):
             return
         if self.first_at is None:
             self.first_at = time.perf_counter()
-        self.encoder.feed(events)
+        (self._encoder or self.encoder).feed(events)
 
     def _write_reply(self, events: list[Event], finish: Finish) -> None:
         began = time.perf_counter()

@@ -95,17 +95,16 @@ class MessageAccumulator:
         message.add(text)
         return message, text
 
-    def extend_run(self, batches: Sequence[list[Event]], start: int) -> tuple[ReplyMessage, list[str]] | None:
-        """Add the batches from `start` on that each have only one event, which adds to the same message as the first.
-        Return that message and their texts; None if there are none."""
-        first = batches[start][0] if len(batches[start]) == 1 else None
-        delta = None if first is None else self.extend(first)
+    def extend_run(self, events: Sequence[Event], start: int) -> tuple[ReplyMessage, list[str]] | None:
+        """Add the events from `start` on that add to the same message as the first, and return that message and their
+        texts. None: the first has another step than a `MessageDelta`, and was not added."""
+        first = events[start]
+        delta = self.extend(first)
         if delta is None:
             return None
         message, texts = delta[0], [delta[1]]
         kind, call = type(first), first.index if type(first) is ToolCallDelta else -1
-        for batch in islice(batches, start + 1, None):
-            event = batch[0] if len(batch) == 1 else None
+        for event in islice(events, start + 1, None):
             if type(event) is not kind:
                 break
             if type(event) is ReasoningDelta or (type(event) is TextDelta and event.refusal is message.refusal):

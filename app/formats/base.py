@@ -122,30 +122,35 @@ class DeltaEncoder(ABC):
             if delta is not None:
                 return self._write_text(delta[0], delta[1])
         out: list[bytes] = []
-        for position, event in enumerate(events):
-            delta = self._accumulator.extend(event)
-            if delta is not None:
-                out.append(self._write_text(delta[0], delta[1]))
+        place = 0
+        while place < len(events):
+            run = self._accumulator.extend_run(events, place)
+            if run is not None:
+                out.append(self._write_texts(run[0], run[1]))
+                place += len(run[1])
             elif Extra in map(type, events):
-                out += map(self._write_step, self._accumulator.feed(events[position:]))
+                out += map(self._write_step, self._accumulator.feed(events[place:]))
                 break
             else:
-                out += map(self._write_step, self._accumulator.feed([event]))
+                out += map(self._write_step, self._accumulator.feed([events[place]]))
+                place += 1
         return out[0] if len(out) == 1 else b"".join(out)
 
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
-        """Return the bytes of `feed` for each of the batches."""
+        """Return the bytes of `feed` for each of the batches. Those of one event, unless it is an `Extra`, are fed
+        together."""
         out: list[bytes] = []
-        place = 0
-        while place < len(batches):
-            run = self._accumulator.extend_run(batches, place)
-            if run is None:
-                out.append(self.feed(batches[place]))
-                place += 1
-            else:
-                message, texts = run
-                out.append(self._write_texts(message, texts))
-                place += len(texts)
+        single: list[Event] = []
+        for batch in batches:
+            if len(batch) == 1 and type(batch[0]) is not Extra:
+                single.append(batch[0])
+                continue
+            if single:
+                out.append(self.feed(single))
+                single = []
+            out.append(self.feed(batch))
+        if single:
+            out.append(self.feed(single))
         return b"".join(out)
 
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
@@ -187,31 +192,56 @@ def encode_each(encoder: Encoder, batches: Sequence[list[Event]]) -> bytes:
     return b"".join([feed(events) for events in batches])
 
 
+_MOST_HELD = 256
+
+
 class WholeEncoder(ABC):
     """`stream: false`: one JSON body, written at the end of the reply."""
 
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
         self._accumulator = MessageAccumulator()
+        self._held: list[Event] = []
+        """The last events, which are not accumulated yet: many at once take less time than each by itself."""
 
     def open(self) -> bytes:
         return b""
 
     def feed(self, events: list[Event]) -> bytes:
-        accumulator = self._accumulator
-        for event in events:
-            if accumulator.extend(event) is None:
-                accumulator.feed([event])
-            if type(event) is Finish:
-                return encode_json(self._write_reply(event))
+        self._held += events
+        last = events[-1] if events else None
+        if type(last) is Finish:
+            self._accumulate()
+            return encode_json(self._write_reply(last))
+        if len(self._held) >= _MOST_HELD:
+            self._accumulate()
         return b""
+
+    def fail(self, error: dict[str, Any]) -> bytes:
+        self._accumulate()
+        return encode_json(self._write_failure(error))
+
+    def _accumulate(self) -> None:
+        accumulator, events = self._accumulator, self._held
+        self._held = []
+        kind: type[Event] | None = None
+        place = 0
+        while place < len(events):
+            event = events[place]
+            run = accumulator.extend_run(events, place) if type(event) is kind else None
+            if run is None:
+                accumulator.feed([event])
+                place, kind = place + 1, type(event)
+            else:
+                place += len(run[1])
 
     @abstractmethod
     def _write_reply(self, finish: Finish) -> dict[str, Any]:
         """Return the body of a reply that finished."""
 
     @abstractmethod
-    def fail(self, error: dict[str, Any]) -> bytes: ...
+    def _write_failure(self, error: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of a reply that failed, with what came before if the format has a place for it."""
 
 
 class ParsedMessages(Struct, frozen=True):

@@ -154,8 +154,8 @@ class AnthropicWholeEncoder(WholeEncoder):
     """`stream: false`: one message."""
 
     @override
-    def fail(self, error: Json) -> bytes:
-        return encode_json(WRITE_ERROR(error))
+    def _write_failure(self, error: Json) -> Json:
+        return WRITE_ERROR(error)
 
     @override
     def _write_reply(self, finish: Finish) -> Json:

@@ -86,6 +86,14 @@ class ChunkEncoder(DeltaEncoder):
         return (_REFUSAL if message.refusal else _TEXTS[message.kind]) % (self._head, data)
 
     @override
+    def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
+        if message.kind == "function_call":
+            return super()._write_texts(message, texts)
+        frame, head = _REFUSAL if message.refusal else _TEXTS[message.kind], self._head
+        data = b"".join([frame % (head, _json(text)) for text in texts])
+        return data if data.isascii() else super()._write_texts(message, texts)
+
+    @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
         """Write the opaque fields of a message, which are complete only at its end."""
         if message.media is not None:
@@ -124,8 +132,8 @@ class CompletionEncoder(WholeEncoder):
     """`stream: false`: one JSON body."""
 
     @override
-    def fail(self, error: dict[str, Any]) -> bytes:
-        return _json(error_body(error))
+    def _write_failure(self, error: dict[str, Any]) -> dict[str, Any]:
+        return error_body(error)
 
     @override
     def _write_reply(self, finish: Finish) -> dict[str, Any]:

@@ -196,13 +196,13 @@ class QwenWholeEncoder(WholeEncoder):
     """`stream: false`: one JSON body."""
 
     @override
-    def fail(self, error: dict[str, Any]) -> bytes:
+    def _write_failure(self, error: dict[str, Any]) -> dict[str, Any]:
         """Return the error, and the messages so far."""
         body: dict[str, Any] = {"error": error}
         messages = self._messages()
         if messages:
             body["messages"] = messages
-        return _json(body)
+        return body
 
     def _messages(self) -> list[dict[str, Any]]:
         return [write_message(message) for message in self._accumulator.messages]

@@ -203,12 +203,12 @@ class Connection(asyncio.Protocol):
         elif self._on_data is None or self._complete:
             self._deliver()
         elif self._body:
-            self._on_data(self._take_body())
+            body = self._body
+            self._on_data(body.pop() if len(body) == 1 else self._take_body())
 
     def _take_body(self) -> bytes:
-        body = self._body
-        data = body[0] if len(body) == 1 else b"".join(body)
-        body.clear()
+        data = b"".join(self._body)
+        self._body.clear()
         return data
 
     def _on_malformed(self, reason: str) -> None:

@@ -4,7 +4,8 @@
 handle thinking in tags and white space between messages.
 
 There is a chunk for every token, and nearly every chunk only adds to one kind of content. `_feed_usual_chunk` takes
-those, with the same result as `_feed_chunk`, which takes all others.
+those, with the same result as `_feed_chunk`, which takes all others. After a text, further texts of its kind change
+nothing but the events.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
 
 _NOTHING = ChunkDelta()
+_TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
 
 
 class Assembler:
@@ -53,6 +55,8 @@ class Assembler:
         """Whether an error came after the finish reason."""
         self._has_message = False
         """Whether a complete message came, which needs no finish reason."""
+        self._text_kind: type[TextDelta | ReasoningDelta] | None = None
+        """The kind of the last text, if nothing but another text came after it and no call waits for one."""
         self._last_received = 0
         self.started = False
         """Whether any chunk of a reply came, even an empty one."""
@@ -71,34 +75,35 @@ class Assembler:
     def feed(self, items: Sequence[Chunk | ChunkText | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
         out: list[Event] = []
         for item in items:
+            if type(item) is self._text_kind:
+                out.append(item)
+                continue
             if self.ended:
                 break
+            self._text_kind = None
             if type(item) is Chunk:
-                if self._feed_usual_chunk(item, out):
-                    continue
-                self._feed_chunk(item, out)
+                if not self._feed_usual_chunk(item, out):
+                    self._feed_chunk(item, out)
             elif type(item) is TextDelta or type(item) is ReasoningDelta or type(item) is ToolCallFragment:
-                if self._feed_text(item, out):
-                    continue
-                self._feed_chunk(make_chunk(item), out)
-            elif type(item) is StreamDone and self._foreign is not None and not self.started:
-                self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
-            elif type(item) is StreamDone:
-                self._finish(out)
-            elif type(item) is ErrorEvent:
-                self._on_error(faults.from_body(item.data, None), out)
-            elif type(item) is MalformedData:
-                self._on_error(faults.make_protocol_fault(item.data), out)
+                if not self._feed_text(item, out):
+                    self._feed_chunk(make_chunk(item), out)
+            elif item is not None:
+                assert type(item) is StreamDone or type(item) is ErrorEvent or type(item) is MalformedData
+                self._feed_mark(item, out)
             if self._calls.too_many and not self.ended:
-                self._fail(
-                    faults.make_fault(
-                        "upstream_protocol",
-                        f"the model server's reply has more than {MAX_CALLS} tool calls",
-                        cause="reply_too_large",
-                    ),
-                    out,
-                )
+                self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
         return out
+
+    def _feed_mark(self, item: StreamDone | ErrorEvent | MalformedData, out: list[Event]) -> None:
+        """Take what the framing says: that the reply is over, or has failed."""
+        if type(item) is ErrorEvent:
+            self._on_error(faults.from_body(item.data, None), out)
+        elif type(item) is MalformedData:
+            self._on_error(faults.make_protocol_fault(item.data), out)
+        elif self._foreign is not None and not self.started:
+            self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
+        else:
+            self._finish(out)
 
     def _feed_usual_chunk(self, chunk: Chunk, out: list[Event]) -> bool:
         """Take a chunk that adds to one kind of content and does nothing else. Any other is left alone: False."""
@@ -118,6 +123,8 @@ class Assembler:
                 self._calls.seal_last_call(text.text, out)
             out.append(text)
             self._seen_fields.add("content" if type(text) is TextDelta else "reasoning")
+            if not self._calls.opened or not self._calls.has_unsealed:
+                self._text_kind = type(text)
         elif type(text) is not ToolCallFragment or not self._calls.add_arguments(text, out):
             return False
         self.started = True
@@ -320,6 +327,7 @@ class Assembler:
         `fault` says what broke the body, None for a clean end. `junk` is the first line that is not part of a reply.
         """
         out: list[Event] = []
+        self._text_kind = None
         if self.ended:
             return out
         if self._reason or (self._has_message and fault is None):

@@ -5,13 +5,14 @@ content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pai
 
 Nearly all chunks of a long reply differ from each other only in one text. `ChunkDecoder` remembers the bytes before and
 after the text of such a chunk. Where a later one has the same bytes there, and one JSON string between them, only that
-string is decoded.
+string is decoded; the strings of several such chunks are decoded together, as one JSON list.
 """
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -32,6 +33,7 @@ MIN_WAIT, MAX_WAIT = 6, 4096
 be in vain, because some servers send chunks that all differ: so the wait doubles each time, until it was not."""
 _PROBE, _PROBE_JSON = "another text", b'"another text"'
 MAX_PATTERN_BYTES = 4096
+_PREFIX = b"data: "
 _CONTENT, _REASONING, _ARGUMENTS = (
     re.compile(rb'"%b"\s*:\s*("(?:[^"\\]|\\.)*+")' % key, re.DOTALL)
     for key in (b"content", b"reasoning_content", b"arguments")
@@ -39,6 +41,7 @@ _CONTENT, _REASONING, _ARGUMENTS = (
 
 _strict = msgspec.json.Decoder(Chunk).decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_texts = msgspec.json.Decoder(list[str]).decode
 
 
 def decode(data: bytes) -> Chunk | None:
@@ -66,7 +69,7 @@ class ChunkDecoder:
     """Decodes the chunks of one reply."""
 
     def __init__(self) -> None:
-        self._before = self._after = b""
+        self._before = self._after = self._frame_before = b""
         self._before_size = self._after_size = 0
         self._make: Callable[[str], ChunkText] = TextDelta
         self._chunks = 0
@@ -90,6 +93,33 @@ class ChunkDecoder:
             self._remember(data, chunk)
         return chunk
 
+    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[list[ChunkText], int]:
+        """Decode the chunks from `start` on that have the remembered bytes around a text. See `DecodeRun` in `sse`.
+
+        JSON allows no line break in a string, so where the list has as many strings as there are chunks, each of them
+        is the text of one chunk.
+        """
+        begin, end = len(_PREFIX) + self._before_size, -self._after_size
+        if not end:
+            return [], 0
+        before, after = self._frame_before, self._after
+        strings: list[bytes] = []
+        for frame in islice(frames, start, None):
+            if frame[:begin] != before or frame[end:] != after:
+                break
+            strings.append(frame[begin:end])
+        size = len(strings)
+        if size > 1:
+            joined = b"[%b]" % b",\n".join(strings)
+            try:
+                texts = _decode_texts(joined)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return [], size
+            if len(texts) == size and joined.count(b"\n") == size - 1 and "" not in texts:
+                self._wait = MIN_WAIT
+                return list(map(self._make, texts)), size
+        return [], size
+
     def _remember(self, data: bytes, chunk: Chunk) -> None:
         """Remember the bytes around the text of a chunk, if it has only a text."""
         self._chunks, self._wait = 0, min(self._wait * 2, MAX_WAIT)
@@ -104,6 +134,7 @@ class ChunkDecoder:
         other = decode(before + _PROBE_JSON + after)
         if after and other is not None and not other.usage and get_text(other) == make(_PROBE):
             self._before, self._after, self._make = before, after, make
+            self._frame_before = _PREFIX + before
             self._before_size, self._after_size = len(before), len(after)
 
 

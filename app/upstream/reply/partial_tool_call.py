@@ -47,7 +47,8 @@ class PartialToolCall:
     def add(self, fragment: str) -> None:
         self._arguments.append(fragment)
         self.size += len(fragment)
-        self.first = self.first or fragment.lstrip()[:1]
+        if not self.first:
+            self.first = fragment.lstrip()[:1]
 
     @property
     def text(self) -> str:

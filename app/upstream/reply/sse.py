@@ -8,17 +8,21 @@ once, and so is an unfinished event at the end of a cleanly closed body, because
 `error:` field is an error (llama.cpp).
 
 There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
-`EventReader.feed` decodes those without splitting the read into lines; `_feed_lines` takes all others. There a byte is
-searched for by its number, and first and last bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and
+`EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others. A byte
+is searched for by its number, and first and last bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and
 `data.endswith(...)` take much longer.
 """
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeAlias, TypeVar
 
 from app.upstream.reply.lines import LineSplitter
 
 T = TypeVar("T")
+
+DecodeRun: TypeAlias = Callable[[Sequence[bytes], int], tuple[Sequence[T], int]]
+"""Of events, each with its `data: ` but without the blank line, decodes as many as are alike from the one at this place
+on. Returns the values and how many events are alike; no values if they cannot be decoded together."""
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _CR, _LF = b"\r\n"
@@ -59,8 +63,10 @@ class EventReader(Generic[T]):
     `decode` must raise ValueError for text that is not one whole JSON value.
     """
 
-    def __init__(self, decode: Callable[[bytes], T]) -> None:
+    def __init__(self, decode: Callable[[bytes], T], decode_run: "DecodeRun[T] | None" = None) -> None:
+        """`decode_run` decodes several events faster than one after the other, where it can."""
         self._decode = decode
+        self._decode_run = decode_run
         self._lines = LineSplitter()
         self._parts: list[bytes] = []
         self._document: list[bytes] = []
@@ -75,14 +81,19 @@ class EventReader(Generic[T]):
         """Whether any complete line has come, even a comment: the server is alive."""
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
-        out: list[T | StreamDone | ErrorEvent | MalformedData] = []
+        if self._at_event_start and data[-2:] == b"\n\n" and _CR not in data:
+            self.saw_line = True
+            if data[:7] == b"data: {" and data.find(b"\n") == len(data) - 2:
+                try:
+                    return [self._decode(data[6:-2])]
+                except ValueError:
+                    pass
+            return self._feed_whole_events(data[:-2])
         if self._is_new and data:
             self._is_new = False
             self._at_event_start = self._lines.begins_without_bom(data)
-        if self._at_event_start and data[-2:] == b"\n\n" and _CR not in data:
-            self.saw_line = True
-            self._feed_whole_events(data[:-2], out)
-            return out
+            return self.feed(data)
+        out: list[T | StreamDone | ErrorEvent | MalformedData] = []
         lines = self._lines.feed(data)
         if lines:
             self.saw_line = True
@@ -91,18 +102,34 @@ class EventReader(Generic[T]):
         self._check_size(out)
         return out
 
-    def _feed_whole_events(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+    def _feed_whole_events(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         """Take whole events without the blank line of the last one. All their lines end with LF."""
-        for frame in data.split(b"\n\n") if _LF in data else (data,):
-            if frame[:7] == b"data: {" and _LF not in frame:
-                try:
-                    out.append(self._decode(frame[6:]))
+        out: list[T | StreamDone | ErrorEvent | MalformedData] = []
+        lines = data.split(b"\n")  # twice as fast as to split at two bytes
+        frames = lines[::2] if len(lines) % 2 and not any(lines[1::2]) else data.split(b"\n\n")
+        place = end_of_run = 0
+        while place < len(frames):
+            if self._decode_run is not None and place >= end_of_run:
+                items, size = self._decode_run(frames, place)
+                if items:
+                    out += items
+                    place += size
                     continue
-                except ValueError:
-                    pass
-            if frame:
-                self._feed_lines([*frame.split(b"\n"), b""], out)
-                self._check_size(out)
+                end_of_run = place + size
+            self._feed_whole_event(frames[place], out)
+            place += 1
+        return out
+
+    def _feed_whole_event(self, frame: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+        if frame[:7] == b"data: {" and _LF not in frame:
+            try:
+                out.append(self._decode(frame[6:]))
+                return
+            except ValueError:
+                pass
+        if frame:
+            self._feed_lines([*frame.split(b"\n"), b""], out)
+            self._check_size(out)
 
     def _check_size(self, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         if self._lines.buffered_bytes + self._size > MAX_EVENT_BYTES:

@@ -1,6 +1,6 @@
 """A model server's reply in progress: turns the bytes of each socket read into events for one receiver."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from app.chat.events import END_TYPES, Event, Failed, Fault
@@ -65,11 +65,14 @@ class UpstreamStream:
         self._body = body
         self._decompress = None if body.encoding is None else decompressor_for(body.encoding).feed
         self._target = target
+        self._max_bytes = target.max_reply_bytes
         self._observer = observer
         self._meter = meter
-        self._reader = EventReader(ChunkDecoder().decode)
+        decoder = ChunkDecoder()
+        self._reader = EventReader(decoder.decode, decoder.decode_run)
+        self._feed_reader = self._reader.feed
         self._assembler = Assembler(reply_id)
-        self._stage = Pipe(stages) if len(stages) != 1 else stages[0]
+        self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
         self._receiver: Receiver | None = None
         self._over = False
         """The terminal event was sent, or the reply was closed. The body must not be used any more."""
@@ -129,19 +132,24 @@ class UpstreamStream:
             return
         assembler = self._assembler
         try:
-            items = self._read(data)
-            if self._size > self._target.max_reply_bytes:
-                self._refuse(f"the model server's reply has more than {self._target.max_reply_bytes} bytes")
+            if self._decompress is None:
+                self._size += len(data)
+                items = self._feed_reader(data)
+            else:
+                items = self._read_compressed(data, self._decompress)
+            if self._size > self._max_bytes:
+                self._refuse(f"the model server's reply has more than {self._max_bytes} bytes")
                 return
             events = assembler.feed(items)
             if events or assembler.check_progress():
                 self._active = True
                 self._event_count += len(events) or 1
-                events = self._stage.feed(events)
-                if events and type(events[-1]) is Failed:
-                    events = self._annotate_failure(events)
+                events = self._feed_stage(events)
             elif not items:
                 self._active = True
+            last = type(events[-1]) if events else None
+            if last is Failed:
+                events = self._annotate_failure(events)
         except Exception as error:
             self._end()
             self._body.abort()
@@ -153,7 +161,7 @@ class UpstreamStream:
             self._body.release()
             self._take_observer().on_finished()
             events = self._measure(events)
-        elif events and type(events[-1]) in END_TYPES:  # a stage ended the reply: a stop word
+        elif last in END_TYPES:  # a stage ended the reply: a stop word
             self._end()
             self._body.abort()
             self._take_observer().on_finished()
@@ -162,14 +170,13 @@ class UpstreamStream:
             self._alive = True
             receiver.on_events(events)
 
-    def _read(self, data: bytes) -> list[Any]:
-        if self._decompress is not None:
-            try:
-                data = self._decompress(data)
-            except ValueError as error:
-                return [MalformedData(str(error).encode())]
+    def _read_compressed(self, data: bytes, decompress: Callable[[bytes], bytes]) -> list[Any]:
+        try:
+            data = decompress(data)
+        except ValueError as error:
+            return [MalformedData(str(error).encode())]
         self._size += len(data)
-        return self._reader.feed(data)
+        return self._feed_reader(data)
 
     def _on_end(self, error: Exception | None) -> None:
         if not self._over:
@@ -180,7 +187,7 @@ class UpstreamStream:
         receiver = self._end()
         try:
             events = self._assembler.feed(self._read_rest(fault is None))
-            events = self._annotate_failure(self._stage.feed(events + self._assembler.close(self._reader.junk, fault)))
+            events = self._annotate_failure(self._feed_stage(events + self._assembler.close(self._reader.junk, fault)))
         except Exception as error:
             self._take_observer().on_closed()
             receiver.on_crash(error)

@@ -48,6 +48,11 @@ class ToolCallAssembler:
         self._gap = 0
         """The lowest index that no call has yet."""
 
+    @property
+    def has_unsealed(self) -> bool:
+        """Whether the last call waits for other content, to be announced before it."""
+        return self._last is not None and not self._last.sealed
+
     def __bool__(self) -> bool:
         return self._announced > 0
 

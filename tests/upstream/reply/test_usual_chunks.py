@@ -171,13 +171,28 @@ def test_the_bytes_around_a_text_are_remembered_without_a_difference(
 ) -> None:
     texts = [head % string for head, strings in runs for string in ['" a"'] * 7 + strings]
     reads = [b"data: %b\n\n" % text.encode("utf-8", "surrogateescape") for text in texts]
-    quick, general = EventReader(chunk_decoder.ChunkDecoder().decode), EventReader(chunk_decoder.decode)
+    decoder = chunk_decoder.ChunkDecoder()
+    quick, general = EventReader(decoder.decode, decoder.decode_run), EventReader(chunk_decoder.decode)
     first, second = Assembler("chat-1"), Assembler("chat-1")
     for read in [b"".join(reads)] if at_once else reads:
         assert first.feed(quick.feed(read)) == second.feed(general.feed(read))
         assert (first.started, first.ended, first.finishing) == (second.started, second.ended, second.finishing)
         assert first.check_progress() == second.check_progress()
     assert first.close() == second.close()
+
+
+def test_the_texts_of_a_read_are_decoded_together_unless_one_is_malformed_or_has_nothing() -> None:
+    frames = [b'data: {"id":"x","choices":[{"delta":{"content":%b}}]}' % text for text in (b'"a"', b'"b"', b'"c"')]
+    decoder = chunk_decoder.ChunkDecoder()
+    assert decoder.decode_run(frames, 0) == ([], 0)
+    for _ in range(chunk_decoder.MIN_WAIT):
+        decoder.decode(frames[0][6:])
+    assert decoder.decode_run([*frames, b"data: [DONE]"], 1) == ([TextDelta("b"), TextDelta("c")], 2)
+    for other in (b'""', b'"b', b'"b","c"', b"", b'"b"\n', b"[]", b"1", b'"\\ud83d"', b'"\xff"'):
+        changed = [frames[0], frames[1].replace(b'"b"', other), frames[2]]
+        assert decoder.decode_run(changed, 0) == ([], 3), other
+    halves = [frames[0].replace(b'"a"', text) for text in (b'"a', b'b","c"')]
+    assert decoder.decode_run(halves, 0) == ([], 2)
 
 
 def test_a_chunk_that_differs_only_in_its_text_is_not_decoded_whole() -> None:

@@ -132,10 +132,10 @@ class AgentScopeWholeEncoder(WholeEncoder):
         return self._writer.write_finished(finish)
 
     @override
-    def fail(self, error: dict[str, Any]) -> bytes:
+    def _write_failure(self, error: dict[str, Any]) -> Json:
         """Return the error, and the message so far."""
         partial: Json = {"msg": self._writer.write_msg()} if self._accumulator.messages else {}
-        return encode_json(error_body(error) | partial)
+        return error_body(error) | partial
 
 
 def _write_json(value: Json) -> bytes:

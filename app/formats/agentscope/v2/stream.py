@@ -178,13 +178,13 @@ class AgentScope2WholeEncoder(WholeEncoder):
         return {"msg": self._msg("completed", metadata, usage, None)}
 
     @override
-    def fail(self, error: dict[str, Any]) -> bytes:
+    def _write_failure(self, error: dict[str, Any]) -> Json:
         """Return the error, and the message so far."""
         body = error_body(error)
         if self._accumulator.messages:
             failure = {"type": choose_error_type(error), "message": error["message"]}
             body["msg"] = self._msg("error", {}, None, failure)
-        return encode_json(body)
+        return body
 
     def _msg(self, reason: str, metadata: Json, usage: Json | None, error: Json | None) -> Json:
         pieces = [to_piece(message, self._head) for message in self._accumulator.messages]
