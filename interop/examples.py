@@ -35,6 +35,8 @@ class Example:
     """Programs, files, and modules of Python (`module:name`)."""
     heavy: bool = field(default=False)
     """Its build takes minutes."""
+    version_command: tuple[str, ...] = ()
+    """Prints the version of what runs it."""
 
     @property
     def path(self) -> Path:
@@ -53,6 +55,12 @@ class Example:
                 return need.removeprefix("module:")
         return "node 22.18" if self.file.endswith(".mts") and _node_version() < (22, 18) else None
 
+    def find_version(self) -> str:
+        """The version of what runs it, with the name that this gives itself: `go1.19.8`, `v20.20.2`."""
+        done = subprocess.run(self.version_command, capture_output=True, text=True)
+        found = re.search(r"\S*\d+\.\d+\S*", done.stdout)
+        return found[0] if found else "unknown version"
+
     def make(self, folder: Path) -> None:
         """Build it, if it must be built. Raises CalledProcessError and TimeoutExpired."""
         if self.build:
@@ -70,14 +78,12 @@ class Example:
         )
 
     def count_lines(self) -> int:
-        """The lines of code: without comments, imports, the name of the package, blank lines and those of brackets."""
+        """The lines of the file without blank lines and those that are only a comment."""
         lines = [line.strip() for line in self.path.read_text("utf-8").splitlines()]
         return sum(not _NO_CODE.match(line) for line in lines)
 
 
-_NO_CODE = re.compile(
-    r'[\[\](){};,]*$|//|#|"""|/\*\*|using [\w.]+;|package |import |from \S+ import|"\w+(/\w+)*"$|use |require '
-)
+_NO_CODE = re.compile(r'$|//|#|"""|/\*\*')
 
 
 def _node_version() -> tuple[int, ...]:
@@ -95,20 +101,56 @@ def tidy(output: str) -> str:
 
 
 EXAMPLES = (
-    Example("curl", "curl/chat.sh", ("bash", "curl/chat.sh"), needs=("bash", "curl", "jq")),
-    Example("Python, httpx", "python/chat.py", (sys.executable, "python/chat.py"), needs=("module:httpx",)),
     Example(
-        "Python, openai", "python/chat_openai.py", (sys.executable, "python/chat_openai.py"), needs=("module:openai",)
+        "curl",
+        "curl/chat.sh",
+        ("bash", "curl/chat.sh"),
+        needs=("bash", "curl", "jq"),
+        version_command=("curl", "--version"),
     ),
-    Example("JavaScript", "javascript/chat.mjs", ("node", "javascript/chat.mjs"), needs=("node",)),
-    Example("TypeScript", "typescript/chat.mts", ("node", "typescript/chat.mts"), needs=("node",)),
-    Example("Go", "go/chat.go", ("{build}/chat",), ("go", "build", "-o", "{build}/chat", "go/chat.go"), ("go",)),
+    Example(
+        "Python, httpx",
+        "python/chat.py",
+        (sys.executable, "python/chat.py"),
+        needs=("module:httpx",),
+        version_command=(sys.executable, "--version"),
+    ),
+    Example(
+        "Python, openai",
+        "python/chat_openai.py",
+        (sys.executable, "python/chat_openai.py"),
+        needs=("module:openai",),
+        version_command=(sys.executable, "--version"),
+    ),
+    Example(
+        "JavaScript",
+        "javascript/chat.mjs",
+        ("node", "javascript/chat.mjs"),
+        needs=("node",),
+        version_command=("node", "--version"),
+    ),
+    Example(
+        "TypeScript",
+        "typescript/chat.mts",
+        ("node", "typescript/chat.mts"),
+        needs=("node",),
+        version_command=("node", "--version"),
+    ),
+    Example(
+        "Go",
+        "go/chat.go",
+        ("{build}/chat",),
+        ("go", "build", "-o", "{build}/chat", "go/chat.go"),
+        ("go",),
+        version_command=("go", "version"),
+    ),
     Example(
         "Java",
         "java/Chat.java",
         ("java", "-cp", f"{{build}}:{GSON}", "Chat"),
         ("javac", "-cp", str(GSON), "-d", "{build}", "java/Chat.java"),
         ("javac", str(GSON)),
+        version_command=("javac", "--version"),
     ),
     Example(
         "Rust",
@@ -116,6 +158,7 @@ EXAMPLES = (
         ("{build}/debug/chat",),
         ("cargo", "build", "--manifest-path", "rust/Cargo.toml", "--target-dir", "{build}"),
         ("cargo",),
+        version_command=("cargo", "--version"),
         heavy=True,
     ),
     Example(
@@ -124,8 +167,9 @@ EXAMPLES = (
         ("dotnet", "{build}/Chat.dll"),
         ("dotnet", "build", "csharp", "-o", "{build}"),
         ("dotnet",),
+        version_command=("dotnet", "--version"),
         heavy=True,
     ),
-    Example("PHP", "php/chat.php", ("php", "php/chat.php"), needs=("php",)),
-    Example("Ruby", "ruby/chat.rb", ("ruby", "ruby/chat.rb"), needs=("ruby",)),
+    Example("PHP", "php/chat.php", ("php", "php/chat.php"), needs=("php",), version_command=("php", "--version")),
+    Example("Ruby", "ruby/chat.rb", ("ruby", "ruby/chat.rb"), needs=("ruby",), version_command=("ruby", "--version")),
 )

@@ -18,7 +18,10 @@ from interop.examples import ANSWER, EXAMPLES, FOLDER, Example, tidy
 from tests.each_case import each_case
 from tests.live.parley_command import process
 
-MAX_LINES = 60
+MAX_LINES = 59
+"""What a program may have without blank lines and comments; imports and lines with only a bracket count."""
+LONGER = {"go/chat.go": 82, "rust/src/main.rs": 64, "csharp/Chat.cs": 73}
+"""Their usual layout has a line for each import and for each bracket, and Go three for each error."""
 BAD = "The stream is a failure."
 
 
@@ -144,7 +147,7 @@ def test_an_example_streams_answers_a_call_and_notices_failures(
 
 @each_case("example", EXAMPLES)
 def test_an_example_is_short_and_stands_in_the_table(example: Example) -> None:
-    assert example.count_lines() < MAX_LINES
+    assert example.count_lines() <= LONGER.get(example.file, MAX_LINES)
     assert f"]({example.file})" in (FOLDER / "README.md").read_text("utf-8")
 
 

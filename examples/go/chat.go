@@ -72,23 +72,18 @@ func streamReply(messages []object) (reply []object) {
 	}
 }
 
-// answerCall calls the function, and returns the message with its result.
-func answerCall(call object, extra any) object {
-	var arguments struct{ City string }
-	check(json.Unmarshal([]byte(call["arguments"].(string)), &arguments))
-	result := fmt.Sprintf("It is 21 °C in %s.", arguments.City)
-	fmt.Println("[result]", result)
-	return object{"role": "function", "name": call["name"], "content": result, "extra": extra}
-}
-
 func main() {
 	messages := []object{{"role": "user", "content": "What is the weather in Paris?"}}
 	for messages[len(messages)-1]["role"] != "assistant" {
-		reply := streamReply(messages)
-		messages = append(messages, reply...)
-		for _, message := range reply {
+		for _, message := range streamReply(messages) {
+			messages = append(messages, message)
 			if call, found := message["function_call"].(object); found {
-				messages = append(messages, answerCall(call, message["extra"]))
+				var arguments struct{ City string }
+				check(json.Unmarshal([]byte(call["arguments"].(string)), &arguments))
+				result := fmt.Sprintf("It is 21 °C in %s.", arguments.City)
+				fmt.Println("[result]", result)
+				messages = append(messages, object{"role": "function", "name": call["name"],
+					"content": result, "extra": message["extra"]})
 			}
 		}
 	}

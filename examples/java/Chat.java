@@ -4,23 +4,20 @@ import java.io.*;
 import java.net.URI;
 import java.net.http.*;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 
 public class Chat {
     static final HttpClient HTTP = HttpClient.newHttpClient();
-    static final JsonElement FUNCTIONS = JsonParser.parseString("""
-        [{"name": "get_weather", "description": "The weather of a city", "parameters":
-          {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]""");
+    static final Gson GSON = new Gson();
+    static final JsonElement FUNCTIONS = JsonParser.parseString("[{'name': 'get_weather', 'description': 'The weather of a city',"
+        + "'parameters': {'type': 'object', 'properties': {'city': {'type': 'string'}}, 'required': ['city']}}]");
 
     /** Prints a reply as it arrives, and returns its messages. */
     static JsonArray streamReply(JsonArray messages) throws Exception {
-        var body = new JsonObject();
-        body.addProperty("model", "demo");
-        body.add("messages", messages);
-        body.add("functions", FUNCTIONS);
+        var body = GSON.toJson(Map.of("model", "demo", "messages", messages, "functions", FUNCTIONS));
         var request = HttpRequest.newBuilder(URI.create(System.getenv("PARLEY_URL") + "/v1/chat"))
-            .header("Content-Type", "application/json")
-            .header("Authorization", "Bearer " + System.getenv("PARLEY_API_KEY"))
-            .POST(HttpRequest.BodyPublishers.ofString(body.toString())).build();
+            .headers("Content-Type", "application/json", "Authorization", "Bearer " + System.getenv("PARLEY_API_KEY"))
+            .POST(HttpRequest.BodyPublishers.ofString(body)).build();
         var response = HTTP.send(request, HttpResponse.BodyHandlers.ofInputStream());
         var lines = new BufferedReader(new InputStreamReader(response.body(), StandardCharsets.UTF_8));
         if (response.statusCode() != 200) throw new IOException("HTTP " + response.statusCode() + ": " + lines.readLine());
@@ -39,7 +36,6 @@ public class Chat {
                 case "message.delta" -> {
                     var value = event.getAsJsonObject("delta").entrySet().iterator().next().getValue();
                     System.out.print(value.isJsonObject() ? text(value, "arguments") : value.getAsString());
-                    System.out.flush();
                 }
                 case "message.completed" -> { reply.add(event.get("message")); System.out.println(); }
                 case "response.failed" -> throw new IOException(event.get("error").toString());
@@ -55,21 +51,15 @@ public class Chat {
         System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8));
         var messages = JsonParser.parseString("[{'role': 'user', 'content': 'What is the weather in Paris?'}]").getAsJsonArray();
         while (!text(messages.get(messages.size() - 1), "role").equals("assistant")) {
-            var reply = streamReply(messages);
-            messages.addAll(reply);
-            for (var message : reply) {
+            for (var message : streamReply(messages)) {
+                messages.add(message);
                 var call = message.getAsJsonObject().getAsJsonObject("function_call");
                 if (call == null) continue;
                 var result = "It is 21 °C in " + text(JsonParser.parseString(text(call, "arguments")), "city") + ".";
                 System.out.println("[result] " + result);
-                var answer = new JsonObject();
-                answer.addProperty("role", "function");
-                answer.add("name", call.get("name"));
-                answer.addProperty("content", result);
-                answer.add("extra", message.getAsJsonObject().get("extra"));
-                messages.add(answer);
+                messages.add(GSON.toJsonTree(Map.of("role", "function", "name", call.get("name"), "content", result,
+                    "extra", message.getAsJsonObject().get("extra"))));
             }
         }
-        System.out.flush();
     }
 }

@@ -2,8 +2,9 @@
 
 from importlib import import_module
 
-from checks import run
+from checks import check_pages, run
 
 for checks in ("autogen_models", "autogen_native"):
     import_module(checks)
+check_pages("autogen_ext")
 run("autogen-agentchat")

@@ -8,8 +8,14 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from interop.page_programs import read_programs
 
 PARLEY = os.environ.get("PARLEY_URL", "http://127.0.0.1:8000")
 V1 = f"{PARLEY}/v1"
@@ -88,6 +94,13 @@ def frames(**body: Any) -> list[Any]:
 
 def weather(city: str) -> str:
     return f"It is 21 degrees in {city}."
+
+
+def check_pages(package: str) -> None:
+    """The programs that the pages show with this package run."""
+    for program in read_programs():
+        if package in program.packages and not program.undefined_names:
+            check(f"{program.title}: it runs as the page shows it")(partial(program.run, PARLEY))
 
 
 def run(package: str) -> None:

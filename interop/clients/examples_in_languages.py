@@ -30,7 +30,8 @@ for example in EXAMPLES:
     if (missing := example.find_missing()) is not None:
         sys.stderr.write(f"{example.title} is left out: {missing} is not installed\n")
         continue
-    what = f"{example.title}: thought, text and call are printed, the call is answered, an HTTP error is reported"
+    title = f"{example.title} ({example.find_version()})"
+    what = f"{title}: it prints reasoning, text and call, answers the call, and reports an HTTP error"
     line = {"client": "examples", "version": "", "check": what, "ok": True, "detail": ""}
     try:
         try_example(example)

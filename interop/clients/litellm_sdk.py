@@ -3,7 +3,7 @@
 from typing import Any
 
 import litellm
-from checks import KEY, QUESTION, V1, WEATHER, check, equal, holds, raises, run, weather
+from checks import KEY, QUESTION, V1, WEATHER, check, check_pages, equal, holds, raises, run, weather
 from pydantic import BaseModel
 
 HELLO: list[Any] = [{"role": "user", "content": "Hello there"}]
@@ -97,4 +97,5 @@ def openai_error() -> Any:
     return openai.APIError
 
 
+check_pages("litellm")
 run("litellm")

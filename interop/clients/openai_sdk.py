@@ -2,8 +2,9 @@
 
 from importlib import import_module
 
-from checks import run
+from checks import check_pages, run
 
 for checks in ("openai_replies", "openai_helpers", "openai_errors"):
     import_module(checks)
+check_pages("openai")
 run("openai")

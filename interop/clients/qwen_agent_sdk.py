@@ -2,7 +2,22 @@
 
 from typing import Any
 
-from checks import DOT, KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, raises, run, weather, whole
+from checks import (
+    DOT,
+    KEY,
+    QUESTION,
+    V1,
+    WEATHER,
+    check,
+    check_pages,
+    equal,
+    frames,
+    holds,
+    raises,
+    run,
+    weather,
+    whole,
+)
 from qwen_agent.agents import Assistant
 from qwen_agent.llm import get_chat_model
 from qwen_agent.llm.base import ModelServiceError
@@ -164,4 +179,5 @@ def native_stream() -> None:
     equal((calls(reply), received[-1]["type"]), (["get_weather"] * 2, "response.completed"))
 
 
+check_pages("qwen_agent")
 run("qwen-agent")

@@ -1,6 +1,5 @@
-"""The shell commands and programs of the pages: commands that a gateway answers are run, in the order of the page."""
+"""The shell commands of the pages: those that a gateway answers are run, in the order of the page."""
 
-import ast
 import re
 import shlex
 import shutil
@@ -11,12 +10,12 @@ import anyio
 import pytest
 from app.access import hash_key
 from app.settings import Settings
+from interop.page_programs import PAGES
 
 from tests.each_case import each_case
 from tests.uvicorn_gateway import serving
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ADMIN_KEY = "key-of-an-administrator"
 
 NOT_RUN = {
@@ -82,9 +81,3 @@ def _address(block: str, base_url: str) -> str:
 def test_a_reason_is_given_only_for_a_command_that_a_page_shows(command: str) -> None:
     shown = [block for page in PAGES for block in blocks(page, "sh")]
     assert any(re.match(command, block) for block in shown if not is_run(block))
-
-
-@each_case("page", [page for page in PAGES if blocks(page, "py")], ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_programs_of_a_page_are_python(page: Path) -> None:
-    for program in blocks(page, "py"):
-        compile(program, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -22,11 +22,14 @@ export function writeRequest(language, url, body, withKey) {
   }
 }
 
-/** @param {string} url @param {any} body @param {boolean} withKey */
+/**
+ * The body is not an argument: a picture is longer than an argument may be, and a here-document needs no quoting.
+ * @param {string} url @param {any} body @param {boolean} withKey
+ */
 function writeCurl(url, body, withKey) {
-  const json = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
   const key = withKey ? ` \\\n  -H "authorization: Bearer $PARLEY_API_KEY"` : "";
-  return `curl -N '${url}' \\\n  -H 'content-type: application/json'${key} \\\n  -d '${json}'\n`;
+  const head = `curl -N '${url}' \\\n  -H 'content-type: application/json'${key} \\\n  --data-binary @- <<'END'`;
+  return `${head}\n${JSON.stringify(body, null, 2)}\nEND\n`;
 }
 
 /** @param {string} url @param {any} body @param {boolean} withKey */
@@ -63,7 +66,9 @@ for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
   const lines = (rest + text).split("\\n");
   rest = lines.pop();
   for (const line of lines) {
-    if (line.startsWith("data: ") && line !== "data: [DONE]") console.log(JSON.parse(line.slice(6)));
+    if (line.startsWith("data: ") && line !== "data: [DONE]") {
+      console.dir(JSON.parse(line.slice(6)), { depth: null });
+    }
   }
 }
 `;
