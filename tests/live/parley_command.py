@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.fork_server import forked_parley
 from tests.live.raw_client import readiness
 from tests.scripted_server import ScriptedServer
 
@@ -62,9 +63,11 @@ async def process(
     workers: int = 1,
     cache: str = "null:",
     before: tuple[str, ...] = (),
+    forked: bool = True,
     **server: object,
 ) -> AsyncIterator[Process]:
-    """`before` is a command that runs the gateway as its last words."""
+    """`before` is a command that runs the gateway as its last words. With `forked`, the gateway has no interpreter of
+    its own, and takes nothing from that command but files, folder and environment."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
@@ -74,7 +77,7 @@ async def process(
     if upstream is not None:
         environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
     running = await asyncio.create_subprocess_exec(
-        *(*before, sys.executable, "-m", "app.cli", "serve"),
+        *(*before, *(forked_parley() if forked else (sys.executable, "-m", "app.cli")), "serve"),
         env=environ,
         stderr=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

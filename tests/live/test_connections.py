@@ -19,7 +19,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 async def test_connections_that_ask_nothing_take_no_place_from_others() -> None:
-    async with process(None, before=FEW_FILES) as gateway:
+    async with process(None, before=FEW_FILES, forked=False) as gateway:
         idle = [socket.create_connection(gateway.address) for _ in range(300)]
         try:
             for _ in range(10):

@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
 
+from tests.fork_server import forked_parley
 from tests.live.gateway import Gateway, chunk, eventually, say, serving
 from tests.live.raw_client import Caller, calling
 from tests.scripted_server import Reply, ScriptedServer
@@ -87,7 +87,7 @@ async def test_a_log_without_a_reader_stops_no_request_and_counts_what_is_missin
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app.cli", "serve", "--port", str(port)),
+        *(*forked_parley(), "serve", "--port", str(port)),
         env=environ | {"PARLEY_CACHE__URL": "memory:"},
         stderr=asyncio.subprocess.PIPE,
         limit=1024,  # what is read of the pipe before somebody asks for it

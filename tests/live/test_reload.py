@@ -3,13 +3,13 @@
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.fork_server import forked_parley
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import Process, process
 from tests.live.raw_client import calling, checked
@@ -104,7 +104,7 @@ async def test_a_gateway_that_still_starts_does_not_end_at_sighup(workers: int, 
         text = configuration(upstream, "one", **values).replace("False", "false")
         new.write_text(text.replace("models.one", "models.two"))
         running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app.cli", "serve", "--config", str(file)),
+            *(*forked_parley(), "serve", "--config", str(file)),
             env={name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -55,7 +55,7 @@ async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> Non
     before = (sys.executable, "-c", AT_TERMINAL, os.ttyname(other_end))
     async with (
         ScriptedServer(Reply(script)) as upstream,
-        process(upstream, workers=workers, before=before, log_format="json") as gateway,
+        process(upstream, workers=workers, before=before, forked=False, log_format="json") as gateway,
     ):
         os.close(other_end)
         async with calling(gateway.address) as caller:
@@ -73,7 +73,7 @@ async def test_a_terminal_that_hangs_up_lets_streams_finish(workers: int) -> Non
 async def test_a_gateway_under_nohup_survives_a_hangup(workers: int) -> None:
     script: list[bytes | asyncio.Event] = [say("a"), end(), DONE]
     async with ScriptedServer(Reply(script, chunked=True)) as upstream:
-        async with process(upstream, workers=workers, before=("nohup",)) as gateway:
+        async with process(upstream, workers=workers, before=("nohup",), forked=False) as gateway:
             gateway.signal_all(signal.SIGHUP)
             await asyncio.sleep(1)
             status, raw = await reply_of(gateway.address)
@@ -120,7 +120,7 @@ async def test_what_runs_longer_than_it_may_ends_with_a_last_frame(workers: int)
 
 @WORKERS
 async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
-    async with ScriptedServer() as upstream, process(upstream, workers=workers) as gateway:
+    async with ScriptedServer() as upstream, process(upstream, workers=workers, forked=False) as gateway:
         gateway.signal_all(signal.SIGINT)
         code, output = await gateway.ended()
     assert code == 130

@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import anyio
@@ -13,6 +12,7 @@ from app.settings import Settings
 from interop.page_programs import PAGES
 
 from tests.each_case import each_case
+from tests.fork_server import forked_parley
 from tests.uvicorn_gateway import serving
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,13 @@ def is_run(block: str) -> bool:
     return not any(re.match(command, commands) for command in NOT_RUN)
 
 
-RUN = {page: run for page in PAGES if (run := [block for block in blocks(page, "sh") if is_run(block)])}
+RUN_ELSEWHERE = {ROOT / "docs/guides/terminal.md"}
+"""tests/pages/test_terminal_guide.py runs them, and compares what they print."""
+RUN = {
+    page: run
+    for page in PAGES
+    if page not in RUN_ELSEWHERE and (run := [block for block in blocks(page, "sh") if is_run(block)])
+}
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -73,8 +79,7 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
 
 def _address(block: str, base_url: str) -> str:
     block = re.sub(r"(http://)?(127\.0\.0\.1|localhost):800[01]", base_url.rstrip("/"), block)
-    program = f"{shlex.quote(sys.executable)} -m app.cli"
-    return re.sub(r"(?:\.venv/bin/)?\bparley (?=[a-z])", f"PYTHONPATH={shlex.quote(str(ROOT))} {program} ", block)
+    return re.sub(r"(?:\.venv/bin/)?\bparley (?=[a-z])", f"{shlex.join(forked_parley())} ", block)
 
 
 @each_case("command", NOT_RUN)

@@ -3,13 +3,14 @@
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from app.doctor import examination, model_server, network, stores
 
+from tests.fork_server import forked_parley
 from tests.terminal.gateway_process import clean_environment, running_gateway
 from tests.terminal.pseudo_terminal import CTRL_D, at_terminal
 
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     (folder / ".venv/bin").mkdir(parents=True)
     program = folder / ".venv/bin/parley"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m app.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(forked_parley())} "$@"\n')
     program.chmod(0o755)
     (folder / "README.md").write_text("# A project\n")
     return folder
@@ -56,23 +57,26 @@ def is_interactive(commands: str) -> bool:
 def test_every_command_runs_and_prints_what_the_guide_shows(gateway: str, folder: Path) -> None:
     home = {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data")}
     environ = clean_environment(PARLEY_URL=gateway, **home)
-    ran = 0
-    for commands, shown in BLOCKS:
-        if is_interactive(commands) or "completion" in commands:
-            continue
-        done = subprocess.run(
+
+    def run(commands: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["bash", "-c", commands.replace(ADDRESS, gateway)],
             cwd=folder,
             env=environ,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
+
+    blocks = [block for block in BLOCKS if "completion" not in block[0]]
+    assert len(blocks) >= 9
+    with ThreadPoolExecutor(len(blocks)) as pool:  # the demo model writes slowly
+        results = pool.map(run, [commands for commands, _ in blocks])
+    for (commands, shown), done in zip(blocks, results, strict=True):
         assert done.returncode == 0, (commands, done.stdout, done.stderr)
-        assert not shown or normal(done.stdout, gateway) == normal(shown, gateway)
-        ran += 1
-    assert ran >= 7
+        assert not shown or is_interactive(commands) or normal(done.stdout, gateway) == normal(shown, gateway)
 
 
 def test_a_function_is_called_and_answered_as_the_guide_shows(gateway: str, folder: Path) -> None:

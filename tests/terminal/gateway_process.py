@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
+from tests.fork_server import forked_parley
+
 COMMAND = (sys.executable, "-m", "app.cli")
 
 
@@ -25,7 +27,7 @@ def running_gateway(environ: Mapping[str, str] | None = None) -> Iterator[str]:
         port = probe.getsockname()[1]
     settings = {"PARLEY_CACHE__URL": "null:", "PARLEY_USAGE__URL": "null:", "PARLEY_SERVER__LOG_FORMAT": "json"}
     process = subprocess.Popen(
-        [*COMMAND, "serve", "--port", str(port)],
+        [*forked_parley(), "serve", "--port", str(port)],
         env=clean_environment(**settings, **(environ or {})),
         stderr=subprocess.PIPE,
         text=True,

@@ -5,10 +5,10 @@ import subprocess
 
 import httpx
 
+from tests.fork_server import forked_parley
 from tests.terminal.gateway_process import COMMAND, clean_environment
 from tests.terminal.pseudo_terminal import at_terminal
 
-MODELS = (*COMMAND, "models")
 TABLE = """\
 MODEL  KIND               TOOLS      THINKING  MEDIA                      MAX INPUT
 slow   openai_compatible  server     on/off    image, audio, video, file  -
@@ -20,7 +20,9 @@ demo   demo               server     on/off    image, video, audio        -
 
 def models(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
     environ = clean_environment(PARLEY_URL=url)
-    return subprocess.run([*MODELS, *arguments], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*forked_parley(), "models", *arguments], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_models_are_a_table_or_json(gateway: str) -> None:
@@ -33,7 +35,7 @@ def test_models_are_a_table_or_json(gateway: str) -> None:
 
 
 def test_the_header_is_bold_at_a_terminal(gateway: str) -> None:
-    with at_terminal(MODELS, clean_environment(PARLEY_URL=gateway)) as terminal:
+    with at_terminal([*COMMAND, "models"], clean_environment(PARLEY_URL=gateway)) as terminal:
         assert terminal.wait_until_ended() == 0
     assert terminal.text.startswith("\x1b[1mMODEL ")
     assert terminal.text.count("\x1b") == 2
