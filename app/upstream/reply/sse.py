@@ -26,6 +26,8 @@ on. Returns the values and how many events are alike; no values if they cannot b
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _CR, _LF = b"\r\n"
+_MIN_RUN = 3
+"""Fewer events are decoded one after the other."""
 _LINE_BYTES = 64
 """The overhead in memory of each line of an unfinished event."""
 
@@ -63,6 +65,16 @@ class EventReader(Generic[T]):
     `decode` must raise ValueError for text that is not one whole JSON value.
     """
 
+    junk = b""
+    """The first line that is not valid in any framing. If it is HTML, a later bracket is script, not JSON."""
+    saw_line = False
+    """Whether any complete line has come, even a comment: the server is alive."""
+    _size = 0
+    _error_event = False
+    _is_new = True
+    _at_event_start = False
+    """Nothing that came before matters to the next line."""
+
     def __init__(self, decode: Callable[[bytes], T], decode_run: "DecodeRun[T] | None" = None) -> None:
         """`decode_run` decodes several events faster than one after the other, where it can."""
         self._decode = decode
@@ -70,15 +82,6 @@ class EventReader(Generic[T]):
         self._lines = LineSplitter()
         self._parts: list[bytes] = []
         self._document: list[bytes] = []
-        self._size = 0
-        self._error_event = False
-        self._is_new = True
-        self._at_event_start = False
-        """Nothing that came before matters to the next line."""
-        self.junk = b""
-        """The first line that is not valid in any framing. If it is HTML, a later bracket is script, not JSON."""
-        self.saw_line = False
-        """Whether any complete line has come, even a comment: the server is alive."""
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         if self._at_event_start and data[-2:] == b"\n\n" and _CR not in data:
@@ -109,7 +112,7 @@ class EventReader(Generic[T]):
         frames = lines[::2] if len(lines) % 2 and not any(lines[1::2]) else data.split(b"\n\n")
         place = end_of_run = 0
         while place < len(frames):
-            if self._decode_run is not None and place >= end_of_run:
+            if self._decode_run is not None and place >= end_of_run and len(frames) - place >= _MIN_RUN:
                 items, size = self._decode_run(frames, place)
                 if items:
                     out += items
@@ -127,7 +130,9 @@ class EventReader(Generic[T]):
                 return
             except ValueError:
                 pass
-        if frame:
+        if frame == b"data: [DONE]" and not self._parts and not self._error_event:
+            out.append(DONE)
+        elif frame:
             self._feed_lines([*frame.split(b"\n"), b""], out)
             self._check_size(out)
 

@@ -52,6 +52,18 @@ class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
     fallback_model: str | None = None
+    _receiver: Receiver | None = None
+    _over = False
+    """The terminal event was sent, or the reply was closed. The body must not be used any more."""
+    _active = True
+    """Whether anything but empty chunks came since the last tick."""
+    _event_count = 0
+    _ticked_count: int | None = None
+    """The number of events at the last tick; None after a pause."""
+    _size = 0
+    """The bytes of the reply so far, decompressed."""
+    _alive = False
+    _paused = False
 
     def __init__(
         self,
@@ -73,18 +85,6 @@ class UpstreamStream:
         self._feed_reader = self._reader.feed
         self._assembler = Assembler(reply_id)
         self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
-        self._receiver: Receiver | None = None
-        self._over = False
-        """The terminal event was sent, or the reply was closed. The body must not be used any more."""
-        self._active = True
-        """Whether anything but empty chunks came since the last tick."""
-        self._event_count = 0
-        self._ticked_count: int | None = None
-        """The number of events at the last tick; None after a pause."""
-        self._size = 0
-        """The bytes of the reply so far, decompressed."""
-        self._alive = False
-        self._paused = False
         self._sent_at = self._last_active_at = self._last_event_at = body.sent_at
 
     def start(self, receiver: Receiver) -> None:
