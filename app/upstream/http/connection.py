@@ -188,10 +188,11 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses of it
 
     def data_received(self, data: bytes) -> None:
-        if not self._expecting:
-            self.abort()  # data without a request
-            return
-        if self._head is not None:
+        if self._head is None:
+            if not self._expecting:
+                self.abort()  # data without a request
+                return
+        else:
             if not self.touched and data.startswith(_TLS_RECORD):
                 self._break(TlsAnswered("the server expects TLS"))
                 return
@@ -202,13 +203,14 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._on_malformed(str(error.__context__ or error))
             return
-        if self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
-            self._on_malformed("response headers too large")
-        elif self._on_data is None or self._complete:
-            self._deliver()
-        elif self._body:
+        if self._on_data is not None and not self._complete:
             body = self._body
-            self._on_data(body.pop() if len(body) == 1 else self._take_body())
+            if body:
+                self._on_data(body.pop() if len(body) == 1 else self._take_body())
+        elif self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
+            self._on_malformed("response headers too large")
+        else:
+            self._deliver()
 
     def _take_body(self) -> bytes:
         data = b"".join(self._body)

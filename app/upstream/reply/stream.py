@@ -12,6 +12,7 @@ from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LAR
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
 from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.chunk_decoder import ChunkDecoder
 from app.upstream.reply.sse import EventReader, MalformedData
 
@@ -81,7 +82,7 @@ class UpstreamStream:
         self._observer = observer
         self._meter = meter
         decoder = ChunkDecoder()
-        self._reader = EventReader(decoder.decode, decoder.decode_run)
+        self._reader = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
         self._feed_reader = self._reader.feed
         self._assembler = Assembler(reply_id)
         self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
@@ -132,11 +133,11 @@ class UpstreamStream:
             return
         assembler = self._assembler
         try:
-            if self._decompress is None:
+            if self._decompress is not None:
+                items = self._read_compressed(data, self._decompress)
+            else:
                 self._size += len(data)
                 items = self._feed_reader(data)
-            else:
-                items = self._read_compressed(data, self._decompress)
             if self._size > self._max_bytes:
                 self._refuse(f"the model server's reply has more than {self._max_bytes} bytes")
                 return
