@@ -198,15 +198,22 @@ class ClientCycle(RequestResponseCycle):
     def detach(self) -> None:
         self._sender = None
 
-    def start(self, status: int, headers: Headers) -> None:
-        """A response without content-length is sent in chunks."""
+    def start(self, status: int, headers: Headers, length: int | None = None) -> None:
+        """A response whose length is unknown is sent in chunks."""
         self.response_started = True
-        lines = _join_lines((*headers, *self.extra_headers))
-        self.chunked_encoding = b"content-length: " not in lines
-        end = b"transfer-encoding: chunked\r\n" if self.chunked_encoding else b""
+        self.chunked_encoding = length is None
+        end = b"transfer-encoding: chunked\r\n" if length is None else b"content-length: %d\r\n" % length
         if not self.keep_alive:
             end += b"connection: close\r\n"
-        self._head = b"".join((STATUS_LINE[status], _default_lines.join(self.default_headers), lines, end, b"\r\n"))
+        self._head = b"".join(
+            (
+                STATUS_LINE[status],
+                _default_lines.join(self.default_headers),
+                _join_lines((*headers, *self.extra_headers)),
+                end,
+                b"\r\n",
+            )
+        )
 
     def take_body(self) -> bytes | None:
         """Return the body of the request if it has arrived whole; None if it must be received."""
@@ -279,7 +286,7 @@ class ClientCycle(RequestResponseCycle):
             self.transport.close()
         else:
             self.keep_alive = False
-            self.start(500, _DEFECT_HEADERS)
+            self.start(500, ((b"content-type", b"text/plain; charset=utf-8"),), len(_DEFECT))
             self.write(_DEFECT, last=True)
 
 
@@ -287,7 +294,6 @@ def _ignore() -> None: ...
 
 
 _DEFECT = b"Internal Server Error"
-_DEFECT_HEADERS = ((b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(_DEFECT)))
 
 
 class ClientConnection(HttpToolsProtocol):

@@ -96,6 +96,10 @@ def parse_plain_body(
     return PlainRequest(body.model, stream, request, warnings)
 
 
+_PATHS = tuple(f"messages[{number}]" for number in range(100))
+"""The paths of the first messages."""
+
+
 def _make_messages(items: Sequence[PlainMessage]) -> tuple[Message, ...] | None:
     """None if two assistant messages are in a row: the formats differ in what they are."""
     messages: list[Message] = []
@@ -105,7 +109,8 @@ def _make_messages(items: Sequence[PlainMessage]) -> tuple[Message, ...] | None:
         if role == previous == "assistant":
             return None
         previous = role
-        messages.append(Message(role, (Text(item.content),), path=f"messages[{number}]"))
+        path = _PATHS[number] if number < len(_PATHS) else f"messages[{number}]"
+        messages.append(Message(role, (Text(item.content),), path=path))
     return tuple(messages)
 
 

@@ -51,8 +51,9 @@ class ResponseWriter(Protocol):
 
     def detach(self) -> None: ...
 
-    def start(self, status: int, headers: Headers) -> None:
-        """Set the head. It may be sent only with the first bytes of the body."""
+    def start(self, status: int, headers: Headers, length: int | None = None) -> None:
+        """Set the head. It may be sent only with the first bytes of the body. `length` is the body's, in bytes; None:
+        unknown. It is sent as content-length."""
 
     def write(self, data: bytes, *, last: bool) -> None: ...
 
@@ -116,8 +117,9 @@ class SendQueue:
         if self._abort is not None:
             self._abort()
 
-    def start(self, status: int, headers: Headers) -> None:
-        self._put({"type": "http.response.start", "status": status, "headers": list(headers)})
+    def start(self, status: int, headers: Headers, length: int | None = None) -> None:
+        lines = [*headers] if length is None else [*headers, (b"content-length", b"%d" % length)]
+        self._put({"type": "http.response.start", "status": status, "headers": lines})
 
     def write(self, data: bytes, *, last: bool) -> None:
         self._put({"type": "http.response.body", "body": data, "more_body": not last})

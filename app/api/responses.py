@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.response_writer import ResponseWriter
+from app.api.response_writer import Headers, ResponseWriter
 from app.cache import ReplaySource
 from app.chat.events import Event, Failed, Finish
 from app.chat.stage import Stage
@@ -216,10 +216,10 @@ class ReplyResponse(ABC):
 
     # Writing.
 
-    def _send_head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def _send_head(self, status: int, headers: Headers, length: int | None = None) -> None:
         self.status = status
         if not self.disconnected:
-            self._writer.start(status, (*headers, *self._reply_headers()))
+            self._writer.start(status, (*headers, *self._reply_headers()), length)
 
     def _reply_headers(self) -> list[tuple[bytes, bytes]]:
         info, attempts = self.info, self.attempts
@@ -237,9 +237,8 @@ class ReplyResponse(ABC):
 
     def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         """Send a whole JSON response and end."""
-        length = (b"content-length", b"%d" % len(body))
         more = [(name.encode(), value.encode()) for name, value in headers.items()] if headers else ()
-        self._send_head(status, (*JSON_HEADERS, length, *more))
+        self._send_head(status, (*JSON_HEADERS, *more), len(body))
         self._write(body, last=True)
         self._finish()
 

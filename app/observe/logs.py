@@ -263,7 +263,8 @@ class JsonFormatter(logging.Formatter):
         second = int(created)
         if second != self._request_second:
             self._request_second, self._request_head = second, f'{{"time":"{self._format_second(created)}.'.encode()
-        return b"%b%03d%b%b\n" % (self._request_head, int(created % 1 * 1000), _REQUEST_HEADS[level], data[1:])
+        milliseconds = b"%03d" % int((created - second) * 1000)
+        return b"".join((self._request_head, milliseconds, _REQUEST_HEADS[level], data[1:], b"\n"))
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", None)

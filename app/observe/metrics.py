@@ -139,14 +139,18 @@ class Metrics:
         self._upstreams = frozenset(upstreams)
         self._rows: dict[tuple[str | bool | None, ...], _RequestRows] = {}
         """Of requests with the same labels. To look up each row by itself costs several times as much."""
+        self._attempt_rows: dict[tuple[str, str, str | None], Counter] = {}
+        """Of attempts with the same upstream, outcome and cause."""
 
     def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
         """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""
         self.tables.append(GaugeTable(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        model = self._label_model(record.model)
-        answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
+        models, model, fallback = self._models, record.model, record.fallback_model
+        if model not in models:
+            model = OTHER
+        answering = model if fallback is None else self._label_model(fallback)
         key = (
             record.endpoint,
             model,
@@ -166,8 +170,9 @@ class Metrics:
         overhead = record.overhead
         if overhead is not None:
             rows.overhead.observe(overhead)
-        if record.attempts:
-            self._observe_attempts(model, record.attempts)
+        attempts = record.attempts
+        if attempts:
+            self._observe_attempts(model, attempts)
         if record.cache and record.cache not in FROM_OTHER_CALLS:
             self._observe_reply(rows, answering, record)
 
@@ -202,10 +207,16 @@ class Metrics:
 
     def _observe_attempts(self, model: str, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
-            upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
-            self._attempts.add((upstream, attempt.outcome, attempt.cause or ""))
+            key = (attempt.upstream, attempt.outcome, attempt.cause)
+            counter = self._attempt_rows.get(key)
+            if counter is None:
+                counter = self._attempt_rows[key] = self._find_attempt_row(*key)
+            counter.total += 1
         if len(attempts) > 1:
             self._retries.add((model,), len(attempts) - 1)
+
+    def _find_attempt_row(self, upstream: str, outcome: str, cause: str | None) -> Counter:
+        return self._attempts.row((upstream if upstream in self._upstreams else OTHER, outcome, cause or ""))
 
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER

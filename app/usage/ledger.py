@@ -67,14 +67,20 @@ class UsageLedger:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures = 0
-        self._day = (-_DAY_SECONDS, "")
-        """The beginning of a day in Unix time, and the day: to format it costs more than to add the numbers."""
+        self._day_begin, self._day_end, self._day = 0.0, 0.0, ""
+        """The day of the last request, between two Unix times: to format it costs more than to add the numbers."""
 
     def add(self, caller: str, model: str, totals: Totals) -> None:
         """Add the numbers of one request to the row of today, its caller and its model."""
-        key = RowKey(self._today(), caller, model[:MAX_NAME])
+        if len(model) > MAX_NAME:
+            model = model[:MAX_NAME]
+        key = RowKey(self._today(), caller, model)
         with self._lock:
-            self._add_row(key, totals)
+            counted = self._waiting.get(key)
+            if counted is not None and len(counted) < _MOST_ADDENDS:
+                counted.append(totals)
+            else:
+                self._add_row(key, totals)
             if self._thread is None:
                 self._thread = start_background_thread("parley-usage", self._write_rows)
         if not self._changed.is_set():
@@ -94,10 +100,10 @@ class UsageLedger:
 
     def _today(self) -> str:
         now = self._rules.clock()
-        begin, day = self._day
-        if not begin <= now < begin + _DAY_SECONDS:
-            begin, day = self._day = (now // _DAY_SECONDS * _DAY_SECONDS, utc_day(now))
-        return day
+        if not self._day_begin <= now < self._day_end:
+            self._day_begin = now // _DAY_SECONDS * _DAY_SECONDS
+            self._day_end, self._day = self._day_begin + _DAY_SECONDS, utc_day(now)
+        return self._day
 
     def read(self, query: UsageQuery, most: int = _MAX_RESULT_ROWS) -> list[UsageRow]:
         """Return totals, with what this process has counted until now. Raises UsageStoreError and TooManyRows."""

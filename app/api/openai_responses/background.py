@@ -44,7 +44,7 @@ class NoClient:
     def detach(self) -> None:
         pass
 
-    def start(self, status: int, headers: Headers) -> None:
+    def start(self, status: int, headers: Headers, length: int | None = None) -> None:
         pass
 
     def write(self, data: bytes, *, last: bool) -> None:

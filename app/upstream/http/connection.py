@@ -8,6 +8,7 @@ body the connection belongs to the pool and may serve another exchange: its prev
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Protocol, cast
 
 import httptools
@@ -19,6 +20,8 @@ MAX_BUFFERED_BYTES = 256 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 MAX_JOINED_BYTES = 16 * 1024
 """A smaller body is written together with the head; a larger one is written separately, to avoid a copy."""
+_LENGTHS_OF_NAMES = frozenset(map(len, (b"content-length", b"transfer-encoding", b"content-encoding")))
+"""Of the headers that are read here; others need not be compared."""
 _TLS_RECORD = (b"\x15\x03", b"\x16\x03")
 """The first bytes of a TLS alert or handshake: what a TLS server sends in answer to plain HTTP."""
 
@@ -68,7 +71,8 @@ class Connection(asyncio.Protocol):
         self._on_data: Callable[[bytes], None] | None = None
         self._on_end: Callable[[Exception | None], None] | None = None
         self._body.clear()
-        self._head_bytes = self._header_bytes = 0
+        self._head_bytes = 0
+        """The bytes that have arrived until the head is complete."""
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
         """The whole response has arrived."""
@@ -184,10 +188,11 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses of it
 
     def data_received(self, data: bytes) -> None:
-        if not self._expecting:
-            self.abort()  # data without a request
-            return
-        if self._head is not None:
+        if self._head is None:
+            if not self._expecting:
+                self.abort()  # data without a request
+                return
+        else:
             if not self.touched and data.startswith(_TLS_RECORD):
                 self._break(TlsAnswered("the server expects TLS"))
                 return
@@ -198,13 +203,14 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._on_malformed(str(error.__context__ or error))
             return
-        if self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
-            self._on_malformed("response headers too large")
-        elif self._on_data is None or self._complete:
-            self._deliver()
-        elif self._body:
+        if self._on_data is not None and not self._complete:
             body = self._body
-            self._on_data(body.pop() if len(body) == 1 else self._take_body())
+            if body:
+                self._on_data(body.pop() if len(body) == 1 else self._take_body())
+        elif self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
+            self._on_malformed("response headers too large")
+        else:
+            self._deliver()
 
     def _take_body(self) -> bytes:
         data = b"".join(self._body)
@@ -268,19 +274,20 @@ class Connection(asyncio.Protocol):
             raise ValueError("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
-        if self._header_bytes > MAX_HEADER_BYTES:
-            raise ValueError("response headers too large")
-        self.headers.append((name, value))
+        if not self.status:  # trailers are not read
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        headers = self.headers
+        if self._head_bytes > MAX_HEADER_BYTES and sum(map(len, chain.from_iterable(headers))) > MAX_HEADER_BYTES:
+            raise ValueError("response headers too large")
         status = self._parser.get_status_code()
         if status < 200:
             self.headers = []
             return
         self.status = status
         self._keep_alive = self._parser.should_keep_alive()
-        fields = {name.lower(): value for name, value in self.headers}
+        fields = {name.lower(): value for name, value in headers if len(name) in _LENGTHS_OF_NAMES}
         sized = b"content-length" in fields or b"chunked" in fields.get(b"transfer-encoding", b"").lower()
         if b"content-encoding" in fields:
             self.encoding = fields[b"content-encoding"].decode("latin-1").lower()

@@ -38,29 +38,30 @@ _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool call
 class Assembler:
     """Takes the items of each read and emits events, the last of them exactly one `Finish` or `Failed`."""
 
+    started = False
+    """Whether any chunk of a reply came, even an empty one."""
+    ended = False
+    _usage: dict[str, Any] | None = None
+    _reason: str | None = None
+    _stopped_by: str | None = None
+    _foreign: Chunk | None = None
+    _audio: AudioParts | None = None
+    _error_after_finish = False
+    """Whether an error came after the finish reason."""
+    _has_message = False
+    """Whether a complete message came, which needs no finish reason."""
+    _text_kind: type[TextDelta | ReasoningDelta] | None = None
+    """The kind of the last text, if nothing but another text came after it and no call waits for one."""
+    _last_received = 0
+
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
-        self._usage: dict[str, Any] | None = None
-        self._reason: str | None = None
-        self._stopped_by: str | None = None
-        self._foreign: Chunk | None = None
         self._surrogates = SurrogateJoiner()
         self._seen_fields: set[str] = set()
         """The kinds of content that deltas have brought: reasoning, content, refusal, calls and so on."""
-        self._audio: AudioParts | None = None
         self._sources: dict[str, Any] = {}
         """The sources that the reply cites, from the last chunk that had them (Perplexity)."""
         self._warnings: list[str] = []
-        self._error_after_finish = False
-        """Whether an error came after the finish reason."""
-        self._has_message = False
-        """Whether a complete message came, which needs no finish reason."""
-        self._text_kind: type[TextDelta | ReasoningDelta] | None = None
-        """The kind of the last text, if nothing but another text came after it and no call waits for one."""
-        self._last_received = 0
-        self.started = False
-        """Whether any chunk of a reply came, even an empty one."""
-        self.ended = False
 
     @property
     def finishing(self) -> bool:

@@ -33,7 +33,7 @@ MIN_WAIT, MAX_WAIT = 6, 4096
 be in vain, because some servers send chunks that all differ: so the wait doubles each time, until it was not."""
 _PROBE, _PROBE_JSON = "another text", b'"another text"'
 MAX_PATTERN_BYTES = 4096
-_PREFIX = b"data: "
+_PREFIX, _SUFFIX = b"data: ", b"\n\n"
 _CONTENT, _REASONING, _ARGUMENTS = (
     re.compile(rb'"%b"\s*:\s*("(?:[^"\\]|\\.)*+")' % key, re.DOTALL)
     for key in (b"content", b"reasoning_content", b"arguments")
@@ -69,24 +69,40 @@ class ChunkDecoder:
     """Decodes the chunks of one reply."""
 
     def __init__(self) -> None:
-        self._before = self._after = self._frame_before = b""
-        self._before_size = self._after_size = 0
+        self._before = self._after = b""
+        """What comes before and after the text in a whole event; empty if nothing is remembered."""
+        self._before_place = self._after_place = self._text_place = slice(0)
+        """Where these are in a whole event."""
         self._make: Callable[[str], ChunkText] = TextDelta
         self._chunks = 0
         """How many chunks were decoded whole since the last search."""
         self._wait = MIN_WAIT
 
+    def decode_event(self, data: bytes) -> ChunkText | None:
+        """Decode an event of one line, if it has the remembered bytes around a text. See `UsualDecoder`.
+
+        It has one line if there is a string between them: JSON allows no line break in a string.
+        """
+        if data[self._after_place] != self._after or data[self._before_place] != self._before or not self._before:
+            return None
+        string = data[self._text_place]
+        if string[-1:] != b'"' or string[:1] != b'"':
+            return None
+        try:
+            text = _decode_text(string)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        if not text:
+            return None
+        self._wait = MIN_WAIT
+        return self._make(text)
+
     def decode(self, data: bytes) -> Chunk | ChunkText | None:
         """Decode a chunk like the function `decode`. Where it has only a text, return that, if it was recognised."""
-        start, after = self._before_size, self._after_size
-        if start and data[:start] == self._before and data[-after:] == self._after:
-            try:
-                text = _decode_text(data[start:-after])
-                if text:
-                    self._wait = MIN_WAIT
-                    return self._make(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                pass
+        if self._before:
+            text = self.decode_event(b"%b%b%b" % (_PREFIX, data, _SUFFIX))
+            if text is not None:
+                return text
         chunk = decode(data)
         self._chunks += 1
         if self._chunks >= self._wait and chunk is not None:
@@ -94,15 +110,15 @@ class ChunkDecoder:
         return chunk
 
     def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[list[ChunkText], int]:
-        """Decode the chunks from `start` on that have the remembered bytes around a text. See `DecodeRun` in `sse`.
+        """Decode the chunks from `start` on that have the remembered bytes around a text. See `UsualDecoder`.
 
         JSON allows no line break in a string, so where the list has as many strings as there are chunks, each of them
         is the text of one chunk.
         """
-        begin, end = len(_PREFIX) + self._before_size, -self._after_size
-        if not end:
+        before, after = self._before, self._after[: -len(_SUFFIX)]
+        if not before:
             return [], 0
-        before, after = self._frame_before, self._after
+        begin, end = len(before), -len(after)
         strings: list[bytes] = []
         for frame in islice(frames, start, None):
             if frame[:begin] != before or frame[end:] != after:
@@ -124,7 +140,7 @@ class ChunkDecoder:
         """Remember the bytes around the text of a chunk, if it has only a text."""
         self._chunks, self._wait = 0, min(self._wait * 2, MAX_WAIT)
         text = get_text(chunk)
-        if text is None or chunk.usage or len(data) > MAX_PATTERN_BYTES:
+        if text is None or chunk.usage or len(data) > MAX_PATTERN_BYTES or b"\n" in data:
             return
         key, make = _get_key(text)
         places = list(key.finditer(data))
@@ -133,9 +149,9 @@ class ChunkDecoder:
         before, after = data[: places[0].start(1)], data[places[0].end(1) :]
         other = decode(before + _PROBE_JSON + after)
         if after and other is not None and not other.usage and get_text(other) == make(_PROBE):
-            self._before, self._after, self._make = before, after, make
-            self._frame_before = _PREFIX + before
-            self._before_size, self._after_size = len(before), len(after)
+            self._before, self._after, self._make = _PREFIX + before, after + _SUFFIX, make
+            begin, end = len(self._before), -len(self._after)
+            self._before_place, self._after_place, self._text_place = slice(begin), slice(end, None), slice(begin, end)
 
 
 def _get_key(text: ChunkText) -> tuple[re.Pattern[bytes], Callable[[str], ChunkText] | None]:

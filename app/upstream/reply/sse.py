@@ -14,18 +14,30 @@ is searched for by its number, and first and last bytes are compared by a slice:
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from app.upstream.reply.lines import LineSplitter
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
-DecodeRun: TypeAlias = Callable[[Sequence[bytes], int], tuple[Sequence[T], int]]
-"""Of events, each with its `data: ` but without the blank line, decodes as many as are alike from the one at this place
-on. Returns the values and how many events are alike; no values if they cannot be decoded together."""
+
+class UsualDecoder(Protocol[T_co]):
+    """Decodes events that are like earlier ones faster than one value after the other."""
+
+    def decode_event(self, data: bytes) -> T_co | None:
+        """Decode bytes that are one whole event with its blank line, like an earlier one. None: they may not be."""
+
+    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[Sequence[T_co], int]:
+        """Decode as many events as are alike from the one at `start` on. Each has its `data: `, but no blank line.
+
+        Returns the values and how many events are alike; no values if they cannot be decoded together."""
+
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _CR, _LF = b"\r\n"
+_MIN_RUN = 3
+"""Fewer events are decoded one after the other."""
 _LINE_BYTES = 64
 """The overhead in memory of each line of an unfinished event."""
 
@@ -63,32 +75,33 @@ class EventReader(Generic[T]):
     `decode` must raise ValueError for text that is not one whole JSON value.
     """
 
-    def __init__(self, decode: Callable[[bytes], T], decode_run: "DecodeRun[T] | None" = None) -> None:
-        """`decode_run` decodes several events faster than one after the other, where it can."""
+    junk = b""
+    """The first line that is not valid in any framing. If it is HTML, a later bracket is script, not JSON."""
+    saw_line = False
+    """Whether any complete line has come, even a comment: the server is alive."""
+    _size = 0
+    _error_event = False
+    _is_new = True
+    _at_event_start = False
+    """Nothing that came before matters to the next line."""
+
+    def __init__(self, decode: Callable[[bytes], T], usual: UsualDecoder[T] | None = None) -> None:
         self._decode = decode
-        self._decode_run = decode_run
+        self._usual = usual
         self._lines = LineSplitter()
         self._parts: list[bytes] = []
         self._document: list[bytes] = []
-        self._size = 0
-        self._error_event = False
-        self._is_new = True
-        self._at_event_start = False
-        """Nothing that came before matters to the next line."""
-        self.junk = b""
-        """The first line that is not valid in any framing. If it is HTML, a later bracket is script, not JSON."""
-        self.saw_line = False
-        """Whether any complete line has come, even a comment: the server is alive."""
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
-        if self._at_event_start and data[-2:] == b"\n\n" and _CR not in data:
-            self.saw_line = True
-            if data[:7] == b"data: {" and data.find(b"\n") == len(data) - 2:
-                try:
-                    return [self._decode(data[6:-2])]
-                except ValueError:
-                    pass
-            return self._feed_whole_events(data[:-2])
+        if self._at_event_start:
+            if self._usual is not None:
+                value = self._usual.decode_event(data)
+                if value is not None:
+                    self.saw_line = True
+                    return [value]
+            if data[-2:] == b"\n\n" and _CR not in data:
+                self.saw_line = True
+                return self._feed_whole_events(data[:-2])
         if self._is_new and data:
             self._is_new = False
             self._at_event_start = self._lines.begins_without_bom(data)
@@ -109,8 +122,8 @@ class EventReader(Generic[T]):
         frames = lines[::2] if len(lines) % 2 and not any(lines[1::2]) else data.split(b"\n\n")
         place = end_of_run = 0
         while place < len(frames):
-            if self._decode_run is not None and place >= end_of_run:
-                items, size = self._decode_run(frames, place)
+            if self._usual is not None and place >= end_of_run and len(frames) - place >= _MIN_RUN:
+                items, size = self._usual.decode_run(frames, place)
                 if items:
                     out += items
                     place += size
@@ -127,7 +140,9 @@ class EventReader(Generic[T]):
                 return
             except ValueError:
                 pass
-        if frame:
+        if frame == b"data: [DONE]" and not self._parts and not self._error_event:
+            out.append(DONE)
+        elif frame:
             self._feed_lines([*frame.split(b"\n"), b""], out)
             self._check_size(out)
 

@@ -12,6 +12,7 @@ from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LAR
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
 from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.chunk_decoder import ChunkDecoder
 from app.upstream.reply.sse import EventReader, MalformedData
 
@@ -52,6 +53,18 @@ class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
     fallback_model: str | None = None
+    _receiver: Receiver | None = None
+    _over = False
+    """The terminal event was sent, or the reply was closed. The body must not be used any more."""
+    _active = True
+    """Whether anything but empty chunks came since the last tick."""
+    _event_count = 0
+    _ticked_count: int | None = None
+    """The number of events at the last tick; None after a pause."""
+    _size = 0
+    """The bytes of the reply so far, decompressed."""
+    _alive = False
+    _paused = False
 
     def __init__(
         self,
@@ -69,22 +82,10 @@ class UpstreamStream:
         self._observer = observer
         self._meter = meter
         decoder = ChunkDecoder()
-        self._reader = EventReader(decoder.decode, decoder.decode_run)
+        self._reader = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
         self._feed_reader = self._reader.feed
         self._assembler = Assembler(reply_id)
         self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
-        self._receiver: Receiver | None = None
-        self._over = False
-        """The terminal event was sent, or the reply was closed. The body must not be used any more."""
-        self._active = True
-        """Whether anything but empty chunks came since the last tick."""
-        self._event_count = 0
-        self._ticked_count: int | None = None
-        """The number of events at the last tick; None after a pause."""
-        self._size = 0
-        """The bytes of the reply so far, decompressed."""
-        self._alive = False
-        self._paused = False
         self._sent_at = self._last_active_at = self._last_event_at = body.sent_at
 
     def start(self, receiver: Receiver) -> None:
@@ -132,11 +133,11 @@ class UpstreamStream:
             return
         assembler = self._assembler
         try:
-            if self._decompress is None:
+            if self._decompress is not None:
+                items = self._read_compressed(data, self._decompress)
+            else:
                 self._size += len(data)
                 items = self._feed_reader(data)
-            else:
-                items = self._read_compressed(data, self._decompress)
             if self._size > self._max_bytes:
                 self._refuse(f"the model server's reply has more than {self._max_bytes} bytes")
                 return

@@ -25,28 +25,29 @@ MAX_CALLS = 1000
 class ToolCallAssembler:
     """Assembles the tool calls of one reply."""
 
+    opened = False
+    """Whether any call was opened."""
+    received = 0
+    """How many characters of names and arguments have arrived."""
+    too_many = False
+    """Whether more than MAX_CALLS calls came; those beyond the limit are dropped."""
+    _last: PartialToolCall | None = None
+    """The call opened last, the only one that may be unsealed."""
+    _announced = 0
+    _handled = 0
+    """How many calls of `_order` are dealt with: announced or, at the end, without a name."""
+    _run = 0
+    """From this position on, the indices of the calls in `_order` increase."""
+    _gap = 0
+    """The lowest index that no call has yet."""
+
     def __init__(self, reply_id: str) -> None:
         self._reply_id = reply_id
         self._order: list[PartialToolCall] = []
         self._ids: dict[str, PartialToolCall] = {}
         self._indices: dict[int, PartialToolCall] = {}
         self._by_position: dict[int, PartialToolCall] = {}
-        self._last: PartialToolCall | None = None
-        """The call opened last, the only one that may be unsealed."""
-        self.opened = False
-        """Whether any call was opened."""
         self._used_ids: set[str] = set()
-        self._announced = 0
-        self._handled = 0
-        """How many calls of `_order` are dealt with: announced or, at the end, without a name."""
-        self._run = 0
-        """From this position on, the indices of the calls in `_order` increase."""
-        self.received = 0
-        """How many characters of names and arguments have arrived."""
-        self.too_many = False
-        """Whether more than MAX_CALLS calls came; those beyond the limit are dropped."""
-        self._gap = 0
-        """The lowest index that no call has yet."""
 
     @property
     def has_unsealed(self) -> bool:

@@ -7,7 +7,7 @@ from app.chat.events import Event, TextDelta
 from app.upstream.reply import chunk_decoder
 from app.upstream.reply import usage as reply_usage
 from app.upstream.reply.assembler import Assembler
-from app.upstream.reply.chunk import Chunk
+from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.sse import EventReader
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,7 +172,8 @@ def test_the_bytes_around_a_text_are_remembered_without_a_difference(
     texts = [head % string for head, strings in runs for string in ['" a"'] * 7 + strings]
     reads = [b"data: %b\n\n" % text.encode("utf-8", "surrogateescape") for text in texts]
     decoder = chunk_decoder.ChunkDecoder()
-    quick, general = EventReader(decoder.decode, decoder.decode_run), EventReader(chunk_decoder.decode)
+    quick = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
+    general = EventReader(chunk_decoder.decode)
     first, second = Assembler("chat-1"), Assembler("chat-1")
     for read in [b"".join(reads)] if at_once else reads:
         assert first.feed(quick.feed(read)) == second.feed(general.feed(read))
@@ -193,6 +194,14 @@ def test_the_texts_of_a_read_are_decoded_together_unless_one_is_malformed_or_has
         assert decoder.decode_run(changed, 0) == ([], 3), other
     halves = [frames[0].replace(b'"a"', text) for text in (b'"a', b'b","c"')]
     assert decoder.decode_run(halves, 0) == ([], 2)
+
+
+def test_an_event_of_several_lines_is_not_remembered() -> None:
+    decoder = chunk_decoder.ChunkDecoder()
+    reader = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
+    for _ in range(2 * chunk_decoder.MIN_WAIT):
+        reader.feed(b'data: {"choices":\ndata: [{"delta":{"content":"a"}}]}\n\n')
+    assert reader.feed(b'data: {"choices":\n[{"delta":{"content":"b"}}]}\n\n') != [TextDelta("b")]
 
 
 def test_a_chunk_that_differs_only_in_its_text_is_not_decoded_whole() -> None:
