@@ -1,9 +1,11 @@
 """Fixtures that tests of several packages need."""
 
+import functools
 import gc
 import os
 from collections.abc import Generator, Iterator
 
+import fastapi.routing
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -49,6 +51,22 @@ def no_cache_of_the_user() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_CACHE_HOME", os.devnull)
         patch.setitem(os.environ, "XDG_DATA_HOME", os.devnull)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def responses_are_described_once() -> Iterator[None]:
+    """FastAPI describes the responses of each route to pydantic, which is two thirds of the time that an application
+    takes to be made. All applications of a test run share these descriptions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fastapi.routing, "create_model_field", functools.cache(fastapi.routing.create_model_field))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def logging_as_before_the_module() -> Iterator[None]:
+    """The same for an application that a module's fixture makes."""
+    with restored_logging():
         yield
 
 

@@ -20,6 +20,7 @@ from app.cli import main
 from app.settings import Server, Settings
 from typing_extensions import override
 
+from tests.fork_server import forked_parley
 from tests.in_process_gateway import restored_logging
 
 SOUND = """
@@ -94,7 +95,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules} & {"asyncio", "fa
 
 
 def test_an_output_whose_reader_has_left_is_no_error() -> None:
-    command = [sys.executable, "-m", "app.cli", "openapi"]
+    command = [sys.executable, "-m", "app.cli", "completion", "bash"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
@@ -289,7 +290,7 @@ def test_a_port_in_use_is_one_plain_sentence(workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         ran = subprocess.run(
-            [sys.executable, "-m", "app.cli", "serve", "--port", str(port)],
+            [*forked_parley(), "serve", "--port", str(port)],
             env=os.environ | {"PARLEY_SERVER__WORKERS": workers},
             capture_output=True,
             text=True,
@@ -344,7 +345,7 @@ def test_a_host_that_is_not_here_is_one_plain_sentence(
 @pytest.mark.parametrize(("workers", "log_format"), [(1, "json"), (2, "console")])
 def test_the_banner_comes_once_connections_are_taken(workers: int, log_format: str) -> None:
     environ = os.environ | {"PARLEY_SERVER__WORKERS": str(workers), "PARLEY_SERVER__LOG_FORMAT": log_format}
-    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(free_port())]
+    command = [*forked_parley(), "serve", "--port", str(free_port())]
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         too_long = threading.Timer(90, process.kill)

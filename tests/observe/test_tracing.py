@@ -209,6 +209,7 @@ class Blocked(InMemorySpanExporter):
 
 
 def test_a_collector_that_takes_nothing_does_not_hold_up_the_shutdown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "parley.tracing")
     exporter = Blocked()
     writer = SpanWriter(exporter, {}, shutdown_seconds=0.05)
     record = RequestRecord("req-1", "chat", trace=begin_trace(None, (), "/v1/chat", 1.0))
