@@ -271,7 +271,9 @@ class ClientCycle(RequestResponseCycle):
             self._release()
 
     def _release(self) -> None:
-        self.scope.pop("extensions", None)  # it holds this cycle, which would wait for the garbage collector
+        # They hold this cycle, which would wait for the garbage collector.
+        self.scope.pop("extensions", None)
+        self.scope["state"].pop("writer", None)
 
     def on_served(self, task: asyncio.Task[None]) -> None:
         """Called when an endpoint that was called without `run_asgi` has ended: does what that does at the end."""
