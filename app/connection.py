@@ -20,7 +20,7 @@ import logging
 import time
 from collections import deque
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import httptools
@@ -219,7 +219,8 @@ class ClientCycle(RequestResponseCycle):
         """Return the body of the request if it has arrived whole; None if it must be received."""
         if self.more_body or self.disconnected:
             return None
-        self.flow.resume_reading()  # it was paused if this request had to wait for the response before it
+        if self.flow.read_paused:  # because this request had to wait for the response before it
+            self.flow.resume_reading()
         body, self.body = self.body, bytearray()
         return bytes(body)
 
@@ -271,7 +272,9 @@ class ClientCycle(RequestResponseCycle):
             self._release()
 
     def _release(self) -> None:
-        self.scope.pop("extensions", None)  # it holds this cycle, which would wait for the garbage collector
+        # They hold this cycle, which would wait for the garbage collector.
+        self.scope.pop("extensions", None)
+        self.scope["state"].pop("writer", None)
 
     def on_served(self, task: asyncio.Task[None]) -> None:
         """Called when an endpoint that was called without `run_asgi` has ended: does what that does at the end."""
@@ -409,7 +412,8 @@ class ClientConnection(HttpToolsProtocol):
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
-        self.scope = cast(Any, {**self._scope, "headers": self.headers, "state": self.app_state.copy()})
+        scope: Any = {**self._scope, "headers": self.headers, "state": self.app_state.copy()}
+        self.scope = scope
         self._in_head = True
         self._hosts = self._head_bytes = 0
         self._waited_seconds = 0.0

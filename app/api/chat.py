@@ -5,7 +5,7 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,6 +47,9 @@ from app.upstream.causes import describe_fault
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
+_CACHE_HEADERS = frozenset((b"cache-control", CACHE_HEADER))
+MAX_KEPT_BYTES = 256
+"""The policy of longer headers is made anew for each request."""
 
 
 class RequestInProgress:
@@ -212,6 +215,8 @@ class ChatEndpoint:
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
         record.attempts = attempts
+        if error is None and len(attempts) == 1 and attempts[0].cause is None:
+            return
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
@@ -369,17 +374,24 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
     """Read the cache policy from the body and the headers. Raises InvalidInput for an unknown mode."""
     control = parsed.settings.cache
     mode, ttl_seconds = (None, None) if control is None else (control.mode, control.ttl_seconds)
-    enabled = route.cache_seconds is not None
-    headers: list[str] = []
-    named: list[Mode] = []
+    lines: tuple[tuple[bytes, bytes], ...] = ()
     read = scope["state"]["headers"]
-    lines = scope["headers"] if b"cache-control" in read or CACHE_HEADER in read else ()
-    for name, value in lines:
-        if name == b"cache-control":
-            headers.append(value.decode("latin-1"))
-        elif name == CACHE_HEADER:
-            named.append(_parse_cache_mode(value.decode("latin-1")))
+    if b"cache-control" in read or CACHE_HEADER in read:
+        lines = tuple([line for line in scope["headers"] if line[0] in _CACHE_HEADERS])
+    make = _make_policy if sum([len(value) for _, value in lines]) > MAX_KEPT_BYTES else _recall_policy
+    return make(mode, ttl_seconds, lines, route.cache_seconds is not None, apply)
+
+
+def _make_policy(
+    mode: Mode | None, ttl_seconds: int | None, lines: tuple[tuple[bytes, bytes], ...], enabled: bool, apply: Apply
+) -> CachePolicy:
+    headers = [value.decode("latin-1") for name, value in lines if name != CACHE_HEADER]
+    named = [_parse_cache_mode(value.decode("latin-1")) for name, value in lines if name == CACHE_HEADER]
     return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
+
+
+_recall_policy = lru_cache(maxsize=256)(_make_policy)
+"""Nearly all requests have one of a few combinations of options."""
 
 
 def _parse_cache_mode(value: str) -> Mode:

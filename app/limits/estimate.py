@@ -15,8 +15,12 @@ DEFAULT_REPLY_TOKENS = 1000
 
 
 def estimate_prompt_tokens(request: ChatRequest) -> int:
-    size = sum(_size(part) for message in request.messages for part in message.parts)
-    size += sum(len(msgspec.json.encode(tool.schema)) for tool in request.tools)
+    size = 0
+    for message in request.messages:
+        for part in message.parts:
+            size += _text_size(part.text) if type(part) is Text else _size(part)
+    for tool in request.tools:
+        size += len(msgspec.json.encode(tool.schema) if tool.json is None else tool.json)
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
 
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -266,21 +267,24 @@ def _describe_limit(
     rules, counts = rule_set.rules, taken.counts
     row = rows[0]
     left = remaining(rules[row], counts[row])
-    for other in rows[1:]:
-        other_left = remaining(rules[other], counts[other])
-        if other_left < left:
-            row, left = other, other_left
-    headers.append((names[0], rule_set.limits[row]))
-    headers.append((names[1], b"%d" % left))
-    headers.append((names[2], _format_duration(reset_seconds(counts[row]))))
+    if len(rows) > 1:
+        for other in rows[1:]:
+            other_left = remaining(rules[other], counts[other])
+            if other_left < left:
+                row, left = other, other_left
+    reset = _format_duration(reset_seconds(counts[row]))
+    headers += ((names[0], rule_set.limits[row]), (names[1], b"%d" % left), (names[2], reset))
 
 
 def _format_duration(seconds: float) -> bytes:
     """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
-    if seconds < 1:
-        return b"%dms" % round(seconds * 1000)
-    whole = math.ceil(seconds)
-    return b"%ds" % whole if whole < 60 else b"%dm%ds" % (whole // 60, whole % 60)
+    return b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
+
+
+@lru_cache(maxsize=256)
+def _format_seconds(seconds: int) -> bytes:
+    """Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
+    return b"%ds" % seconds if seconds < 60 else b"%dm%ds" % (seconds // 60, seconds % 60)
 
 
 def _refuse(rules: Sequence[Rule], amounts: Sequence[int], taken: Taken, lines: Headers) -> RateLimited:

@@ -75,32 +75,34 @@ class MemoryStore:
         now = self._now()
         minute = int(now // WINDOW_SECONDS)
         elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
-        windows, counts, admitted = [], [], True
+        windows: list[_Window] = []
+        counts: list[Count] = []
+        admitted = True
         for rule, amount in zip(rules, amounts, strict=True):
-            window = self._find_window(rule.counter)
+            window = self._windows.get(rule.counter) or self._add_window(rule.counter)
             if rule.is_window:
                 if window.minute != minute:
                     window.move_to(minute)
-                count = Count(window.current, window.previous, elapsed if window.minute == minute else 0.0)
+                count = Count(window.current + amount, window.previous, elapsed if window.minute == minute else 0.0)
             else:
                 if rule.is_spending:
                     window.move_to(period(rule.kind, now))
-                count = Count(window.current)
-            admitted = admitted and fits(rule, count, amount)
+                count = Count(window.current + amount)
+            admitted = admitted and fits(rule, count, 0)
             windows.append(window)
             counts.append(count)
         if admitted:
-            for number, amount in enumerate(amounts):
-                if amount:
-                    window, count = windows[number], counts[number]
-                    window.current += amount
-                    counts[number] = Count(window.current, count.previous, count.elapsed)
+            for window, count in zip(windows, counts, strict=True):
+                window.current = count.current
+        else:
+            counts = [
+                Count(window.current, count.previous, count.elapsed)
+                for window, count in zip(windows, counts, strict=True)
+            ]
         return Taken(admitted, counts, minute, now)
 
-    def _find_window(self, counter: str) -> _Window:
-        window = self._windows.get(counter)
-        if window is None:
-            window = self._windows[counter] = _Window()
+    def _add_window(self, counter: str) -> _Window:
+        window = self._windows[counter] = _Window()
         return window
 
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
@@ -110,14 +112,17 @@ class MemoryStore:
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         now = self._now()
         for rule in rules:
-            window = self._find_window(rule.counter)
-            if rule.kind == "concurrent_streams":
-                window.current -= 1
-            elif rule.kind == "tokens_per_minute":
+            kind = rule.kind
+            if kind == "requests_per_minute":
+                continue
+            window = self._windows.get(rule.counter) or self._add_window(rule.counter)
+            if kind == "tokens_per_minute":
                 window.move_to(int(now // WINDOW_SECONDS))
                 window.correct(minute, tokens)
-            elif rule.is_spending and cost:
-                window.move_to(period(rule.kind, now))
+            elif kind == "concurrent_streams":
+                window.current -= 1
+            elif cost:
+                window.move_to(period(kind, now))
                 window.current += cost
 
     async def aclose(self) -> None:

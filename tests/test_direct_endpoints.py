@@ -1,0 +1,153 @@
+"""The endpoints that a connection calls without ASGI's layers around them."""
+
+import asyncio
+import gc
+import logging
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from app.api.application import ParleyApp
+from app.api.asgi import Receive, Scope, send_json
+from app.api.middleware import DirectRoutes, RequestRules
+from app.api.origins import OriginRules
+from app.api.response_writer import find_offered_writer
+from app.connection import ClientConnection, ConnectionWarnings
+from app.formats.base import WriteError, wrap_error
+from uvicorn.server import ServerState
+
+from tests.test_response_writer import LIMITS, Transport
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = b"POST /a HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+RULES = RequestRules(OriginRules("127.0.0.1"))
+
+
+class Endpoint:
+    """An endpoint that does what the test says, and counts its requests."""
+
+    write_error: WriteError = staticmethod(wrap_error)
+    sends_request_id = False
+
+    def __init__(self, answer: Callable[[Scope, Any], Awaitable[None]]) -> None:
+        self.count = 0
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None:
+        self.count += 1
+        await self._answer(scope, send)
+
+
+class Client:
+    """A connection to an application with these endpoints, which `wrap` may put into another one."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint], wrap: Callable[[Any], Any] = lambda app: app) -> None:
+        self.transport = Transport()
+        self.state = ServerState()
+        app = ParleyApp(_no_context(), DirectRoutes(lambda: RULES, endpoints), _lifespan)
+        config = uvicorn.Config(wrap(app), log_config=None, interface="asgi3", proxy_headers=False)
+        config.load()
+        self.connection = ClientConnection(
+            LIMITS, ConnectionWarnings(), config=config, server_state=self.state, app_state={}
+        )
+        self.connection.connection_made(self.transport)
+
+    async def ask(self, request: bytes = REQUEST) -> bytes:
+        """Return what is written once all requests of this connection have ended."""
+        self.connection.data_received(request)
+        while self.state.tasks:
+            await asyncio.gather(*self.state.tasks, return_exceptions=True)
+            await asyncio.sleep(0)
+        return b"".join(self.transport.writes)
+
+
+def _no_context() -> Any:
+    return None
+
+
+@asynccontextmanager
+async def _lifespan(_: Any) -> Any:
+    yield
+
+
+async def answer(_: Scope, send: Any) -> None:
+    await send_json(send, 200, {"ok": True})
+
+
+async def answer_nothing(_: Scope, send: Any) -> None: ...
+
+
+async def begin_and_fail(scope: Scope, _: Any) -> None:
+    writer = find_offered_writer(scope)
+    assert writer is not None
+    writer.start(200, ())
+    writer.write(b"a part", last=False)
+    raise RuntimeError("a defect")
+
+
+async def be_cancelled(_: Scope, send: Any) -> None:
+    raise asyncio.CancelledError
+
+
+async def test_pipelined_requests_are_answered_in_their_order_and_the_connection_stays_open() -> None:
+    endpoint = Endpoint(answer)
+    client = Client({"/a": endpoint})
+    written = await client.ask(REQUEST + REQUEST)
+    assert written.count(b"HTTP/1.1 200 OK\r\n") == written.count(b'{"ok":true}') == 2
+    assert endpoint.count == 2 and not client.transport.closed
+
+
+async def test_an_application_that_wraps_the_gateway_gets_every_request() -> None:
+    seen: list[str] = []
+
+    def wrap(app: Any) -> Any:
+        async def wrapper(scope: Any, receive: Any, send: Any) -> None:
+            seen.append(scope["path"])
+            await app(scope, receive, send)
+
+        return wrapper
+
+    written = await Client({"/a": Endpoint(answer)}, wrap).ask()
+    assert written.startswith(b"HTTP/1.1 200 OK\r\n") and seen == ["/a"]
+
+
+@pytest.mark.parametrize("ending", [answer_nothing, be_cancelled])
+async def test_a_request_whose_endpoint_ends_without_a_response_is_answered_with_500(
+    ending: Callable[[Scope, Any], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client({"/a": Endpoint(ending)})
+    with caplog.at_level(logging.ERROR):
+        written = await client.ask()
+    assert written.startswith(b"HTTP/1.1 500 ") and b"\r\nconnection: close\r\n" in written
+    assert client.transport.closed and "without completing its response" in caplog.text
+
+
+async def test_a_response_that_an_endpoint_does_not_complete_ends_with_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = Client({"/a": Endpoint(begin_and_fail)})
+    with caplog.at_level(logging.ERROR):
+        written = await client.ask()
+    assert b"a part" in written and b"0\r\n\r\n" not in written
+    assert client.transport.closed and "a defect" in caplog.text
+
+
+async def test_a_request_that_has_ended_is_freed_without_the_garbage_collector() -> None:
+    writers: list[weakref.ref[Any]] = []
+
+    async def keep_writer(scope: Scope, send: Any) -> None:
+        writers.append(weakref.ref(find_offered_writer(scope)))
+        await answer(scope, send)
+
+    client = Client({"/a": Endpoint(keep_writer)})
+    gc.disable()
+    try:
+        for _ in range(3):
+            await client.ask()
+        assert [writer() is None for writer in writers] == [True, True, False], "the last one is the connection's"
+    finally:
+        gc.enable()
