@@ -193,6 +193,8 @@ def encode_each(encoder: Encoder, batches: Sequence[list[Event]]) -> bytes:
 
 
 _MOST_HELD = 256
+_MIN_RUNS = 8
+"""Among fewer events no runs of the same kind are searched for."""
 
 
 class WholeEncoder(ABC):
@@ -224,6 +226,9 @@ class WholeEncoder(ABC):
     def _accumulate(self) -> None:
         accumulator, events = self._accumulator, self._held
         self._held = []
+        if len(events) < _MIN_RUNS:
+            accumulator.feed(events)
+            return
         kind: type[Event] | None = None
         place = 0
         while place < len(events):
