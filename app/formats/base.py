@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -140,17 +141,13 @@ class DeltaEncoder(ABC):
         """Return the bytes of `feed` for each of the batches. Those of one event, unless it is an `Extra`, are fed
         together."""
         out: list[bytes] = []
-        single: list[Event] = []
-        for batch in batches:
-            if len(batch) == 1 and type(batch[0]) is not Extra:
-                single.append(batch[0])
-                continue
-            if single:
+        for size, group in groupby(batches, len):
+            alike = list(group)
+            single = [batch[0] for batch in alike] if size == 1 else list[Event]()
+            if single and Extra not in map(type, single):
                 out.append(self.feed(single))
-                single = []
-            out.append(self.feed(batch))
-        if single:
-            out.append(self.feed(single))
+            else:
+                out += map(self.feed, alike)
         return b"".join(out)
 
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
@@ -193,6 +190,8 @@ def encode_each(encoder: Encoder, batches: Sequence[list[Event]]) -> bytes:
 
 
 _MOST_HELD = 256
+_MIN_RUNS = 8
+"""Among fewer events no runs of the same kind are searched for."""
 
 
 class WholeEncoder(ABC):
@@ -224,6 +223,9 @@ class WholeEncoder(ABC):
     def _accumulate(self) -> None:
         accumulator, events = self._accumulator, self._held
         self._held = []
+        if len(events) < _MIN_RUNS:
+            accumulator.feed(events)
+            return
         kind: type[Event] | None = None
         place = 0
         while place < len(events):

@@ -87,8 +87,8 @@ class Exchange:
         """How the server failed after it had begun to answer."""
         self._paused = self._over = False
 
-    @property
-    def milliseconds(self) -> float:
+    def _count_milliseconds(self) -> float:
+        """Return how long ago the request was sent."""
         return round((self._loop_time() - self._started_at) * 1000, 1)
 
     # Opening.
@@ -126,7 +126,7 @@ class Exchange:
     def time_out(self, fault: Fault, deadline_seconds: float) -> None:
         """End the exchange at the deadline of all attempts: a failure of the server if that had most of the time."""
         if not self._over:
-            counts = self.milliseconds > deadline_seconds * 500
+            counts = self._count_milliseconds() > deadline_seconds * 500
             self._state.on_fault(fault, self._loop_time(), random.random(), failed=counts)
             self._end()
         self.close()
@@ -142,15 +142,20 @@ class Exchange:
 
     def _make_attempt(self, fault: Fault | None, outcome: str = "ok") -> Attempt:
         state = self._state
+        if fault is None:
+            cause = reason = status = None
+        else:
+            cause, reason, outcome = fault.cause or fault.code, describe_fault(fault), fault.code
+            status = None if fault.status == 200 else fault.status
         return Attempt(
             state.name,
             state.address,
-            self.milliseconds,
-            None if fault is None else fault.cause or fault.code,
-            None if fault is None else describe_fault(fault),
-            outcome if fault is None else fault.code,
+            self._count_milliseconds(),
+            cause,
+            reason,
+            outcome,
             self.fallback_model,
-            None if fault is None or fault.status == 200 else fault.status,
+            status,
             self._unix_started_at,
         )
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from app.steps.partial_tag import partial_tag_length
@@ -24,6 +25,13 @@ _COMMENTS = {"//": "\n", "/*": "*/"}
 _ENDS = {"{": "}", "[": "]"}
 
 Put = Callable[[str], None]
+
+
+@lru_cache(maxsize=64)
+def _plain_text(quote: str, closers: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of texts that a string of this quote is only continued by, and that begin no closer."""
+    starts = "".join(re.escape(closer[:1]) for closer in closers)
+    return re.compile(rf"[^{quote}\\\x00-\x1f{starts}]+")
 
 
 class JsonScanner:
@@ -151,7 +159,8 @@ class JsonScanner:
         state.pos += 1
         self._put('"')
         while True:
-            yield from state.peek()
+            if state.pos >= len(state.text):
+                yield from self._wait_in_string(quote)
             match = run.match(state.text, state.pos)
             if match is not None:
                 yield from self._read_plain(match.group(), match.end() == len(state.text))
@@ -164,6 +173,15 @@ class JsonScanner:
             self._put('"' if char == quote else json.dumps(char)[1:-1])
             if char == quote:
                 return
+
+    def _wait_in_string(self, quote: str) -> Steps:
+        """Wait for more of a string. Texts in which nothing is to be looked at are taken without this grammar."""
+        state = self._state
+        state.open_string = (_plain_text(quote, tuple(self._closers)), self._put)
+        try:
+            yield from state.peek()
+        finally:
+            state.open_string = None
 
     def _read_plain(self, text: str, open_ended: bool) -> Steps:
         """Read characters of a string without escapes; record the first closing marker among them as doubtful."""

@@ -6,7 +6,8 @@ nothing is emitted until it is certain that a call follows: a failed attempt res
 after the marker. Every decision depends on the text alone, not on how it was split into fragments.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta
 from app.chat.ids import make_call_id
@@ -33,6 +34,9 @@ class ParseState(Cursor):
         """The start and end of a closing marker inside a string: the call may have ended there."""
         self.pending_closers: tuple[str, ...] = ()
         """The closing marker of the last call, if it has not come yet."""
+        self.open_string: tuple[re.Pattern[str], Callable[[str], None]] | None = None
+        """While the grammar waits for more of a string: the pattern of texts that only continue it, and what takes them
+        in its place."""
         self.call: CallEmitter | None = None
         self.calls = 0
         self._restore_point: int | None = None
@@ -65,6 +69,18 @@ class ParseState(Cursor):
         if not self.idle or not self.marker_starts.isdisjoint(text):
             return False
         return not self.holds_blanks or not text or text[-1] not in _BLANKS
+
+    def continue_string(self, text: str) -> bool:
+        """Take a text that only continues an open string. False: it must be read, because it may be more than that, or
+        because what came before it may still be restored as prose."""
+        if self.open_string is None or self.text:
+            return False
+        pattern, put = self.open_string
+        if pattern.fullmatch(text) is None:
+            return False
+        put(text)
+        self._flush_pending()
+        return True
 
     def emit_text(self, text: str) -> None:
         if text:

@@ -22,12 +22,19 @@ _LONGEST = 200
 
 
 def pythonic(r: ParseState) -> Steps:
-    yield from r.attempt(_list(r), guess=True)
+    yield from r.attempt(_read_unmarked_list(r), guess=True)
     while True:
         marker = yield from r.read_prose(*MARKERS, *r.pending_closers)
         r.pending_closers = ()
         if marker in MARKERS:
             yield from r.attempt(_read_marked_list(r, MARKERS[marker]))
+
+
+def _read_unmarked_list(r: ParseState) -> Steps:
+    known = r.calls
+    yield from _list(r)
+    if r.calls == known:  # `[]` is text
+        raise NotACall
 
 
 def _read_marked_list(r: ParseState, closer: str) -> Steps:

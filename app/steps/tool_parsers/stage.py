@@ -34,7 +34,7 @@ class CallStage:
             if type(event) is TextDelta and not event.refusal and not self._passing:
                 if state.is_prose(event.text):
                     out.append(event)
-                else:
+                elif not state.continue_string(event.text):
                     state.text += event.text
                     next(self._steps)
             elif type(event) is Extra:

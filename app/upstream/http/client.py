@@ -63,6 +63,7 @@ class Target:
     """After its finish reason, how long the server has to send the usage and to end the body."""
     chat_head: RequestHead = field(default=NO_HEAD, compare=False, repr=False)
     """What each chat request to it begins with."""
+    _for_whole_reply: "list[Target]" = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.chat_head is NO_HEAD:
@@ -82,8 +83,11 @@ class Target:
         )
 
     def for_whole_reply(self) -> "Target":
-        """Return a copy for a reply that is not streamed: its first byte comes only when the model has finished."""
-        return replace(self, first_token_seconds=self.whole_reply_seconds)
+        """Return a copy for a reply that is not streamed: its first byte comes only when the model has finished. It is
+        made once."""
+        if not self._for_whole_reply:
+            self._for_whole_reply.append(replace(self, first_token_seconds=self.whole_reply_seconds))
+        return self._for_whole_reply[0]
 
     @property
     def pool_key(self) -> PoolKey:

@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
         self.touched = False
         """At least one byte of the response has arrived."""
 
-    @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
+        """Whether a request can be sent."""
         return not self.closed and self._transport is not None and not self._transport.is_closing()
 
     def request(self, head: bytes, body: bytes, timeout_seconds: float | None) -> asyncio.Future[None]:
@@ -161,16 +161,15 @@ class Connection(asyncio.Protocol):
     def _recycle(self) -> None:
         self._ended = True
         self.deadline = None
-        if self._reusable:
+        if self._is_reusable():
             self._set_reading(True)
             self._owner.release(self)
         else:
             self.abort()
 
-    @property
-    def _reusable(self) -> bool:
+    def _is_reusable(self) -> bool:
         """Whether another request may be sent. It may not while part of the previous one is still unsent."""
-        if not self.usable or not self._keep_alive or self._until_close:
+        if not self.is_usable() or not self._keep_alive or self._until_close:
             return False
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
 

@@ -91,7 +91,7 @@ class Pool:
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
-            if connection.usable:
+            if connection.is_usable():
                 connection.take()
                 return connection
         return None

@@ -83,7 +83,7 @@ class ChunkDecoder:
 
         It has one line if there is a string between them: JSON allows no line break in a string.
         """
-        if data[self._after_place] != self._after or data[self._before_place] != self._before or not self._before:
+        if not self._before or data[self._after_place] != self._after or data[self._before_place] != self._before:
             return None
         string = data[self._text_place]
         if string[-1:] != b'"' or string[:1] != b'"':

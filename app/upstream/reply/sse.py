@@ -101,6 +101,11 @@ class EventReader(Generic[T]):
                     return [value]
             if data[-2:] == b"\n\n" and _CR not in data:
                 self.saw_line = True
+                if data[:7] == b"data: {" and data.find(b"\n") == len(data) - 2:
+                    try:
+                        return [self._decode(data[6:-2])]
+                    except ValueError:
+                        pass
                 return self._feed_whole_events(data[:-2])
         if self._is_new and data:
             self._is_new = False

@@ -10,7 +10,7 @@ from app.steps.prompted_tools import NousStage, QwenStage
 from app.steps.reasoning_parser import ReasoningStage
 from app.steps.tool_parsers import FAMILIES
 from app.steps.tool_parsers.stage import CallStage
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -75,6 +75,7 @@ def check_calls(name: str, text: str, cuts: list[int]) -> None:
 
 
 @examples(20)
+@example(text="[]")
 @given(text=TEXTS)
 def test_text_without_a_call_comes_out_as_it_went_in(text: str) -> None:
     for name in KEEP_TEXT:

@@ -148,3 +148,11 @@ async def test_a_list_of_models_that_does_not_end_is_given_up_and_closed() -> No
             await UpstreamClient(transport).models(slow)
         await transport.aclose()
         await asyncio.wait_for(server.connections[0].closed.wait(), 1)
+
+
+def test_the_limits_for_a_whole_reply_are_those_of_the_target_that_is_asked() -> None:
+    server = upstream_target("u", "http://model.test/v1", first_token_seconds=1.0, whole_reply_seconds=9.0)
+    assert server.for_whole_reply().first_token_seconds == 9.0
+    assert server.for_whole_reply() is server.for_whole_reply()
+    assert server.with_timeout(4.0).for_whole_reply().first_token_seconds == 4.0
+    assert server.for_whole_reply().with_timeout(0.5).first_token_seconds == 0.5
