@@ -19,7 +19,7 @@ from app.connection import ClientConnection, ConnectionWarnings
 from app.formats.base import WriteError, wrap_error
 from uvicorn.server import ServerState
 
-from tests.test_response_writer import LIMITS, Transport
+from tests.client_transport import LIMITS, Transport
 
 pytestmark = pytest.mark.anyio
 

@@ -8,51 +8,16 @@ import pytest
 import uvicorn
 from app.api.response_writer import OfferedWriter, find_offered_writer
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
-from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
+from app.connection import ClientConnection, ConnectionWarnings
 from app.formats.base import ReplyInfo
 from app.formats.qwen import QWEN
-from typing_extensions import override
 from uvicorn.server import ServerState
+
+from tests.client_transport import LIMITS, Transport
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = ConnectionLimits(
-    max_connections=8, max_head_bytes=65536, head_seconds=20, keep_alive_seconds=75, stall_seconds=120
-)
 REQUEST = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"
-
-
-class Transport(asyncio.Transport):
-    """Keeps each write."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-        self.closed = False
-
-    @override
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.writes.append(bytes(data))
-
-    @override
-    def is_closing(self) -> bool:
-        return self.closed
-
-    @override
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    @override
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    @override
-    def pause_reading(self) -> None: ...
-
-    @override
-    def resume_reading(self) -> None: ...
 
 
 class Sender:

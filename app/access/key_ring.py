@@ -70,7 +70,7 @@ class KeyRing:
 
         Clients send the key in different headers, and some send two. The first known key counts.
         """
-        given = [(name, value) for name, value in headers if name in _HEADERS]
+        given = [header for header in headers if header[0] in _HEADERS]
         if len(given) > 1:
             given.sort(key=lambda header: _HEADERS.index(header[0]))
         has_key = False
@@ -80,7 +80,7 @@ class KeyRing:
                 continue
             found = self._keys.get(hashlib.sha256(key).digest())
             if found is not None:
-                return self._check_expiry(found)
+                return found.caller if found.expires is None else self._check_expiry(found)
             has_key = True
         if has_key:
             raise InvalidApiKey(

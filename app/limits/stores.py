@@ -78,7 +78,8 @@ class MemoryStore:
         windows: list[_Window] = []
         counts: list[Count] = []
         admitted = True
-        for rule, amount in zip(rules, amounts, strict=True):
+        for number, rule in enumerate(rules):
+            amount = amounts[number]
             window = self._windows.get(rule.counter) or self._add_window(rule.counter)
             if rule.is_window:
                 if window.minute != minute:
@@ -92,8 +93,8 @@ class MemoryStore:
             windows.append(window)
             counts.append(count)
         if admitted:
-            for window, count in zip(windows, counts, strict=True):
-                window.current = count.current
+            for number, count in enumerate(counts):
+                windows[number].current = count.current
         else:
             counts = [
                 Count(window.current, count.previous, count.elapsed)

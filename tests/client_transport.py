@@ -1,0 +1,43 @@
+"""The transport of a client's connection without a socket, and limits for such a connection."""
+
+import asyncio
+
+from app.connection import ConnectionLimits
+from typing_extensions import override
+
+LIMITS = ConnectionLimits(
+    max_connections=8, max_head_bytes=65536, head_seconds=20, keep_alive_seconds=75, stall_seconds=120
+)
+
+
+class Transport(asyncio.Transport):
+    """Keeps each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    @override
+    def is_closing(self) -> bool:
+        return self.closed
+
+    @override
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    @override
+    def pause_reading(self) -> None: ...
+
+    @override
+    def resume_reading(self) -> None: ...
