@@ -7,7 +7,7 @@ returns pushes events to one receiver until its last event.
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -270,18 +270,18 @@ class Gateway:
             _hash_prefix(body) if hash_prefix else b"",
         )
 
-    def open(
+    async def open(
         self, prepared: PreparedRequest, reply_id: str, attempts: AttemptLog, lease: Lease | None = None
-    ) -> Coroutine[Any, Any, Reply]:
+    ) -> Reply:
         """Send the request and return the reply once it has begun: `app.routing.attempts`. Raises ParleyError.
 
         Memory for the media of a fallback model is taken from the lease.
         """
         original = prepared.original
         if original is None:
-            return self._caller.open(prepared, reply_id, attempts)
+            return await self._caller.open(prepared, reply_id, attempts)
         take = _take_nothing if lease is None else lease.take
-        return self._caller.open(
+        return await self._caller.open(
             prepared, reply_id, attempts, lambda model: self._prepare_fallback(model, original, take)
         )
 

@@ -73,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._body.clear()
         self._head_bytes = 0
         """The bytes that have arrived until the head is complete."""
+        self._trailer_bytes = 0
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
         """The whole response has arrived."""
@@ -273,8 +274,12 @@ class Connection(asyncio.Protocol):
             raise ValueError("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.status:  # trailers are not read
+        if not self.status:
             self.headers.append((name, value))
+            return
+        self._trailer_bytes += len(name) + len(value)  # trailers are not read
+        if self._trailer_bytes > MAX_HEADER_BYTES:
+            raise ValueError("response trailers too large")
 
     def on_headers_complete(self) -> None:
         headers = self.headers
