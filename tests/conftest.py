@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 
 import fastapi.routing
 import pytest
+from fastapi.utils import create_model_field
 from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
@@ -59,7 +60,7 @@ def responses_are_described_once() -> Iterator[None]:
     """FastAPI describes the responses of each route to pydantic, which is two thirds of the time that an application
     takes to be made. All applications of a test run share these descriptions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fastapi.routing, "create_model_field", functools.cache(fastapi.routing.create_model_field))
+        patch.setattr(fastapi.routing, "create_model_field", functools.cache(create_model_field))
         yield
 
 

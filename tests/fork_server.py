@@ -4,6 +4,7 @@ A process that has them loaded forks a child for each command, and the child run
 does. To whoever starts it, the command is `tests/fork_client.py`.
 """
 
+import atexit
 import contextlib
 import functools
 import json
@@ -35,13 +36,16 @@ def forked_parley() -> tuple[str, ...]:
         start_new_session=True,
     )
     assert server.stdout and server.stdout.readline() == b"ready\n"
-    _servers.append(server)
+    atexit.register(_end, server)
     # Without the modules of the environment, which take longer to find than the client takes to run.
     return (sys.executable, "-ISE", str(ROOT / "tests/fork_client.py"), address)
 
 
-_servers: list[subprocess.Popen[bytes]] = []
-"""Their standard input is open until this process ends."""
+def _end(server: subprocess.Popen[bytes]) -> None:
+    assert server.stdin and server.stdout
+    server.stdin.close()
+    server.wait()
+    server.stdout.close()
 
 
 class _Child:

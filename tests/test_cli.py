@@ -141,7 +141,7 @@ class ModelServer(BaseHTTPRequestHandler):
 @pytest.fixture
 def model_server() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), ModelServer) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield "http://{}:{}".format(*server.server_address)
         server.shutdown()
