@@ -1,16 +1,16 @@
-"""Which functions take most of a process's CPU time, from the stacks that py-spy sampled."""
+"""Which functions take most of a process's CPU time, from sampled stacks."""
 
 from collections import Counter
+from collections.abc import Sequence
+
+from stacks import Stack
 
 
-def count_samples(stacks: str) -> Counter[str]:
-    """Return how often each function was the innermost one. A line of `stacks` is the frames of a stack from the
-    outermost to the innermost, with `;` between them, and how often it was seen (py-spy's format `raw`)."""
+def count_samples(stacks: Sequence[Stack]) -> Counter[str]:
+    """Return how often each function was the innermost one."""
     samples: Counter[str] = Counter()
-    for line in stacks.splitlines():
-        frames, _, count = line.rpartition(" ")
-        if frames and count.isdigit():
-            samples[frames.rpartition(";")[2]] += int(count)
+    for stack in stacks:
+        samples[stack.functions[-1]] += stack.samples
     return samples
 
 

@@ -82,7 +82,7 @@ class UpstreamStream:
         self._observer = observer
         self._meter = meter
         decoder = ChunkDecoder()
-        self._reader = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
+        self._reader: EventReader[Chunk | ChunkText | None] = EventReader(decoder.decode, decoder)
         self._feed_reader = self._reader.feed
         self._assembler = Assembler(reply_id)
         self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
