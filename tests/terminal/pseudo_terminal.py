@@ -1,5 +1,6 @@
 """A program at a pseudo-terminal: keys are typed, and the output is waited for."""
 
+import codecs
 import contextlib
 import errno
 import os
@@ -19,6 +20,7 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process
         self._descriptor = descriptor
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.text = ""
         """Everything that was written, with CRLF as LF."""
         self._searched = 0
@@ -65,7 +67,10 @@ class Terminal:
             if error.errno == errno.EIO:  # Linux: the program has closed the terminal
                 return False
             raise
-        self.text += data.decode("utf-8", "replace").replace("\r\n", "\n")
+        text = self._decoder.decode(data)  # a character may arrive in two reads, and so may CRLF
+        if text.startswith("\n"):
+            self.text = self.text.removesuffix("\r")
+        self.text += text.replace("\r\n", "\n")
         return bool(data)
 
 
