@@ -3,16 +3,15 @@
 import http.client
 import json
 import os
-import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import GATEWAY_CORE, LOAD_CORE, RigError, Server, family
+from processes import GATEWAY_CORE, LOAD_CORE, RigError, Server, build, family, mock, record
 from scenarios import Scenario, Variant, body
 
 Row = dict[str, Any]
@@ -39,6 +38,14 @@ class Rig:
 
     def headers_of(self, variant: Variant) -> tuple[str, ...]:
         return (*variant.headers, *self.headers.get(variant.server, ()))
+
+
+def start_rig(stack: ExitStack, flames: Path | None = None) -> Rig:
+    """Start the mock model server. Other servers are added to the rig. The stack stops it and removes its folder."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
+    programs = {source: build(source, folder) for source in ("mock", "load")}
+    server = stack.enter_context(mock(programs["mock"], folder))
+    return Rig(programs["load"], folder, server, {"mock": server}, flames=flames)
 
 
 def probe(rig: Rig, variant: Variant) -> None:
@@ -93,22 +100,13 @@ def run(rig: Rig, scenario: Scenario, variant: Variant, number: str = "") -> Row
     return row
 
 
-@contextmanager
-def _recording(rig: Rig, variant: Variant, number: str) -> Iterator[None]:
-    """With a flame graph of the gateway meanwhile, if one is wanted. It costs the gateway some of its speed."""
+def _recording(rig: Rig, variant: Variant, number: str) -> AbstractContextManager[None]:
+    """With a flame graph of the gateway meanwhile, if one is wanted."""
     if rig.flames is None or not variant.own:
-        yield
-        return
+        return nullcontext()
     name = "".join(char if char.isalnum() else "-" for char in f"{number} {variant.name}")
-    command = ["taskset", "-c", str(LOAD_CORE), "py-spy", "record", "--rate", "200", "--nonblocking"]
-    command += ["--pid", str(rig.servers[variant.server].pid), "--output", str(rig.flames / f"{name}.svg")]
-    with (rig.folder / "py-spy.log").open("wb") as log:
-        recorder = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield
-    finally:
-        recorder.send_signal(signal.SIGINT)
-        recorder.wait(60)
+    pid, output = rig.servers[variant.server].pid, rig.flames / f"{name}.svg"
+    return record(pid, output, rig.folder, "--rate", "200", "--nonblocking")
 
 
 def load(rig: Rig, scenario: Scenario, variant: Variant, asked: bytes, *headers: str) -> Row:

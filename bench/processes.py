@@ -72,8 +72,24 @@ def require_tools() -> None:
 def require_flames(folder: Path) -> None:
     """Raises: RigError where py-spy is missing, which records flame graphs."""
     if not shutil.which("py-spy"):
-        raise RigError("--flames needs py-spy: pip install py-spy, in an environment that is in PATH")
+        raise RigError("py-spy is missing: pip install py-spy, in an environment that is in PATH")
     folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def record(pid: int, output: Path, folder: Path, *options: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Let py-spy sample a process meanwhile, but for the first `wait_seconds`. It costs the process some of its speed.
+    `folder` gets py-spy's log."""
+    command = ["taskset", "-c", str(LOAD_CORE), "py-spy", "record", *options]
+    command += ["--pid", str(pid), "--output", str(output)]
+    with (folder / "py-spy.log").open("ab") as log:
+        waiting = ["sh", "-c", 'sleep "$0" && exec "$@"', str(wait_seconds), *command]
+        recorder = subprocess.Popen(waiting, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait(60)
 
 
 def _nginx() -> str | None:
