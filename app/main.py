@@ -343,7 +343,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
     server, cache = settings.server, resources.cache
 
     def is_full(running: int) -> bool:
-        most = context.live.settings.server.max_concurrent_requests
+        most = context.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
     store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)

@@ -80,7 +80,7 @@ class KeyRing:
                 continue
             found = self._keys.get(hashlib.sha256(key).digest())
             if found is not None:
-                return found.caller if found.expires is None else self._check_expiry(found)
+                return self._check_expiry(found)
             has_key = True
         if has_key:
             raise InvalidApiKey(

@@ -267,11 +267,10 @@ def _describe_limit(
     rules, counts = rule_set.rules, taken.counts
     row = rows[0]
     left = remaining(rules[row], counts[row])
-    if len(rows) > 1:
-        for other in rows[1:]:
-            other_left = remaining(rules[other], counts[other])
-            if other_left < left:
-                row, left = other, other_left
+    for other in rows[1:]:
+        other_left = remaining(rules[other], counts[other])
+        if other_left < left:
+            row, left = other, other_left
     reset = _format_duration(reset_seconds(counts[row]))
     headers += ((names[0], rule_set.limits[row]), (names[1], b"%d" % left), (names[2], reset))
 

@@ -147,10 +147,8 @@ class Metrics:
         self.tables.append(GaugeTable(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        models, model, fallback = self._models, record.model, record.fallback_model
-        if model not in models:
-            model = OTHER
-        answering = model if fallback is None else self._label_model(fallback)
+        model = self._label_model(record.model)
+        answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
         key = (
             record.endpoint,
             model,

@@ -72,15 +72,9 @@ class UsageLedger:
 
     def add(self, caller: str, model: str, totals: Totals) -> None:
         """Add the numbers of one request to the row of today, its caller and its model."""
-        if len(model) > MAX_NAME:
-            model = model[:MAX_NAME]
-        key = RowKey(self._today(), caller, model)
+        key = RowKey(self._today(), caller, model[:MAX_NAME])
         with self._lock:
-            counted = self._waiting.get(key)
-            if counted is not None and len(counted) < _MOST_ADDENDS:
-                counted.append(totals)
-            else:
-                self._add_row(key, totals)
+            self._add_row(key, totals)
             if self._thread is None:
                 self._thread = start_background_thread("parley-usage", self._write_rows)
         if not self._changed.is_set():
