@@ -60,7 +60,7 @@ async def test_sighup_applies_a_new_configuration_while_streams_go_on(workers: i
                 raw = await caller.write() + await caller.write()
                 file.write_text(configuration(upstream, "two", drain_seconds=21))
                 gateway.signal(signal.SIGHUP)
-                await until_models(client, "two", times=6 * workers)
+                await until_models(client, "two", times=30 * workers)
                 refused = await client.post("/v1/chat", json=QUESTION | {"model": "one"})
                 assert (refused.status_code, refused.json()["error"]["code"]) == (404, "unknown_model")
                 gate.set()
@@ -118,7 +118,7 @@ async def test_a_gateway_that_still_starts_does_not_end_at_sighup(workers: int, 
                 pipe.write(text)
             await gateway.until_ready()
             async with client_of(gateway) as client:
-                await until_models(client, "two", times=6 * workers)
+                await until_models(client, "two", times=30 * workers)
             gateway.signal(signal.SIGTERM)
             assert (await gateway.ended())[0] == 0
         finally:
