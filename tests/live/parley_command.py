@@ -5,8 +5,10 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from tests.fork_server import forked_parley
 from tests.live.raw_client import readiness
@@ -17,8 +19,10 @@ DEADLINE_SECONDS = 180.0
 
 
 class Process:
-    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, port: int, log: Path) -> None:
+        """`log` is the file that its stderr goes to."""
         self._process = process
+        self._log = log
         self.address = ("127.0.0.1", port)
 
     def signal(self, number: int) -> None:
@@ -31,8 +35,14 @@ class Process:
     async def ended(self) -> tuple[int, str]:
         """Its exit code and what it said."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            _, output = await self._process.communicate()
-        return self._process.returncode or 0, output.decode()
+            code = await self._process.wait()
+        return code, self._log.read_text()
+
+    async def until_logged(self, text: str, times: int = 1) -> None:
+        """Until the log has the text this many times, such as once for each worker."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while self._log.read_text().count(text) < times:
+                await asyncio.sleep(0.02)
 
     async def readiness(self) -> int | None:
         return await readiness(self.address)
@@ -64,10 +74,11 @@ async def process(
     cache: str = "null:",
     before: tuple[str, ...] = (),
     forked: bool = True,
+    ready: bool = True,
     **server: object,
 ) -> AsyncIterator[Process]:
     """`before` is a command that runs the gateway as its last words. With `forked`, the gateway has no interpreter of
-    its own, and takes nothing from that command but files, folder and environment."""
+    its own, and takes nothing from that command but files, folder and environment. With `ready`, a worker answers."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
@@ -76,18 +87,20 @@ async def process(
     environ["PARLEY_CACHE__URL"] = cache
     if upstream is not None:
         environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
-    running = await asyncio.create_subprocess_exec(
-        *(*before, *(forked_parley() if forked else (sys.executable, "-m", "app.cli")), "serve"),
-        env=environ,
-        stderr=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        one = Process(running, port)
-        await one.until_ready()
-        yield one
-    finally:
-        if running.returncode is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            await running.communicate()
+    with tempfile.NamedTemporaryFile(prefix="parley-log-") as log:
+        running = await asyncio.create_subprocess_exec(
+            *(*before, *(forked_parley() if forked else (sys.executable, "-m", "app.cli")), "serve"),
+            env=environ,
+            stderr=log,
+            stdout=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            one = Process(running, port, Path(log.name))
+            if ready:
+                await one.until_ready()
+            yield one
+        finally:
+            if running.returncode is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                await running.wait()
