@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.cache.redis.batches import MAX_BYTES
 from app.cache.redis.breaker import Client, RedisCircuitBreaker, RedisRejected, RedisUnavailable
 
 from tests.cache.time_bounds import within
@@ -104,6 +105,41 @@ def test_a_refusal_says_why_and_is_no_outage(shared_redis: RedisServer) -> None:
         assert not link.is_open
 
     run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
+
+
+def test_commands_at_the_same_time_share_a_round_trip_and_a_refused_one_fails_alone(shared_redis: RedisServer) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
+        await link.execute("SET", "key", "text")
+        names = [f"key {number}" for number in range(100)]
+        await asyncio.gather(*(link.execute("SET", name, name, "PX", 60_000) for name in names))
+        *values, refused = await asyncio.gather(
+            *(link.execute("GET", name) for name in names), link.execute("LPUSH", "key", "x"), return_exceptions=True
+        )
+        assert values == [name.encode() for name in names]
+        assert isinstance(refused, RedisRejected)
+        assert not link.is_open
+
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
+
+
+def test_a_large_command_is_sent_by_itself(shared_redis: RedisServer) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
+        value = b"x" * (MAX_BYTES + 1)
+        assert await link.execute("SET", "key", value)
+        assert await link.execute("GET", "key") == value
+
+    run_with_breaker(RedisCircuitBreaker(shared_redis.url), scenario)
+
+
+def test_commands_at_the_same_time_are_all_let_go_when_the_server_is_paused(own_redis: RedisServer) -> None:
+    async def scenario(link: RedisCircuitBreaker) -> None:
+        own_redis.pause()
+        async with within(0.1):
+            results = await asyncio.gather(*(link.execute("GET", "key") for _ in range(200)), return_exceptions=True)
+        assert {type(result) for result in results} == {RedisUnavailable}
+        assert link.is_open
+
+    run_with_breaker(RedisCircuitBreaker(own_redis.url), scenario)
 
 
 def test_a_defect_of_the_operation_is_raised_unchanged(shared_redis: RedisServer) -> None:

@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from redis import exceptions
 from redis.asyncio import Redis, RedisCluster
 
+from app.cache.redis.batches import MAX_BYTES, Command, CommandBatcher, count_bytes
 from app.cache.redis.client import make_client
 from app.cache.urls import RedisUrl, parse_cache_url
 
@@ -62,6 +64,7 @@ class RedisCircuitBreaker:
         self._max_connections = max_connections
         self._timeout_seconds, self._rest_seconds = timeout_seconds, rest_seconds
         self._turns = asyncio.Semaphore(at_once)
+        self._batcher = CommandBatcher(self._send_batch)
         self._client: Client | None = None
         self._probing: asyncio.Task[None] | None = None
         self._closed = False
@@ -85,6 +88,19 @@ class RedisCircuitBreaker:
         async with self._turns:
             return await self._call_or_trip(op, timeout or self._timeout_seconds)
 
+    async def execute(self, *command: str | bytes | int) -> Any:
+        """Return the result of one command, which shares a round trip with those of other requests. Raises
+        RedisUnavailable for every error of Redis."""
+        if count_bytes(command) > MAX_BYTES:  # small commands do not wait for it
+            return await self.call(lambda redis: redis.execute_command(*command))
+        if self.is_open:
+            raise RedisUnavailable("redis is down")
+        return await self._batcher.execute(command)
+
+    async def _send_batch(self, commands: Sequence[Command]) -> list[Any]:
+        results = await self.call(partial(_send_commands, commands=commands))
+        return [_to_unavailable(result) if isinstance(result, Exception) else result for result in results]
+
     async def _call_or_trip(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
         if self.is_open:
             raise RedisUnavailable("redis is down")
@@ -104,10 +120,8 @@ class RedisCircuitBreaker:
                 return await op(self._get_client())
         except TimeoutError as error:
             raise RedisUnavailable(f"no answer within {seconds * 1000:.0f} ms") from error
-        except exceptions.ResponseError as error:
-            raise RedisRejected(str(error)) from error
         except _REDIS_ERRORS as error:
-            raise RedisUnavailable(str(error) or type(error).__name__) from error
+            raise _to_unavailable(error) from error
 
     def _get_client(self) -> Client:
         if self._client is None:
@@ -163,6 +177,23 @@ async def _within(seconds: float) -> AsyncIterator[None]:
             yield
         finally:
             timer.cancel()
+
+
+async def _send_commands(redis: Client, commands: Sequence[Command]) -> list[Any]:
+    """Return the results of the commands, and the errors of those that Redis rejected."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for command in commands:
+            pipe.execute_command(*command)
+        results: list[Any] = await pipe.execute(raise_on_error=False)
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, exceptions.ResponseError):
+            raise result  # a node of a cluster failed
+    return results
+
+
+def _to_unavailable(error: Exception) -> RedisUnavailable:
+    text = str(error) or type(error).__name__
+    return RedisRejected(text) if isinstance(error, exceptions.ResponseError) else RedisUnavailable(text)
 
 
 async def _ping(client: Client) -> object:

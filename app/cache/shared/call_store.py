@@ -98,7 +98,7 @@ class CallStore:
         self, breaker: RedisCircuitBreaker, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
     ) -> None:
         self._breaker = breaker
-        self._call_limit, self._put_limit = asyncio.Semaphore(MAX_CONCURRENT), asyncio.Semaphore(MAX_CONCURRENT)
+        self._call_limit = asyncio.Semaphore(MAX_CONCURRENT)
         self.lease_seconds = lease_seconds
         self._lease_ms = int(lease_seconds * 1000)
         self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
@@ -108,10 +108,7 @@ class CallStore:
         1; else the number of the call to follow. With `resumable`, other gateways can follow the call by its id from
         now on; else when one has joined it or it was written."""
         lease_ms = self._lease_ms
-        is_new = not resumable and await self.call(
-            lambda redis: redis.set(keys.pointer, keys.number, px=lease_ms, nx=True)
-        )
-        if is_new:
+        if not resumable and await self._breaker.execute("SET", keys.pointer, keys.number, "PX", lease_ms, "NX"):
             return None
         arguments: Arguments = [keys.number, lease_ms, self._keep_ms, lease_ms, keys.cache_key, int(resumable)]
         number = await self.call(lambda redis: scripts.CLAIM.run(redis, [keys.pointer, JOINED], arguments))
@@ -143,7 +140,7 @@ class CallStore:
 
     async def is_running(self, keys: CallKeys) -> bool:
         """Whether the call has not ended. Unlike `watch`, this does not mark it as followed."""
-        state = await self.call(lambda redis: redis.hget(keys.state, "state"))
+        state = await self._breaker.execute("HGET", keys.state, "state")
         return state is not None and to_text(state) == "live"
 
     async def read_history(self, keys: CallKeys, after: int) -> list[tuple[int, Record | None]]:
@@ -164,16 +161,14 @@ class CallStore:
         return {streams[to_text(stream)]: _parse_records(entries) for stream, entries in rows}
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        """Store a value. No request waits for it, so calls take turns instead of opening more connections."""
-        async with self._put_limit:
-            await self.call_blocking(lambda redis: redis.set(key, value, px=max(1, int(ttl_seconds * 1000))), 0)
+        await self._breaker.execute("SET", key, value, "PX", max(1, int(ttl_seconds * 1000)))
 
     async def get(self, key: str) -> bytes | None:
-        value: Any = await self.call(lambda redis: redis.get(key))
+        value: Any = await self._breaker.execute("GET", key)
         return value.encode() if isinstance(value, str) else value
 
     async def delete(self, key: str) -> None:
-        await self.call(lambda redis: redis.delete(key))
+        await self._breaker.execute("DEL", key)
 
     async def call(self, op: Callable[[Client], Awaitable[Any]]) -> Any:
         async with self._call_limit:

@@ -53,9 +53,7 @@ class RedisStore:
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
-        entry: bytes | None = await self._call_or_log(
-            "a cached reply was not read", lambda redis: redis.get(self._prefix + key)
-        )
+        entry: bytes | None = await self._execute_or_log("a cached reply was not read", "GET", self._prefix + key)
         if entry is None:
             return None
         try:
@@ -74,13 +72,13 @@ class RedisStore:
         name = _name(model)
         entry = b"".join((_HEAD.pack(self._limits.clock(), len(name)), name, value))
         px = max(1, round(ttl_seconds * 1000))
-        await self._call_or_log("a reply was not cached", lambda redis: redis.set(self._prefix + key, entry, px=px))
+        await self._execute_or_log("a reply was not cached", "SET", self._prefix + key, entry, "PX", px)
 
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         return False
 
     async def delete(self, key: str) -> None:
-        await self._call_or_log("a cached reply was not deleted", lambda redis: redis.unlink(self._prefix + key))
+        await self._execute_or_log("a cached reply was not deleted", "UNLINK", self._prefix + key)
 
     async def purge(self, model: str | None = None) -> int:
         deleted, name = 0, None if model is None else _name(model).decode("utf-8", "replace")
@@ -100,10 +98,10 @@ class RedisStore:
     async def aclose(self) -> None:
         await self._breaker.aclose()
 
-    async def _call_or_log(self, warning: str, op: Callable[[Client], Awaitable[Any]]) -> Any:
-        """Return the result of `op`; log `warning` and return None when it fails."""
+    async def _execute_or_log(self, warning: str, *command: str | bytes | int) -> Any:
+        """Return the result of the command; log `warning` and return None when it fails."""
         try:
-            return await self._breaker.call(op)
+            return await self._breaker.execute(*command)
         except RedisUnavailable as error:
             self._throttled_log.warn(warning, error)
             return None
