@@ -4,7 +4,10 @@ from typing import Any
 
 import msgspec
 
-encode_json = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+encode_json = _encoder.encode
+encode_json_lines = _encoder.encode_lines
+"""Encodes each value of a list to a line. All lines end with a newline, and have no other."""
 MAX_TEXT_CHARS = 8000
 """Six bytes a character at worst, so that no frame of text reaches 60 KB, where line readers of some clients end."""
 

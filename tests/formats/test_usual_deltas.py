@@ -1,8 +1,10 @@
 """The encoders write the usual event without a step for it, with the bytes that the steps of all events give."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import (
     Event,
@@ -156,3 +158,17 @@ def test_a_snapshot_of_agentscope_has_the_whole_message_so_far(reads: Reads) -> 
         written = encoder.feed(read)
         assert written.startswith(expected)
         assert written == expected or read[-1:] and isinstance(read[-1], Finish | Failed)
+
+
+@pytest.mark.parametrize("size", [1, 2, 300])
+def test_the_frames_of_a_long_reply_are_numbered_without_a_gap(size: int) -> None:
+    """Whether they come one by one or many in a read."""
+    encoder = make_encoder("qwen", "delta", {})
+    words = [f"w{number} " for number in range(3000)]
+    data = encoder.open() + b"".join(
+        encoder.feed([TextDelta(word) for word in words[start : start + size]]) for start in range(0, len(words), size)
+    )
+    frames = [json.loads(frame.split(b"\ndata: ")[1]) for frame in data.split(b"\n\n") if frame]
+    ids = [int(frame.split(b"\n")[0].removeprefix(b"id: ")) for frame in data.split(b"\n\n") if frame]
+    assert [frame["seq"] for frame in frames] == ids == [*range(1, len(frames) + 1)]
+    assert [frame["delta"]["content"] for frame in frames if frame["type"] == "message.delta"] == words

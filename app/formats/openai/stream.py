@@ -13,6 +13,7 @@ from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish, MediaOutput
 from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
 from app.formats.sse import encode_json as _json
+from app.formats.sse import encode_json_lines as _json_lines
 from app.formats.sse import escape_line_separators, write_frame
 from app.openai_messages.tool_messages import write_call
 
@@ -89,9 +90,10 @@ class ChunkEncoder(DeltaEncoder):
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
         if message.kind == "function_call":
             return super()._write_texts(message, texts)
-        frame, head = _REFUSAL if message.refusal else _TEXTS[message.kind], self._head
-        data = b"".join([frame % (head, _json(text)) for text in texts])
-        return data if data.isascii() else super()._write_texts(message, texts)
+        start, middle, after = (_REFUSAL if message.refusal else _TEXTS[message.kind]).split(b"%b")
+        before = start + self._head + middle
+        lines = escape_line_separators(_json_lines(texts))
+        return before + lines[:-1].replace(b"\n", after + before) + after
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:

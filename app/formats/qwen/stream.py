@@ -4,6 +4,7 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 `event` and one line of `data`, which repeats both. Text that was sent is never taken back.
 """
 
+from itertools import chain, repeat
 from typing import Any
 
 from typing_extensions import override
@@ -15,14 +16,17 @@ from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
 from app.formats.snapshots import JsonText, SnapshotEncoder
 from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
 from app.formats.sse import encode_json as _json
+from app.formats.sse import encode_json_lines as _json_lines
 
-_FRAME = b'id: %%d\nevent: message.delta\ndata: {"type":"message.delta","seq":%%d,"index":%%d,"delta":%b}\n\n'
+_HEAD = b'id: %d\nevent: message.delta\ndata: {"type":"message.delta","seq":%d,"index":'
+_HEADS = [_HEAD % (seq, seq) for seq in range(2048)]
+"""The beginnings of the frames of new texts, by their numbers: to look one up is faster than to format it."""
 _DELTAS = {
-    "reasoning_content": _FRAME % b'{"reasoning_content":%b}',
-    "content": _FRAME % b'{"content":%b}',
-    "function_call": _FRAME % b'{"function_call":{"arguments":%b}}',
+    "reasoning_content": (b'%d,"delta":{"reasoning_content":', b"}}\n\n"),
+    "content": (b'%d,"delta":{"content":', b"}}\n\n"),
+    "function_call": (b'%d,"delta":{"function_call":{"arguments":', b"}}}\n\n"),
 }
-"""The frame of a new text, by the kind of its message: the values are its number, again that, the message and JSON."""
+"""What is before and after the JSON of a new text, by the kind of its message; the value is the message's index."""
 _TEXT_KEYS = {"reasoning_content": b'"reasoning_content":', "content": b'"content":', "function_call": b'"arguments":'}
 """The key of a message's text; before it there is no other key that is equal."""
 
@@ -111,21 +115,22 @@ class QwenDeltaEncoder(DeltaEncoder):
         data = _json(text)
         if not data.isascii():
             data = escape_line_separators(data)
-        return _DELTAS[message.kind] % (seq, seq, message.index, data)
+        head = _HEADS[seq] if seq < len(_HEADS) else _HEAD % (seq, seq)
+        before, after = _DELTAS[message.kind]
+        return b"".join((head, before % message.index, data, after))
 
     @override
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
         if max(map(len, texts)) > MAX_TEXT_CHARS:
             return super()._write_texts(message, texts)
-        frame, index, first = _DELTAS[message.kind], message.index, self._frames.seq + 1
-        self._frames.seq += len(texts)
-        out: list[bytes] = []
-        for seq, text in enumerate(texts, first):
-            data = _json(text)
-            if not data.isascii():
-                data = escape_line_separators(data)
-            out.append(frame % (seq, seq, index, data))
-        return b"".join(out)
+        first = self._frames.seq + 1
+        end = first + len(texts)
+        self._frames.seq = end - 1
+        heads = _HEADS[first:end] if end <= len(_HEADS) else [_HEAD % (seq, seq) for seq in range(first, end)]
+        before, after = _DELTAS[message.kind]
+        before = before % message.index
+        lines = escape_line_separators(_json_lines(texts)).split(b"\n")
+        return b"".join(chain.from_iterable(zip(heads, repeat(before), lines, repeat(after))))
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
