@@ -38,7 +38,10 @@ class LimitStore(Protocol):
     async def aclose(self) -> None: ...
 
 
-class _Window(Struct):
+class Window(Struct):
+    """The counter of one rule. For spending, the minute is the number of the day or month; of replies in progress, only
+    the current number counts."""
+
     minute: int = 0
     current: int = 0
     previous: int = 0
@@ -64,37 +67,51 @@ class MemoryStore:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._windows: dict[str, _Window] = {}
-        """One for each rule. For spending, the minute is the number of the day or month; of replies in progress, only
-        the current number counts."""
+        self._windows: dict[str, Window] = {}
+        """By the names of the counters."""
+
+    def find_windows(self, rules: Sequence[Rule]) -> tuple[Window, ...]:
+        """Return the counters of these rules, for `take_from`. They remain the same."""
+        return tuple(self._find_window(rule.counter) for rule in rules)
+
+    def _find_window(self, counter: str) -> Window:
+        window = self._windows.get(counter)
+        if window is None:
+            window = self._windows[counter] = Window()
+        return window
 
     async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
         return self.take_now(rules, amounts)
 
     def take_now(self, rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
+        return self.take_from(self.find_windows(rules), rules, amounts)
+
+    def take_from(self, windows: Sequence[Window], rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
+        """Do the same as `take_now`. `windows` are the counters of the rules."""
         now = self._now()
         minute = int(now // WINDOW_SECONDS)
         elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
-        windows: list[_Window] = []
         counts: list[Count] = []
         admitted = True
-        for number, rule in enumerate(rules):
-            amount = amounts[number]
-            window = self._windows.get(rule.counter) or self._add_window(rule.counter)
+        for number, window in enumerate(windows):
+            rule = rules[number]
             if rule.is_window:
                 if window.minute != minute:
                     window.move_to(minute)
-                count = Count(window.current + amount, window.previous, elapsed if window.minute == minute else 0.0)
+                previous = window.previous
+                count = Count(window.current + amounts[number], previous, elapsed if window.minute == minute else 0.0)
             else:
+                previous = 0
                 if rule.is_spending:
                     window.move_to(period(rule.kind, now))
-                count = Count(window.current + amount)
-            admitted = admitted and fits(rule, count, 0)
-            windows.append(window)
+                count = Count(window.current + amounts[number])
+            # Most requests are far from their limits, and need no exact comparison.
+            if count.current + previous >= rule.limit and not fits(rule, count, 0):
+                admitted = False
             counts.append(count)
         if admitted:
-            for number, count in enumerate(counts):
-                windows[number].current = count.current
+            for number, window in enumerate(windows):
+                window.current = counts[number].current
         else:
             counts = [
                 Count(window.current, count.previous, count.elapsed)
@@ -102,13 +119,10 @@ class MemoryStore:
             ]
         return Taken(admitted, counts, minute, now)
 
-    def _add_window(self, counter: str) -> _Window:
-        window = self._windows[counter] = _Window()
-        return window
-
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
         """Set what was spent in this day or month, in parts of the currency, before anything was counted."""
-        self._windows[counter] = _Window(period(kind, self._now()), cost)
+        window = self._find_window(counter)
+        window.minute, window.current = period(kind, self._now()), cost
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         now = self._now()
@@ -116,7 +130,7 @@ class MemoryStore:
             kind = rule.kind
             if kind == "requests_per_minute":
                 continue
-            window = self._windows.get(rule.counter) or self._add_window(rule.counter)
+            window = self._find_window(rule.counter)
             if kind == "tokens_per_minute":
                 window.move_to(int(now // WINDOW_SECONDS))
                 window.correct(minute, tokens)
