@@ -14,7 +14,7 @@ from msgspec import Struct
 from app.errors import QuotaExceeded, RateLimited
 from app.limits.stores import LimitStore, MemoryStore, StoreUnavailable, Taken, Window
 from app.limits.values import UNITS_OF_MONEY, Kind, Limits, Rule, make_rules
-from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
+from app.limits.windows import Counted, fits, period_end, remaining, reset_seconds, wait_seconds
 from app.observe.request_record import RequestRecord
 from app.usage.pricing import read_cost
 
@@ -240,18 +240,21 @@ class Limiter:
 
     def observe(self, record: RequestRecord) -> None:
         """Settle the reservation of a request that has ended."""
-        if isinstance(record.reservation, Reservation):
+        reservation = record.reservation
+        if not isinstance(reservation, Reservation):
+            return
+        if record.cache in _WITHOUT_CALL:
+            self.settle(reservation, 0, None)
+        else:
             cost = read_cost(record.usage) if record.cost is None else record.cost
-            called = record.cache not in _WITHOUT_CALL
-            tokens = _used_tokens(record) if called else 0
-            self.settle(record.reservation, tokens, cost if called else None, record.fallback_model)
+            self.settle(reservation, _used_tokens(record), cost, record.fallback_model)
 
     async def aclose(self) -> None:
         if self._store is not None:
             await self._store.aclose()
 
 
-def _describe_use(rule: Rule, count: Count) -> LimitUse:
+def _describe_use(rule: Rule, count: Counted) -> LimitUse:
     unit = UNITS_OF_MONEY if rule.is_spending else 1
     used = count.previous * (1 - count.elapsed) + count.current
     return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used / unit, 6))
@@ -277,10 +280,11 @@ def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes
         yield _DescribedRules(rows, tuple((names[0], b"%d" % rules[row].limit) for row in rows), names[1], names[2])
 
 
-def _describe_limits(rule_set: _RuleSet, counts: Sequence[Count]) -> Headers:
+def _describe_limits(rule_set: _RuleSet, counts: Sequence[Counted]) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
     rules = rule_set.rules
     headers: Headers = []
+    seconds, reset = -1.0, b""
     for described in rule_set.described:
         rows, limit = described.rows, described.limits[0]
         count = counts[rows[0]]
@@ -288,19 +292,18 @@ def _describe_limits(rule_set: _RuleSet, counts: Sequence[Count]) -> Headers:
         if len(rows) > 1:
             left, number = min((remaining(rules[row], counts[row]), number) for number, row in enumerate(rows))
             limit, count = described.limits[number], counts[rows[number]]
-        reset = _format_duration(reset_seconds(count))
+        previous_seconds, seconds = seconds, reset_seconds(count)
+        if seconds != previous_seconds:
+            reset = b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
         headers += (limit, (described.remaining_name, b"%d" % left), (described.reset_name, reset))
     return headers
 
 
-def _format_duration(seconds: float) -> bytes:
-    """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
-    return b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
-
-
 @lru_cache(maxsize=256)
 def _format_seconds(seconds: int) -> bytes:
-    """Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
+    """Format a time as OpenAI does: `1m59s`, `12s`.
+
+    Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
     return b"%ds" % seconds if seconds < 60 else b"%dm%ds" % (seconds // 60, seconds % 60)
 
 

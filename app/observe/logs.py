@@ -78,14 +78,16 @@ def log_request(record: RequestRecord) -> None:
         tokens is not None and record.tokens_estimated,
         record.cost or 0.0,
         attempts[-1].upstream if attempts else UNSET,
+        UNSET,
+        UNSET,
+        UNSET,
+        UNSET,
+        UNSET if first_at is None else int((first_at - record.started_at) * 10000 + 0.5) / 10,
+        int(record.duration * 10000 + 0.5) / 10,  # `round` writes the number as text and reads it again
     )
     if failure is not None:
         for name, value in _failure_fields(failure, record).items():
             setattr(line, name, value)
-    if first_at is not None:
-        line.first_token_ms = int((first_at - record.started_at) * 10000 + 0.5) / 10
-    # `round` writes the number as text and reads it again.
-    line.ms = int(record.duration * 10000 + 0.5) / 10
     _log_fields(level, line)
 
 
