@@ -25,6 +25,7 @@ KEY_PREFIX = "parley-"
 """It tells people and secret scanners what the key is for."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
 _HEADERS = (_BEARER, _X_API_KEY, _API_KEY)
+_HEADER_NAMES = frozenset(_HEADERS)
 _HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
 
 
@@ -70,7 +71,7 @@ class KeyRing:
 
         Clients send the key in different headers, and some send two. The first known key counts.
         """
-        given = [header for header in headers if header[0] in _HEADERS]
+        given = [header for header in headers if header[0] in _HEADER_NAMES]
         if len(given) > 1:
             given.sort(key=lambda header: _HEADERS.index(header[0]))
         has_key = False
@@ -80,7 +81,7 @@ class KeyRing:
                 continue
             found = self._keys.get(hashlib.sha256(key).digest())
             if found is not None:
-                return self._check_expiry(found)
+                return found.caller if found.expires is None else self._check_expiry(found, found.expires)
             has_key = True
         if has_key:
             raise InvalidApiKey(
@@ -94,9 +95,9 @@ class KeyRing:
             f"an API key is required. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
         )
 
-    def _check_expiry(self, key: StoredKey) -> Caller:
-        name, expires = key.caller.name, key.expires
-        if expires is not None and self._now() >= expires:
+    def _check_expiry(self, key: StoredKey, expires: datetime) -> Caller:
+        name = key.caller.name
+        if self._now() >= expires:
             raise InvalidApiKey(
                 f"the API key {name!r} expired at {expires.isoformat()}. Ask the gateway's operator for a new one, "
                 f"or for a later keys.{name}.expires",
@@ -107,5 +108,7 @@ class KeyRing:
 
 def _read_bearer(value: bytes) -> bytes | None:
     """Return the key of an Authorization header; None if its scheme is another one."""
+    if value.startswith(b"Bearer "):
+        return value[7:].strip()
     scheme, _, key = value.partition(b" ")
     return key.strip() if scheme.lower() == b"bearer" else None

@@ -4,7 +4,7 @@ import itertools
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -12,9 +12,9 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from app.errors import QuotaExceeded, RateLimited
-from app.limits.stores import LimitStore, MemoryStore, StoreUnavailable, Taken
+from app.limits.stores import LimitStore, MemoryStore, StoreUnavailable, Taken, Window
 from app.limits.values import UNITS_OF_MONEY, Kind, Limits, Rule, make_rules
-from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
+from app.limits.windows import Counted, fits, period_end, remaining, reset_seconds, wait_seconds
 from app.observe.request_record import RequestRecord
 from app.usage.pricing import read_cost
 
@@ -53,6 +53,7 @@ class Reservation(Struct, eq=False):
     model: str
     """The model that was requested."""
     rules: Sequence[Rule]
+    """Those that count more than the number of requests: the end of the request changes their counts."""
     lease: str
     minute: int
     tokens: int
@@ -71,17 +72,30 @@ class LimitUse(Struct, frozen=True):
     used: float
 
 
+class _DescribedRules(Struct, frozen=True):
+    """The rules that three headers of a response describe: those of requests, or those of tokens."""
+
+    rows: tuple[int, ...]
+    """Their places among all rules of the request."""
+    limits: tuple[tuple[bytes, bytes], ...]
+    """The header with the limit of each."""
+    remaining_name: bytes
+    reset_name: bytes
+
+
 class _RuleSet(Struct, frozen=True):
     """The rules for the requests of one caller to one model."""
 
     rules: tuple[Rule, ...]
-    limits: tuple[bytes, ...]
-    """The limit of each as a header has it."""
+    windows: tuple[Window, ...]
+    """The counter of each in memory."""
+    settled_rules: tuple[Rule, ...]
+    """Those that the end of a request changes."""
     amounts: tuple[int, ...]
     """What a request takes of each; 0 for tokens, whose number differs."""
-    requests_rows: tuple[int, ...]
-    """Which of the rules limit requests."""
+    described: tuple[_DescribedRules, ...]
     tokens_rows: tuple[int, ...]
+    """Which of the rules limit tokens."""
     tokens_limit: int
     """The lowest limit of tokens."""
 
@@ -128,7 +142,9 @@ class Limiter:
         for the reply, and fewer if the limit is lower.
         """
         name = model if model in self._models else ""
-        rule_set = self._rule_sets.get((caller.name, name)) or self._make_rule_set(caller, name)
+        rule_set = self._rule_sets.get((caller.name, name))
+        if rule_set is None:
+            rule_set = self._rule_sets[caller.name, name] = self._make_rule_set(caller, name)
         rules = rule_set.rules
         if not rules:
             return None
@@ -138,29 +154,33 @@ class Limiter:
             tokens = prompt + (max_tokens or min(default_tokens, max(0, rule_set.tokens_limit - prompt)))
             for row in rule_set.tokens_rows:
                 amounts[row] = tokens
-        lease = f"{self._lease_prefix}-{next(self._leases)}"
+        store: LimitStore = self._memory
+        lease = ""
         if self._store is None:
-            store: LimitStore = self._memory
-            taken = self._memory.take_now(rules, amounts)
+            taken = self._memory.take_from(rule_set.windows, rules, amounts)
         else:
+            lease = f"{self._lease_prefix}-{next(self._leases)}"
             store, taken = await self._take(self._store, rules, amounts, lease)
-        headers = _describe_limits(rule_set, taken)
+        headers = _describe_limits(rule_set, taken.counts)
         if not taken.admitted:
             raise _refuse(rules, amounts, taken, headers)
-        return Reservation(store, model, rules, lease, taken.minute, tokens, headers)
+        return Reservation(store, model, rule_set.settled_rules, lease, taken.minute, tokens, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
         own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
         rules = (*self._global, *self._models.get(model, ()), *own)
-        rule_set = self._rule_sets[caller.name, model] = _RuleSet(
+        return _RuleSet(
             rules,
-            tuple(b"%d" % rule.limit for rule in rules),
+            self._memory.find_windows(rules),
+            tuple(rule for rule in rules if rule.kind != "requests_per_minute"),
             tuple(1 if rule.kind in ("requests_per_minute", "concurrent_streams") else 0 for rule in rules),
-            tuple(number for number, rule in enumerate(rules) if rule.kind == "requests_per_minute"),
+            (
+                *_make_described(rules, "requests_per_minute", _REQUESTS_HEADERS),
+                *_make_described(rules, "tokens_per_minute", _TOKENS_HEADERS),
+            ),
             tuple(number for number, rule in enumerate(rules) if rule.kind == "tokens_per_minute"),
             min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=0),
         )
-        return rule_set
 
     async def _take(
         self, store: LimitStore, rules: Sequence[Rule], amounts: Sequence[int], lease: str
@@ -220,18 +240,21 @@ class Limiter:
 
     def observe(self, record: RequestRecord) -> None:
         """Settle the reservation of a request that has ended."""
-        if isinstance(record.reservation, Reservation):
+        reservation = record.reservation
+        if not isinstance(reservation, Reservation):
+            return
+        if record.cache in _WITHOUT_CALL:
+            self.settle(reservation, 0, None)
+        else:
             cost = read_cost(record.usage) if record.cost is None else record.cost
-            called = record.cache not in _WITHOUT_CALL
-            tokens = _used_tokens(record) if called else 0
-            self.settle(record.reservation, tokens, cost if called else None, record.fallback_model)
+            self.settle(reservation, _used_tokens(record), cost, record.fallback_model)
 
     async def aclose(self) -> None:
         if self._store is not None:
             await self._store.aclose()
 
 
-def _describe_use(rule: Rule, count: Count) -> LimitUse:
+def _describe_use(rule: Rule, count: Counted) -> LimitUse:
     unit = UNITS_OF_MONEY if rule.is_spending else 1
     used = count.previous * (1 - count.elapsed) + count.current
     return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used / unit, 6))
@@ -250,39 +273,37 @@ def _used_tokens(record: RequestRecord) -> int | None:
     return 0 if record.first_token_at is None else None
 
 
-def _describe_limits(rule_set: _RuleSet, taken: Taken) -> Headers:
+def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes, bytes]) -> Iterator[_DescribedRules]:
+    """Return how the rules of this kind are described, if there are any."""
+    rows = tuple(number for number, rule in enumerate(rules) if rule.kind == kind)
+    if rows:
+        yield _DescribedRules(rows, tuple((names[0], b"%d" % rules[row].limit) for row in rows), names[1], names[2])
+
+
+def _describe_limits(rule_set: _RuleSet, counts: Sequence[Counted]) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
+    rules = rule_set.rules
     headers: Headers = []
-    if rule_set.requests_rows:
-        _describe_limit(rule_set, rule_set.requests_rows, _REQUESTS_HEADERS, taken, headers)
-    if rule_set.tokens_rows:
-        _describe_limit(rule_set, rule_set.tokens_rows, _TOKENS_HEADERS, taken, headers)
+    seconds, reset = -1.0, b""
+    for described in rule_set.described:
+        rows, limit = described.rows, described.limits[0]
+        count = counts[rows[0]]
+        left = remaining(rules[rows[0]], count)
+        if len(rows) > 1:
+            left, number = min((remaining(rules[row], counts[row]), number) for number, row in enumerate(rows))
+            limit, count = described.limits[number], counts[rows[number]]
+        previous_seconds, seconds = seconds, reset_seconds(count)
+        if seconds != previous_seconds:
+            reset = b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
+        headers += (limit, (described.remaining_name, b"%d" % left), (described.reset_name, reset))
     return headers
-
-
-def _describe_limit(
-    rule_set: _RuleSet, rows: Sequence[int], names: tuple[bytes, bytes, bytes], taken: Taken, headers: Headers
-) -> None:
-    """Add the headers for those of the rules of which the least is left."""
-    rules, counts = rule_set.rules, taken.counts
-    row = rows[0]
-    left = remaining(rules[row], counts[row])
-    for other in rows[1:]:
-        other_left = remaining(rules[other], counts[other])
-        if other_left < left:
-            row, left = other, other_left
-    reset = _format_duration(reset_seconds(counts[row]))
-    headers += ((names[0], rule_set.limits[row]), (names[1], b"%d" % left), (names[2], reset))
-
-
-def _format_duration(seconds: float) -> bytes:
-    """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
-    return b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
 
 
 @lru_cache(maxsize=256)
 def _format_seconds(seconds: int) -> bytes:
-    """Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
+    """Format a time as OpenAI does: `1m59s`, `12s`.
+
+    Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
     return b"%ds" % seconds if seconds < 60 else b"%dm%ds" % (seconds // 60, seconds % 60)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.limits.values import Kind, Rule
-from app.limits.windows import WINDOW_SECONDS, Count, fits, period
+from app.limits.windows import WINDOW_SECONDS, Count, Counted, fits, period
 
 
 class StoreUnavailable(Exception):
@@ -18,7 +19,7 @@ class Taken(Struct, frozen=True):
     """The result of `take`."""
 
     admitted: bool
-    counts: Sequence[Count]
+    counts: Sequence[Counted]
     """Of each rule: with this request if it was admitted, else without."""
     minute: int
     """The minute in which the amounts were counted."""
@@ -38,10 +39,18 @@ class LimitStore(Protocol):
     async def aclose(self) -> None: ...
 
 
-class _Window(Struct):
-    minute: int = 0
-    current: int = 0
-    previous: int = 0
+class Window:
+    """The counter of one rule, with the fields of a `Count`.
+
+    For spending, the minute is the number of the day or month; of replies in progress, only the current number counts.
+    """
+
+    __slots__ = ("current", "elapsed", "minute", "previous")
+
+    def __init__(self) -> None:
+        self.minute = self.current = self.previous = 0
+        self.elapsed = 0.0
+        """The part of this minute that was over when the counter was last read, from 0 to 1."""
 
     def move_to(self, minute: int) -> None:
         """Go on to this minute. A clock that was set back changes nothing."""
@@ -64,51 +73,53 @@ class MemoryStore:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._windows: dict[str, _Window] = {}
-        """One for each rule. For spending, the minute is the number of the day or month; of replies in progress, only
-        the current number counts."""
+        self._windows: dict[str, Window] = {}
+        """By the names of the counters."""
+
+    def find_windows(self, rules: Sequence[Rule]) -> tuple[Window, ...]:
+        """Return the counters of these rules, for `take_from`. They remain the same."""
+        return tuple(self._find_window(rule.counter) for rule in rules)
+
+    def _find_window(self, counter: str) -> Window:
+        window = self._windows.get(counter)
+        if window is None:
+            window = self._windows[counter] = Window()
+        return window
 
     async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
         return self.take_now(rules, amounts)
 
     def take_now(self, rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
+        windows = self.find_windows(rules)
+        taken = self.take_from(windows, rules, amounts)
+        return replace(taken, counts=list(map(_read_count, rules, windows)))
+
+    def take_from(self, windows: Sequence[Window], rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
+        """Do the same as `take_now`. `windows` are the counters of the rules. They are the counts of the result, so it
+        is of use only until the next request."""
         now = self._now()
         minute = int(now // WINDOW_SECONDS)
         elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
-        windows: list[_Window] = []
-        counts: list[Count] = []
         admitted = True
-        for number, rule in enumerate(rules):
-            amount = amounts[number]
-            window = self._windows.get(rule.counter) or self._add_window(rule.counter)
+        for rule, window, amount in zip(rules, windows, amounts):  # noqa: B905  # each request would pay for `strict`
             if rule.is_window:
                 if window.minute != minute:
                     window.move_to(minute)
-                count = Count(window.current + amount, window.previous, elapsed if window.minute == minute else 0.0)
-            else:
-                if rule.is_spending:
-                    window.move_to(period(rule.kind, now))
-                count = Count(window.current + amount)
-            admitted = admitted and fits(rule, count, 0)
-            windows.append(window)
-            counts.append(count)
+                window.elapsed = elapsed if window.minute == minute else 0.0
+            elif rule.is_spending:
+                window.move_to(period(rule.kind, now))
+            # Most requests are far from their limits, and need no exact comparison.
+            if window.current + window.previous + amount >= rule.limit and not fits(rule, window, amount):
+                admitted = False
         if admitted:
-            for number, count in enumerate(counts):
-                windows[number].current = count.current
-        else:
-            counts = [
-                Count(window.current, count.previous, count.elapsed)
-                for window, count in zip(windows, counts, strict=True)
-            ]
-        return Taken(admitted, counts, minute, now)
-
-    def _add_window(self, counter: str) -> _Window:
-        window = self._windows[counter] = _Window()
-        return window
+            for window, amount in zip(windows, amounts):  # noqa: B905
+                window.current += amount
+        return Taken(admitted, windows, minute, now)
 
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
         """Set what was spent in this day or month, in parts of the currency, before anything was counted."""
-        self._windows[counter] = _Window(period(kind, self._now()), cost)
+        window = self._find_window(counter)
+        window.minute, window.current = period(kind, self._now()), cost
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         now = self._now()
@@ -116,9 +127,11 @@ class MemoryStore:
             kind = rule.kind
             if kind == "requests_per_minute":
                 continue
-            window = self._windows.get(rule.counter) or self._add_window(rule.counter)
+            window = self._find_window(rule.counter)
             if kind == "tokens_per_minute":
-                window.move_to(int(now // WINDOW_SECONDS))
+                current_minute = int(now // WINDOW_SECONDS)
+                if window.minute != current_minute:
+                    window.move_to(current_minute)
                 window.correct(minute, tokens)
             elif kind == "concurrent_streams":
                 window.current -= 1
@@ -128,3 +141,7 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         """Close nothing."""
+
+
+def _read_count(rule: Rule, window: Window) -> Count:
+    return Count(window.current, window.previous, window.elapsed) if rule.is_window else Count(window.current)

@@ -6,9 +6,9 @@ limit. No minute of the clock admits more than the limit, and no 60 seconds more
 a caller uses the whole limit at the end of one minute and then as much as it may in the next.
 """
 
-import math
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -18,6 +18,19 @@ WINDOW_SECONDS = 60.0
 DAY_SECONDS = 86_400
 BUSY_SECONDS = 1.0
 """When a caller may try again whose replies in progress are too many: nobody knows when one of them ends."""
+
+
+class Counted(Protocol):
+    """What one counter holds at a moment; see `Count`."""
+
+    @property
+    def current(self) -> int: ...
+
+    @property
+    def previous(self) -> int: ...
+
+    @property
+    def elapsed(self) -> float: ...
 
 
 class Count(Struct, frozen=True):
@@ -31,7 +44,7 @@ class Count(Struct, frozen=True):
     """The part of this minute that is over, from 0 to 1."""
 
 
-def fits(rule: Rule, count: Count, amount: int) -> bool:
+def fits(rule: Rule, count: Counted, amount: int) -> bool:
     """Whether a request that takes `amount` is within the limit. Money is spent when its amount is known, at the end
     of a request, so a request fits while anything is left."""
     if rule.is_spending:
@@ -39,12 +52,12 @@ def fits(rule: Rule, count: Count, amount: int) -> bool:
     return count.previous * (1 - count.elapsed) + count.current + amount <= rule.limit
 
 
-def remaining(rule: Rule, count: Count) -> int:
-    left = math.floor(rule.limit - count.previous * (1 - count.elapsed) - count.current)
+def remaining(rule: Rule, count: Counted) -> int:
+    left = int(rule.limit - count.previous * (1 - count.elapsed) - count.current)
     return left if left > 0 else 0
 
 
-def wait_seconds(rule: Rule, count: Count, amount: int, now: float) -> float | None:
+def wait_seconds(rule: Rule, count: Counted, amount: int, now: float) -> float | None:
     """Return when a request that does not fit now would fit, if nothing else were counted; None: never."""
     match rule.kind:
         case "concurrent_streams":
@@ -55,7 +68,7 @@ def wait_seconds(rule: Rule, count: Count, amount: int, now: float) -> float | N
             return _window_wait(rule.limit, count, amount)
 
 
-def _window_wait(limit: int, count: Count, amount: int) -> float | None:
+def _window_wait(limit: int, count: Counted, amount: int) -> float | None:
     if amount > limit:
         return None
     room = limit - amount
@@ -69,7 +82,7 @@ def _share_over(room: int, earlier: int) -> float:
     return max(0.0, 1 - room / earlier) if earlier else 0.0
 
 
-def reset_seconds(count: Count) -> float:
+def reset_seconds(count: Counted) -> float:
     """Return after which time nothing that was used counts any more."""
     if count.current:
         return WINDOW_SECONDS * (2 - count.elapsed)

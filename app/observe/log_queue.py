@@ -10,7 +10,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TextIO
 
 from app.background_thread import start_background_thread
@@ -98,19 +98,17 @@ class QueuedHandler(logging.Handler):
 
     def _next_batch(self) -> tuple[list[bytes], _Flush | _Stop | None]:
         """Wait for lines and return a batch of them, with the mark that ends it, if any."""
+        queue = self._queue
         batch: list[bytes] = []
         size = 0
-        item = self._queue.get()
-        try:
-            while isinstance(item, bytes):
-                batch.append(item)
-                size += len(item)
-                if size >= _BATCH_BYTES:
-                    return batch, None
-                item = self._queue.get_nowait()
-        except Empty:
-            return batch, None
-        return batch, item
+        while True:
+            item = queue.get()
+            if not isinstance(item, bytes):
+                return batch, item
+            batch.append(item)
+            size += len(item)
+            if size >= _BATCH_BYTES or queue.empty():
+                return batch, None
 
     def _report_dropped(self) -> None:
         count = self._dropped - self._reported
@@ -121,6 +119,9 @@ class QueuedHandler(logging.Handler):
 
 def _blocks(lines: list[bytes]) -> Iterator[bytes]:
     """Join whole lines into blocks of at most PIPE_BUF: larger writes of several processes may interleave."""
+    if len(lines) == 1:
+        yield lines[0]
+        return
     held: list[bytes] = []
     size = 0
     for line in lines:

@@ -59,12 +59,12 @@ def log_request(record: RequestRecord) -> None:
     level = logging.INFO if failure is None else logging.WARNING
     if not log.isEnabledFor(level):
         return
-    model, tokens, attempts = record.model, record.tokens, record.attempts
+    model, tokens, attempts, first_at = record.model, record.tokens, record.attempts, record.first_token_at
     line = RequestLine(
         record.request_id,
         record.endpoint,
         record.caller,
-        shorten_text(model, MAX_TEXT),
+        model if len(model) <= MAX_TEXT else shorten_text(model, MAX_TEXT),
         record.fallback_model,
         record.stream if model else UNSET,
         shorten(record.metadata) if record.metadata else None,
@@ -72,27 +72,23 @@ def log_request(record: RequestRecord) -> None:
         record.cache,
         record.error,
         record.finish_reason,
+        UNSET if tokens is None else tokens.input,
+        UNSET if tokens is None else tokens.output,
+        0 if tokens is None else tokens.cached_input,
+        tokens is not None and record.tokens_estimated,
+        record.cost or 0.0,
+        attempts[-1].upstream if attempts else UNSET,
+        UNSET,
+        UNSET,
+        UNSET,
+        UNSET,
+        UNSET if first_at is None else int((first_at - record.started_at) * 10000 + 0.5) / 10,
+        int(record.duration * 10000 + 0.5) / 10,  # `round` writes the number as text and reads it again
     )
-    if tokens is not None:
-        line.prompt_tokens, line.completion_tokens = tokens.input, tokens.output
-        line.cached_tokens, line.tokens_estimated = tokens.cached_input, record.tokens_estimated
-    if record.cost:
-        line.cost = record.cost
     if failure is not None:
         for name, value in _failure_fields(failure, record).items():
             setattr(line, name, value)
-    elif attempts:
-        line.upstream = attempts[-1].upstream
-    if record.first_token_at is not None:
-        line.first_token_ms = _to_milliseconds(record.first_token_at - record.started_at)
-    line.ms = _to_milliseconds(record.duration)
     _log_fields(level, line)
-
-
-def _to_milliseconds(seconds: float) -> float:
-    """Round to a tenth of a millisecond. `round` writes the number as text and reads it again, for the same result but
-    in numbers exactly between two tenths."""
-    return int(seconds * 10000 + 0.5) / 10
 
 
 def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:

@@ -5,13 +5,13 @@ configuration gives them.
 """
 
 from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
 from app import __version__
-from app.chat.stream import Attempt
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.observe.metric_tables import Counter, CounterTable, GaugeTable, Histogram, HistogramTable, ReadGauge
 from app.observe.request_record import RequestRecord
@@ -30,6 +30,14 @@ FROM_OTHER_CALLS = frozenset(("hit", "shared"))
 """The values of `x-parley-cache` for replies that cost the model nothing more."""
 
 
+_MOST_WAITING = 256
+"""As many requests of the same labels are counted together at the latest."""
+
+_Figures: TypeAlias = tuple[float, float | None, float | None, float | None, int, int]
+"""Of one request: its duration, overhead, time to the first token and between tokens, and its tokens, input and output.
+None: it has no such figure."""
+
+
 class _RequestRows(Struct, frozen=True):
     """The rows that count the requests with the same labels."""
 
@@ -41,6 +49,26 @@ class _RequestRows(Struct, frozen=True):
     output_token: Histogram
     input_tokens: Counter
     output_tokens: Counter
+    waiting: list[_Figures] = []
+    """The figures of requests that are not counted yet: to count many at once costs less."""
+
+    def count_waiting(self) -> None:
+        """Count the requests that wait."""
+        if not self.waiting:
+            return
+        durations, overheads, first_tokens, output_tokens, inputs, outputs = zip(*self.waiting, strict=True)
+        for counter in self.counters:
+            counter.total += len(self.waiting)
+        self.waiting.clear()
+        self.durations.observe_all(durations)
+        for row, figures in (
+            (self.overhead, overheads),
+            (self.first_token, first_tokens),
+            (self.output_token, output_tokens),
+        ):
+            row.observe_all(figure for figure in figures if figure is not None)
+        self.input_tokens.total += sum(inputs)
+        self.output_tokens.total += sum(outputs)
 
 
 class Metrics:
@@ -48,6 +76,8 @@ class Metrics:
 
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
+        self._rows: dict[tuple[str | bool | None, ...], _RequestRows] = {}
+        """Of requests with the same labels. To look up each row by itself costs several times as much."""
         self.set_names(models, upstreams)
         self.tables: list[CounterTable | HistogramTable | GaugeTable] = []
         self._requests = self._add_counter(
@@ -135,10 +165,10 @@ class Metrics:
 
     def set_names(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """Set the configured names, after a reload of the configuration too."""
+        self._count_waiting()
         self._models = frozenset(models)
         self._upstreams = frozenset(upstreams)
-        self._rows: dict[tuple[str | bool | None, ...], _RequestRows] = {}
-        """Of requests with the same labels. To look up each row by itself costs several times as much."""
+        self._rows.clear()
         self._attempt_rows: dict[tuple[str, str, str | None], Counter] = {}
         """Of attempts with the same upstream, outcome and cause."""
 
@@ -147,7 +177,7 @@ class Metrics:
         self.tables.append(GaugeTable(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        model = self._label_model(record.model)
+        model = record.model if record.model in self._models else OTHER
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
         key = (
             record.endpoint,
@@ -162,17 +192,31 @@ class Metrics:
         rows = self._rows.get(key)
         if rows is None:
             rows = self._rows[key] = self._find_rows(*key)
-        for counter in rows.counters:
-            counter.total += 1
-        rows.durations.observe(record.duration)
-        overhead = record.overhead
-        if overhead is not None:
-            rows.overhead.observe(overhead)
-        attempts = record.attempts
-        if attempts:
-            self._observe_attempts(model, attempts)
+        first: float | None = None
+        output_token: float | None = None
+        input_tokens = output_tokens = 0
         if record.cache and record.cache not in FROM_OTHER_CALLS:
-            self._observe_reply(rows, answering, record)
+            tokens = record.tokens
+            if record.first_token_at is not None:
+                first = record.first_token_at - record.started_at
+            if tokens is not None:
+                input_tokens, output_tokens = tokens.input, tokens.output
+                if first is not None and output_tokens > 1 and record.error is None:
+                    output_token = (record.duration - first) / (output_tokens - 1)
+                if tokens.cached_input or tokens.reasoning or record.cost:
+                    self._count_rare_tokens(answering, record.caller, tokens, record.cost)
+        rows.waiting.append((record.duration, record.overhead, first, output_token, input_tokens, output_tokens))
+        if len(rows.waiting) >= _MOST_WAITING:
+            rows.count_waiting()
+        attempts = record.attempts
+        for attempt in attempts:
+            attempt_key = (attempt.upstream, attempt.outcome, attempt.cause)
+            counter = self._attempt_rows.get(attempt_key)
+            if counter is None:
+                counter = self._attempt_rows[attempt_key] = self._find_attempt_row(*attempt_key)
+            counter.total += 1
+        if len(attempts) > 1:
+            self._retries.add((model,), len(attempts) - 1)
 
     def _find_rows(
         self,
@@ -203,35 +247,11 @@ class Metrics:
             self._tokens.row((answering, caller, "output")),
         )
 
-    def _observe_attempts(self, model: str, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts:
-            key = (attempt.upstream, attempt.outcome, attempt.cause)
-            counter = self._attempt_rows.get(key)
-            if counter is None:
-                counter = self._attempt_rows[key] = self._find_attempt_row(*key)
-            counter.total += 1
-        if len(attempts) > 1:
-            self._retries.add((model,), len(attempts) - 1)
-
     def _find_attempt_row(self, upstream: str, outcome: str, cause: str | None) -> Counter:
         return self._attempts.row((upstream if upstream in self._upstreams else OTHER, outcome, cause or ""))
 
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER
-
-    def _observe_reply(self, rows: "_RequestRows", answering: str, record: RequestRecord) -> None:
-        """Count what a model's reply cost and how fast it came. `answering` is the label of the model that gave it."""
-        tokens, first_at = record.tokens, record.first_token_at
-        if tokens is not None:
-            rows.input_tokens.total += tokens.input
-            rows.output_tokens.total += tokens.output
-            if tokens.cached_input or tokens.reasoning or record.cost:
-                self._count_rare_tokens(answering, record.caller, tokens, record.cost)
-        if first_at is not None:
-            first = first_at - record.started_at
-            rows.first_token.observe(first)
-            if tokens is not None and tokens.output > 1 and record.error is None:
-                rows.output_token.observe((record.duration - first) / (tokens.output - 1))
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request."""
@@ -251,6 +271,10 @@ class Metrics:
         if cost:
             self._cost.add((model, key), cost)
 
+    def _count_waiting(self) -> None:
+        for rows in self._rows.values():
+            rows.count_waiting()
+
     def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
         """Count a request that has no RequestRecord. `route` is the pattern of its path."""
         self._plain.add((route, str(status), error or ""))
@@ -260,4 +284,5 @@ class Metrics:
 
     def collect(self) -> list[Metric]:
         """Return all metrics of this process. Call it in the event loop."""
+        self._count_waiting()
         return [*(table.collect() for table in self.tables), *self._process.collect()]

@@ -1,6 +1,8 @@
 """Counters and histograms, as Prometheus defines them."""
 
-from app.observe.metric_tables import CounterTable, GaugeTable, HistogramTable
+import math
+
+from app.observe.metric_tables import CounterTable, GaugeTable, Histogram, HistogramTable
 
 
 def test_a_bucket_includes_its_upper_bound_and_all_smaller_values() -> None:
@@ -31,3 +33,15 @@ def test_a_gauge_is_read_each_time() -> None:
     readings = iter([[(("u",), 1.0)], [(("u",), 2.0), (("v",), 3.0)]])
     table = GaugeTable("x", "X.", ("a",), lambda: next(readings))
     assert [len(table.collect().samples) for _ in range(2)] == [1, 2]
+
+
+def test_values_that_are_counted_together_are_in_the_same_buckets_as_one_by_one() -> None:
+    bounds = (0.1, 0.5, 1.0)
+    values = [0.7, 0.1, 2.0, 0.0, 0.5, 1.0, 0.11, 0.5]
+    together, one_by_one = Histogram(bounds), Histogram(bounds)
+    together.observe_all(values)
+    together.observe_all([])
+    for value in values:
+        one_by_one.observe(value)
+    assert together.counts == one_by_one.counts
+    assert math.isclose(together.total, one_by_one.total)

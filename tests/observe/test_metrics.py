@@ -261,3 +261,25 @@ def test_the_times_of_a_request_are_those_of_their_definitions() -> None:
         "parley_time_per_output_token_seconds_sum": (10.0 - 4.0) / 12,
         "parley_overhead_seconds_sum": 0.25 + 0.125,
     }
+
+
+def test_requests_that_were_not_counted_yet_are_counted_at_a_reload_and_when_the_metrics_are_read() -> None:
+    metrics = Metrics(["m"], ["local"])
+    requests = 600
+    for number in range(requests):
+        record = RequestRecord(f"r{number}", "chat", model="m", status=200, cache="bypass", started_at=100.0)
+        record.tokens, record.duration = TokenUsage(input=7, output=3), 0.5
+        metrics.observe_request(record)
+        if number == 299:
+            metrics.set_names(["m"], ["local"])
+    for _ in range(2):  # to read the metrics changes nothing
+        samples = {
+            (sample.name, sample.labels.get("kind")): sample.value
+            for family in metrics.collect()
+            for sample in family.samples
+        }
+        assert samples["parley_requests_total", None] == requests
+        assert samples["parley_request_duration_seconds_count", None] == requests
+        assert samples["parley_request_duration_seconds_sum", None] == requests * 0.5
+        assert samples["parley_tokens_total", "input"] == requests * 7
+        assert samples["parley_tokens_total", "output"] == requests * 3
