@@ -1,8 +1,10 @@
 """What a caller's parameters do to a model's defaults."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from app.params import GenerateCfg, merge_params
+import pytest
+from app.params import GenerateCfg, max_entries, merge_params
+from pydantic import TypeAdapter, ValidationError
 
 from tests.each_case import each_case
 
@@ -37,3 +39,11 @@ def test_a_parameter_that_is_given_as_null_has_no_default(name: str) -> None:
     given = GenerateCfg.model_validate({name: None}).given_params()
     assert given == {name: None}
     assert merge_params({name: "anything", "kept": 1}, given) == {"kept": 1}
+
+
+def test_a_list_that_is_too_long_is_refused_before_its_entries_are_read() -> None:
+    numbers: TypeAdapter[list[int]] = TypeAdapter(Annotated[list[int], max_entries(2)])
+    assert numbers.validate_python([1, 2]) == [1, 2]
+    with pytest.raises(ValidationError) as error:
+        numbers.validate_python(["a", "b", "c"])
+    assert [one["msg"] for one in error.value.errors()] == ["Value error, has 3 entries; at most 2 are allowed"]

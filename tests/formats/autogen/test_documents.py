@@ -38,6 +38,7 @@ def judged(version: str, name: str) -> list[tuple[str, bool, bool]]:
     ]
 
 
+@pytest.mark.many_cases
 @each_case(("version", "name"), CLASSES)
 def test_near_misses_are_judged_as_the_documents_judge_them(version: str, name: str) -> None:
     for change, taken, accepted in judged(version, name):
