@@ -47,3 +47,21 @@ def test_a_list_that_is_too_long_is_refused_before_its_entries_are_read() -> Non
     with pytest.raises(ValidationError) as error:
         numbers.validate_python(["a", "b", "c"])
     assert [one["msg"] for one in error.value.errors()] == ["Value error, has 3 entries; at most 2 are allowed"]
+
+
+@each_case(
+    ("choice", "kept"),
+    [
+        ("any", "required"),
+        ("f", "f"),
+        ({"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "f"}}),
+    ],
+)
+def test_a_choice_is_a_word_a_name_or_an_object_with_a_name(choice: Any, kept: Any) -> None:
+    assert GenerateCfg.model_validate({"tool_choice": choice}).given_params() == {"tool_choice": kept}
+
+
+@each_case("choice", [{}, {"name": "f"}, {"function": "f"}, {"function": {"name": 5}}])
+def test_a_choice_of_another_shape_is_refused_with_the_shapes_that_there_are(choice: Any) -> None:
+    with pytest.raises(ValidationError, match='{"function": {"name": "the name"}}'):
+        GenerateCfg.model_validate({"tool_choice": choice})

@@ -173,6 +173,7 @@ def schemas() -> list[type[BaseModel]]:
     return list(seen.values())
 
 
+@pytest.mark.many_cases
 @each_case("model", schemas(), ids=lambda model: f"{model.__module__}.{model.__qualname__}")
 def test_no_message_names_python_or_the_library_that_found_the_error(model: type[BaseModel]) -> None:
     values = [*ODD, *({field.alias or name: odd} for name, field in model.model_fields.items() for odd in ODD)]

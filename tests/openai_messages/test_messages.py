@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.chat.messages import CacheMark, Message, Text
+from app.chat.messages import CacheMark, Message, Text, ToolCall, ToolResult
 from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
 
@@ -212,8 +212,7 @@ def test_a_signature_of_a_text_goes_back_with_it_where_the_server_knows_it() -> 
 
 def test_an_empty_text_beside_a_mark_is_no_part() -> None:
     mark = CacheMark({"type": "ephemeral"}, "")
-    message = Message("user", (Text(""), Text("a", mark)))
-    written, _ = write_openai_messages([message], Profile(), "\n")
-    assert written == [
-        {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]}
-    ]
+    result = ToolResult((Text(""), Text("a", mark)), "f", "c")
+    messages = [Message("assistant", (ToolCall("f", "{}", "c"),)), Message("tool", (result,))]
+    written, _ = write_openai_messages(messages, Profile(), "\n")
+    assert written[1]["content"] == [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]

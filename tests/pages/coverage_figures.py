@@ -61,23 +61,30 @@ def _figures(file: str, row: dict[str, Any]) -> Figures:
     )
 
 
-def describe(by_module: dict[str, Figures], whole: Figures) -> tuple[list[str], bool]:
-    """What is printed, and whether the tests run as much as they must."""
+def describe_pure(by_module: dict[str, Figures]) -> tuple[list[str], bool]:
+    """What is printed of the pure modules, and whether the tests run as much of them as they must."""
     rows = [f"{figures.share:7.1%}  {module}" for module, figures in by_module.items()]
     pure = sum(by_module.values(), Figures())
     rows += [
         f"{pure.share:7.1%}  all pure modules (at least {PURE_SHARE:.0%})",
         *(f"         {line}" for line in pure.missing),
     ]
-    rows.append(f"{whole.share:7.1%}  all of app/ (at least {WHOLE_SHARE:.0%})")
-    return rows, pure.share >= PURE_SHARE and whole.share >= WHOLE_SHARE
+    return rows, pure.share >= PURE_SHARE
 
 
-def main(report: Path) -> int:
-    rows, enough = describe(*add_up(json.loads(report.read_text("utf-8")), pure_modules()))
+def describe_whole(whole: Figures) -> tuple[list[str], bool]:
+    return [f"{whole.share:7.1%}  all of app/ (at least {WHOLE_SHARE:.0%})"], whole.share >= WHOLE_SHARE
+
+
+def main(report: Path, *, only_pure: bool = False) -> int:
+    by_module, whole = add_up(json.loads(report.read_text("utf-8")), pure_modules())
+    rows, enough = describe_pure(by_module)
+    if not only_pure:
+        more, whole_enough = describe_whole(whole)
+        rows, enough = rows + more, enough and whole_enough
     print("\n".join(rows))
     return 0 if enough else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[-1]), only_pure="--pure" in sys.argv))

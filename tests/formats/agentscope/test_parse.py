@@ -8,6 +8,7 @@ from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
 from app.formats.base import Format, Options
 
+from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, decoded, encoded, msg, refused, warned
 
 PDF = "data:application/pdf;base64,JVBERi0="
@@ -254,3 +255,11 @@ def test_a_result_moves_behind_the_call_that_it_answers_and_stays_where_there_is
     assert moved(first, user, second, user, answer) == ["result"]
     assert moved(said, user, answer) == []
     assert moved(second, user, answer) == []
+
+
+@each_case(("form", "key"), [(AGENTSCOPE, "timestamp"), (AGENTSCOPE2, "created_at")])
+def test_a_time_that_was_added_to_a_message_with_notes_comes_back(form: Format, key: str) -> None:
+    sound = Media("audio", ("https://e.com/x",), format="wav")
+    [item] = encoded(form, [Message("user", (Text("a"), sound), name="bob")])
+    dated = item | {key: "2026-02-02T00:00:00"}
+    assert encoded(form, decoded(form, dated)) == [dated]

@@ -6,6 +6,7 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.formats.base import Options, ParsedMessages, ResponsesOptions
 from app.formats.responses import RESPONSES
 from app.formats.responses.paths import rename_paths
+from app.formats.responses.schema import LOCAL, STORED_FILE
 
 from tests.each_case import each_case
 
@@ -93,3 +94,32 @@ def test_a_result_in_a_message_of_the_assistant_is_no_item() -> None:
 def test_a_result_without_content_is_an_empty_string() -> None:
     [item] = write(Message("tool", (ToolResult((), "f", "c1"),)))
     assert item == {"type": "function_call_output", "call_id": "c1", "output": ""}
+
+
+@each_case(
+    ("part", "key", "message"),
+    [
+        ({"type": "input_image", "image_url": "file:///etc/passwd"}, "image_url", LOCAL),
+        ({"type": "input_image", "file_id": "file-1"}, "file_id", STORED_FILE),
+        (
+            {"type": "input_file", "file_data": "no base64!"},
+            "file_data",
+            "must be base64, an http(s) URL or a data URI",
+        ),
+    ],
+)
+def test_what_the_gateway_cannot_read_is_refused_at_its_place(part: Json, key: str, message: str) -> None:
+    violations = parse(of_user(part)).violations
+    assert (f"messages[0].content[0].{key}", message) in [(one.path, one.message) for one in violations]
+
+
+def test_a_reference_to_an_item_that_is_not_stored_says_what_to_do() -> None:
+    [violation] = parse({"type": "item_reference", "id": "rs_1"}).violations
+    assert violation.path == "messages[0].id"
+    assert "rs_1" in violation.message and "send the item itself" in violation.message
+
+
+def test_a_file_id_may_be_null() -> None:
+    image = {"type": "input_image", "image_url": "https://e.com/a.png", "file_id": None}
+    [message] = parse(of_user(image)).messages
+    assert [part.urls for part in message.parts if isinstance(part, Media)] == [("https://e.com/a.png",)]

@@ -92,8 +92,9 @@ def test_what_came_of_a_call_without_a_name_is_text() -> None:
 
 
 def test_opaque_fields_that_come_after_the_arguments_are_of_their_call() -> None:
-    found = fed(piece(0, "f", "{}"), ToolCallFragment(0, extra_content={"google": 1}))
-    assert found[-1] == Extra({"extra_content": {"google": 1}}, 0)
+    found = fed(piece(0, "f", "{}"), piece(1, "g", "{}"), ToolCallFragment(0, extra_content={"google": 1}))
+    assert Extra({"extra_content": {"google": 1}}, 0) in found
+    assert sum(type(event) is Extra for event in found) == 1
 
 
 def test_arguments_of_one_call_go_on_while_another_waits_for_its_name() -> None:
