@@ -37,6 +37,12 @@ def pure_modules(root: Path = ROOT) -> list[str]:
     return list(contract["source_modules"])
 
 
+def list_files(modules: list[str], root: Path = ROOT) -> list[str]:
+    """The patterns of the files of these modules and packages, as coverage takes them."""
+    paths = (module.replace(".", "/") for module in modules)
+    return [f"{path}/*" if (root / path).is_dir() else f"{path}.py" for path in paths]
+
+
 def add_up(report: dict[str, Any], modules: list[str]) -> tuple[dict[str, Figures], Figures]:
     """The figures of each of the modules, and of all files, from coverage's report in JSON."""
     by_module = dict.fromkeys(modules, Figures())
@@ -87,4 +93,7 @@ def main(report: Path, *, only_pure: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[-1]), only_pure="--pure" in sys.argv))
+    if sys.argv[1] == "--files":
+        print(",".join(list_files(pure_modules())))
+    else:
+        sys.exit(main(Path(sys.argv[-1]), only_pure=sys.argv[1] == "--pure"))
