@@ -32,7 +32,7 @@ storms: ## send equal requests at once, kill callers and gateways and stop Redis
 	@scripts/bootstrap dev
 	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py tests/live/test_killed.py $(PYTEST_ARGS)
 
-check: ## formatting, lint, types, import contracts, generated files
+check: ## formatting, lint, types, import contracts, coverage of the pure modules, generated files
 	@scripts/bootstrap dev
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .

@@ -73,3 +73,9 @@ def test_a_compressed_body_is_complete_at_its_last_byte(encoding: str | None, bo
     assert decompressor.complete is not compressed
     decompressor.feed(body[-1:])
     assert decompressor.complete
+
+
+def test_a_read_of_many_empty_members_is_refused() -> None:
+    """Each costs a copy of all the bytes behind it."""
+    with pytest.raises(ValueError, match="more than 256 gzip members"):
+        decompressor_for("gzip").feed(gzip.compress(b"", mtime=0) * 300)

@@ -8,7 +8,19 @@ from pathlib import Path
 import app.errors
 import pytest
 from app.chat.events import Fault
-from app.errors import FAULT_STATUS, InvalidInput, MethodNotAllowed, ParleyError, UpstreamFailed, Violation
+from app.errors import (
+    FAULT_STATUS,
+    BodyTimeout,
+    Busy,
+    ContextTooLong,
+    InvalidApiKey,
+    InvalidInput,
+    MethodNotAllowed,
+    ParleyError,
+    RateLimited,
+    UpstreamFailed,
+    Violation,
+)
 from app.upstream.fault_kinds import TRANSIENT
 
 from tests.each_case import each_case
@@ -87,6 +99,39 @@ def test_the_message_names_the_first_of_all_violations() -> None:
         {"param": "messages[0].role", "message": "is required"},
         {"param": None, "message": "must be an object"},
     ]
+
+
+def test_a_conversation_that_is_too_long_says_by_how_much() -> None:
+    body = ContextTooLong("too long", "messages", 9000, 8000).to_dict("req-1")
+    assert (body["param"], body["input_tokens"], body["max_input_tokens"]) == ("messages", 9000, 8000)
+
+
+@each_case(
+    ("error", "headers"),
+    [
+        (BodyTimeout("too slow"), {"connection": "close"}),
+        (Busy("full"), {"retry-after": "1"}),
+        (InvalidApiKey("no key"), {"www-authenticate": 'Bearer realm="parley"'}),
+        (
+            InvalidApiKey("unknown key", invalid=True),
+            {"www-authenticate": 'Bearer realm="parley", error="invalid_token"'},
+        ),
+        (
+            RateLimited("too many", 1.2, {"x-limit": "5"}),
+            {"x-limit": "5", "retry-after": "2", "retry-after-ms": "1200"},
+        ),
+        (RateLimited("larger than the limit", None, {"x-limit": "5"}), {"x-limit": "5"}),
+    ],
+)
+def test_an_error_says_in_headers_what_clients_obey(error: ParleyError, headers: dict[str, str]) -> None:
+    assert error.headers == headers
+
+
+@each_case(("wait", "retryable"), [(1.23456, True), (None, False)])
+def test_a_limit_says_when_to_try_again_if_ever(wait: float | None, retryable: bool) -> None:
+    body = RateLimited("too many", wait, {}).to_dict("req-1")
+    assert body["retryable"] is retryable
+    assert body.get("retry_after_seconds") == (wait and 1.235)
 
 
 def test_a_refused_method_says_which_are_allowed() -> None:

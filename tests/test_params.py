@@ -1,8 +1,10 @@
 """What a caller's parameters do to a model's defaults."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from app.params import GenerateCfg, merge_params
+import pytest
+from app.params import GenerateCfg, max_entries, merge_params
+from pydantic import TypeAdapter, ValidationError
 
 from tests.each_case import each_case
 
@@ -37,3 +39,29 @@ def test_a_parameter_that_is_given_as_null_has_no_default(name: str) -> None:
     given = GenerateCfg.model_validate({name: None}).given_params()
     assert given == {name: None}
     assert merge_params({name: "anything", "kept": 1}, given) == {"kept": 1}
+
+
+def test_a_list_that_is_too_long_is_refused_before_its_entries_are_read() -> None:
+    numbers: TypeAdapter[list[int]] = TypeAdapter(Annotated[list[int], max_entries(2)])
+    assert numbers.validate_python([1, 2]) == [1, 2]
+    with pytest.raises(ValidationError) as error:
+        numbers.validate_python(["a", "b", "c"])
+    assert [one["msg"] for one in error.value.errors()] == ["Value error, has 3 entries; at most 2 are allowed"]
+
+
+@each_case(
+    ("choice", "kept"),
+    [
+        ("any", "required"),
+        ("f", "f"),
+        ({"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "f"}}),
+    ],
+)
+def test_a_choice_is_a_word_a_name_or_an_object_with_a_name(choice: Any, kept: Any) -> None:
+    assert GenerateCfg.model_validate({"tool_choice": choice}).given_params() == {"tool_choice": kept}
+
+
+@each_case("choice", [{}, {"name": "f"}, {"function": "f"}, {"function": {"name": 5}}])
+def test_a_choice_of_another_shape_is_refused_with_the_shapes_that_there_are(choice: Any) -> None:
+    with pytest.raises(ValidationError, match='{"function": {"name": "the name"}}'):
+        GenerateCfg.model_validate({"tool_choice": choice})

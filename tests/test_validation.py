@@ -14,7 +14,7 @@ from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
 from app.formats.base import Options
 from app.settings import Settings
-from app.validation import MAX_LISTED, known_keys, to_violations
+from app.validation import MAX_LISTED, json_path, known_keys, to_violations
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tests.each_case import each_case
@@ -173,6 +173,7 @@ def schemas() -> list[type[BaseModel]]:
     return list(seen.values())
 
 
+@pytest.mark.many_cases
 @each_case("model", schemas(), ids=lambda model: f"{model.__module__}.{model.__qualname__}")
 def test_no_message_names_python_or_the_library_that_found_the_error(model: type[BaseModel]) -> None:
     values = [*ODD, *({field.alias or name: odd} for name, field in model.model_fields.items() for odd in ODD)]
@@ -243,3 +244,8 @@ def test_what_was_given_is_named_where_json_has_a_name_for_it(given: object, exp
         TypeAdapter(int).validate_python(given)
     (found,) = to_violations(caught.value, given, "here")
     assert found.message.endswith(f"integer{expected}") or found.message.endswith(f"number{expected}"), found.message
+
+
+def test_a_path_names_only_the_beginning_of_a_long_key() -> None:
+    assert json_path(["a", 0, "b c"]) == 'a[0]["b c"]'
+    assert json_path(["x" * 1000], "body") == f'body["{"x" * 200}\\u2026"]'

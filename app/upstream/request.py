@@ -96,8 +96,7 @@ class _BodyBuilder:
         if self._params:
             self._add_plain_options()
             self._add_max_tokens()
-        if self._params or self._tools:
-            self._add_functions()
+        self._add_functions()
         if self._params:
             self._add_thinking()
             self._add_extra_body()

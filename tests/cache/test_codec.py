@@ -17,6 +17,7 @@ from app.cache.codec import (
     dump,
     is_cacheable,
     load,
+    plain_size,
 )
 from app.chat.events import Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import given
@@ -168,3 +169,9 @@ def test_only_whole_replies_are_storable(name: str) -> None:
     for batches in ([Batch(0.0, events)], [Batch(0.0, [event]) for event in events]):
         assert is_cacheable(batches, length=False) is plain
         assert is_cacheable(batches, length=True) is with_length
+
+
+def test_the_size_of_an_entry_is_that_of_its_events() -> None:
+    small, large = (dump(StoredEntry(1.7e9, [Batch(0.0, [TextDelta("a" * size)])])) for size in (10, 10_000))
+    assert 10_000 < plain_size(large) < plain_size(small) + 10_000
+    assert len(large) < 1_000

@@ -48,6 +48,7 @@ def _changed(body: Json, path: tuple[Any, ...]) -> Json:
 LEAVES = [path for path in _leaves(rich()) if path[-1] not in ("role", "model", "type") and path[0] != "generate_cfg"]
 
 
+@pytest.mark.many_cases
 @each_case("path", LEAVES, ids=lambda path: ".".join(map(str, path)))
 def test_every_word_of_the_conversation_counts(path: tuple[Any, ...]) -> None:
     changed = key(_changed(rich(), path))

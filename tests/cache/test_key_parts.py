@@ -204,6 +204,7 @@ def _asked_for(profile: Profile) -> Json:
     return {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
 
 
+@pytest.mark.many_cases
 @each_case("name", sorted(READS_REPLIES | SHAPES_REQUESTS))
 def test_a_profile_counts_exactly_as_far_as_it_changes_what_is_sent_or_how_the_reply_is_read(name: str) -> None:
     usual = _asked_for(PLAIN)

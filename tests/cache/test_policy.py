@@ -111,3 +111,13 @@ def test_a_long_header_is_read_in_linear_time() -> None:
     for header in ('"' * 500_000, 'x="' + "\\" * 500_000, "x=" * 250_000, " " * 500_000, "a" * 500_000):
         make_cache_policy(headers=[header])
     assert time.process_time() - begun < 10
+
+
+def test_a_header_that_says_nothing_of_the_cache_is_no_wish_for_it() -> None:
+    assert make_cache_policy(headers=["no-transform"], apply="on_request") == OFF
+    assert make_cache_policy(headers=["no-transform"]) == ON
+
+
+def test_a_request_that_must_not_be_cached_may_still_be_resumed() -> None:
+    assert ON.without_cache() == OFF
+    assert UNHELD.without_cache() == UNHELD

@@ -1,6 +1,6 @@
 """How a case goes through the gateway without sockets: which, cut how, and told how."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from app.chat.events import Event
 from app.profiles import Profile
@@ -39,10 +39,10 @@ async def _read_in_each_mode(case: Json, parts: list[bytes]) -> dict[str, Receiv
     return {mode: read_reply(batches, mode) for mode in ("delta", "snapshot", "whole")}
 
 
-async def differences(case: Json) -> list[str]:
-    """What any cut or any way of telling makes of the case but what it expects."""
+async def differences(case: Json, cuttings: Iterable[tuple[str, list[bytes]]]) -> list[str]:
+    """What any of these cuts or any way of telling makes of the case but what it expects."""
     found = []
-    for name, parts in cuttings(case):
+    for name, parts in cuttings:
         replies = await _read_in_each_mode(case, parts)
         found += [f"{name}: {difference}" for difference in compare(case, replies["whole"].as_case())]
         found += [f"{name}: {mode} differs from whole" for mode, one in replies.items() if one != replies["whole"]]

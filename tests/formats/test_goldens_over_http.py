@@ -79,6 +79,7 @@ def test_a_transcript_of_autogen_reaches_the_server_as_it_is_compared(
     assert found == expected
 
 
+@pytest.mark.many_cases
 @each_case(("form", "messages", "formatter", "name", "expected"), CASES)
 @with_and_without_functions
 def test_a_list_of_agentscope_reaches_the_server_as_it_is_compared(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.chat.messages import Media, Message, Text, ToolCall
+from app.chat.messages import Media, Message, Text, ToolCall, ToolResult
 from app.formats.base import Options
 from app.formats.qwen import QWEN
 
@@ -79,3 +79,15 @@ def test_a_translation_that_breaks_rules_of_order_warns() -> None:
         Message("system", (Text("c"),), path="messages[2]"),
     ]
     assert [one.path for one in QWEN.write(messages, Options()).losses] == ["messages[2]", "messages[1]"]
+
+
+def test_sound_with_a_format_is_an_object_and_a_result_without_a_name_is_a_loss() -> None:
+    sound = Media("audio", ("https://e.com/a.bin",), format="wav")
+    found = QWEN.write(
+        [Message("user", (sound,)), Message("tool", (ToolResult((Text("x"),), None, "c9"),), path="messages[1]")],
+        Options(),
+    )
+    assert found.messages[0]["content"] == [{"audio": {"data": "https://e.com/a.bin", "format": "wav"}}]
+    assert [(loss.path, loss.message) for loss in found.losses] == [
+        ("messages[1]", "Qwen-Agent requires a function name on a result")
+    ]

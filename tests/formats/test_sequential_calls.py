@@ -32,6 +32,11 @@ CASES: list[tuple[str, list[list[Event]], list[list[Event]]]] = [
         [[P1, P2], [TextDelta("\n")], [ToolCallDelta(0, " ")]],
         [[P1, P2], [TextDelta("\n")], [ToolCallDelta(0, " ")]],
     ),
+    (
+        "arguments behind a whole value make it none",
+        [[P1, P2], [ToolCallDelta(0, "x")], [R1], [END]],
+        [[P1, P2], [ToolCallDelta(0, "x")], [], [R1, END]],
+    ),
     ("the end frees all", [[P1], [R1, TEXT], [R2], [END]], [[P1], [], [], [R1, R2, TEXT, END]]),
     (
         "blank arguments wait for the end",
@@ -77,6 +82,7 @@ def test_no_mix_of_calls_overlaps_or_loses_anything() -> None:
             assert "".join(texts) == '{"a": 1}'
 
 
+@pytest.mark.many_cases
 def test_arguments_in_many_fragments_are_each_read_once() -> None:
     count = 50_000
     nested: list[Event] = [ToolCallDelta(0, '{"a":[', "c0", "f"), ToolCallDelta(1, "{", "c1", "g")]
@@ -91,6 +97,7 @@ def test_arguments_in_many_fragments_are_each_read_once() -> None:
     assert [event.index for event in told if type(event) is ToolCallDelta] == [0] * (count + 2) + [1] * (count + 2)
 
 
+@pytest.mark.many_cases
 def test_calls_that_enclose_each_other_are_told_one_after_the_other() -> None:
     count = 1500
     opened = [ToolCallDelta(index, "{", f"c{index}", "f") for index in range(count)]

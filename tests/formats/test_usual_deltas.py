@@ -26,6 +26,8 @@ from app.formats.sse import encode_json, escape_line_separators, write_frame
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
+
 Reads = Sequence[list[Event]]
 STREAMS: list[tuple[str, dict[str, Any]]] = [
     ("qwen", {}),
@@ -172,3 +174,26 @@ def test_the_frames_of_a_long_reply_are_numbered_without_a_gap(size: int) -> Non
     ids = [int(frame.split(b"\n")[0].removeprefix(b"id: ")) for frame in data.split(b"\n\n") if frame]
     assert [frame["seq"] for frame in frames] == ids == [*range(1, len(frames) + 1)]
     assert [frame["delta"]["content"] for frame in frames if frame["type"] == "message.delta"] == words
+
+
+READS: list[list[Event]] = [
+    [TextDelta("a")],
+    [TextDelta("é")],
+    [TextDelta("x" * 8001)],
+    [TextDelta("b"), TextDelta("\u2028c"), TextDelta("d")],
+    [TextDelta("e"), TextDelta("y" * 8001)],
+    [ReasoningDelta("f"), ReasoningDelta("g"), Extra({"reasoning_details": [{"data": "s"}]})],
+    [ReasoningDelta("h")],
+    [TextDelta("i", refusal=True), TextDelta("j", refusal=True)],
+    [ToolCallDelta(0, "{", "c", "f")],
+    [ToolCallDelta(0, '"a": '), ToolCallDelta(0, "1}")],
+    [],
+    [Finish("tool_calls")],
+]
+
+
+@each_case("name", FORMATS)
+@each_case("mode", ["delta", "whole"])
+def test_reads_of_every_kind_are_written_together_like_each_of_them(name: str, mode: ReplyMode) -> None:
+    together, alone = (FORMATS[name].reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), mode) for _ in range(2))
+    assert encode_each(together, READS) == b"".join([alone.feed(events) for events in READS])

@@ -93,6 +93,7 @@ def encode_reply(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -
     return data
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("name", [name for name, case in REPLIES.items() if case["upstream"].get("chunks")])
 def test_every_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
     case = REPLIES[name]

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
-from app.profiles import KINDS
+from app.chat.messages import CacheMark, Message, Text, ToolCall, ToolResult
+from app.openai_messages.messages import write_openai_messages
+from app.profiles import KINDS, Profile
 
 from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, answers, calls, refused, returns, sent, thinks, user
@@ -206,3 +208,11 @@ def test_a_signature_of_a_text_goes_back_with_it_where_the_server_knows_it() -> 
         "extra_content": {"google": {"thought_signature": "AbC="}},
     }
     assert "extra_content" not in sent(user("q"), signed, user("r"), replay_extra_content=False)[1]
+
+
+def test_an_empty_text_beside_a_mark_is_no_part() -> None:
+    mark = CacheMark({"type": "ephemeral"}, "")
+    result = ToolResult((Text(""), Text("a", mark)), "f", "c")
+    messages = [Message("assistant", (ToolCall("f", "{}", "c"),)), Message("tool", (result,))]
+    written, _ = write_openai_messages(messages, Profile(), "\n")
+    assert written[1]["content"] == [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]

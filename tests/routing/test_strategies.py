@@ -34,6 +34,12 @@ def test_a_weight_is_a_share_of_the_requests() -> None:
     assert choose_weighted(servers, b"", 0.9999999999999999).name == "b"
 
 
+def test_a_rounding_error_of_the_weights_leaves_nobody_out() -> None:
+    """The sum of these weights, taken away one by one, leaves more than nothing."""
+    servers = [Server("a", 0.1), Server("b", 0.2), Server("c", 0.3)]
+    assert choose_weighted(servers, b"", 1.0).name == "c"
+
+
 def test_a_conversation_stays_with_its_server_and_shares_follow_the_weights() -> None:
     servers = [Server("a", 1), Server("b", 3)]
     chosen = [choose_by_prefix(servers, prefix, 0.5).name for prefix in PREFIXES]

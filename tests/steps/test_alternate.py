@@ -120,3 +120,7 @@ def parts(given: ChatRequest, kind: type) -> list[Part]:
     """A thought without a word is nothing."""
     found = [part for one in given.messages for part in one.parts if isinstance(part, kind)]
     return [part for part in found if part != Reasoning("")]
+
+
+def test_nothing_to_put_in_order_stays_nothing() -> None:
+    assert alternate_roles(request(), STRICT).messages == ()

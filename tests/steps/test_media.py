@@ -9,6 +9,7 @@ from app.formats.base import Options
 from app.formats.qwen import QWEN, QWEN_AGENT
 from app.profiles import KINDS, Profile
 from app.steps.media import ImageLimits, basename, media_requests, rewrite_media
+from app.steps.media.requests import find_passed_urls
 from app.steps.prompt_language import detect_language
 from app.upstream import request as upstream_request
 
@@ -271,3 +272,17 @@ def test_data_that_is_not_what_it_declares_is_looked_at(url: str) -> None:
     asked = ChatRequest("m", (Message("user", (Media("image", (url,)),)),))
     (found,) = media_requests(asked, VISION)
     assert found.url == url
+
+
+def test_the_addresses_that_the_server_fetches_itself_are_found_with_their_places() -> None:
+    parts = (
+        Media("image", ("https://a.test/x.png",), path="messages[0].content[0].image"),
+        Media("video", ("HTTP://a.test/1", PNG), frames=True, path="messages[0].content[1].video"),
+        Media("audio", ("https://a.test/x.wav",), path="messages[0].content[2].audio"),
+    )
+    own = VISION.model_copy(update={"passed_urls": "public", "inline_media": ()})
+    assert find_passed_urls(one(*parts), own) == [
+        ("https://a.test/x.png", "messages[0].content[0].image"),
+        ("HTTP://a.test/1", "messages[0].content[1].video[0]"),
+    ]
+    assert find_passed_urls(one(*parts), own.model_copy(update={"passed_urls": "any"})) == []

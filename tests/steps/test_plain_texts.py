@@ -51,6 +51,7 @@ def test_reasoning_is_found_in_the_same_places(reads: list[list[Event]]) -> None
 TOOLS = [Tool("f", {"name": "f"})]
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -40,6 +40,7 @@ FLOODS: dict[str, Callable[[int], object]] = {
 }
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
     assert linear(flood, 4000)

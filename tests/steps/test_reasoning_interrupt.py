@@ -23,6 +23,8 @@ CALL = "<tool_call>{}"
         ("forced_open", f"a {CALL}</think>b", [("R", f"a {CALL}"), ("C", "b")]),
         ("leading", f"<think>\na\n{CALL}", [("R", "a"), ("C", CALL)]),
         ("leading", f"a\n{CALL}", [("C", f"a\n{CALL}")]),
+        ("auto_close", "a\nb < c\n</think>\nd", [("R", "a\nb < c"), ("C", "d")]),
+        ("auto_close", "a < b", [("C", "a < b")]),
         ("interleaved", f"<think>a\n{CALL}\n<think>b</think>", [("R", "a"), ("C", f"{CALL}\n"), ("R", "b")]),
     ],
 )

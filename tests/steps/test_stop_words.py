@@ -238,6 +238,7 @@ def seconds(words: list[str], pieces: list[str]) -> float:
     return time.process_time() - begin
 
 
+@pytest.mark.many_cases
 def test_the_cost_does_not_grow_with_the_number_of_words() -> None:
     """Nearly all of each word stands in the text again and again."""
     pieces = ["abcdefg-hijklmn "[at % 16 : at % 16 + 4] for at in range(0, 40_000, 4)]
@@ -247,6 +248,7 @@ def test_the_cost_does_not_grow_with_the_number_of_words() -> None:
     assert seconds(many, pieces) < 5 * seconds(few, pieces) + 0.05
 
 
+@pytest.mark.many_cases
 def test_a_held_beginning_is_not_searched_again_with_every_character() -> None:
     word = "a" * 20_000 + "b"
     assert seconds([word], ["a"] * 40_000) < 2
@@ -266,3 +268,8 @@ def test_a_stop_word_that_is_too_long_is_refused_by_its_place() -> None:
     assert stop_violations({"stop": long[1:]}, Profile()) == []
     assert [one.path for one in stop_violations({"stop": ["a", long]}, Profile())] == ["generate_cfg.stop[1]"]
     assert [one.path for one in stop_violations({"stop": long}, Profile())] == ["generate_cfg.stop"]
+
+
+def test_a_text_that_only_looks_like_a_word_passes_as_it_is() -> None:
+    event = TextDelta("a STEP")
+    assert StopWordStage(["STOP"]).feed([event])[0] is event

@@ -342,3 +342,27 @@ def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatReq
 @given(conversations(), st.sampled_from([Words(), EstimatingCounter()]))
 def test_the_limit_from_above_is_one(request: ChatRequest, counter: TokenCounter) -> None:
     assert size(request, counter) <= TokenMeasure(counter, MEDIA).upper_bound(request)
+
+
+def test_a_long_text_is_counted_once() -> None:
+    class Counting(Words):
+        counted = 0
+
+        def count(self, text: str) -> int:
+            self.counted += 1
+            return super().count(text)
+
+    counter = Counting()
+    measure = TokenMeasure(counter, MEDIA)
+    assert [measure.count_part(Text("a" + " a" * 49_999)) for _ in range(3)] == [50_000] * 3
+    assert counter.counted == 1
+
+
+def test_a_result_that_cannot_become_shorter_stays_as_it_is() -> None:
+    messages = (
+        Message("user", (Text("q"),)),
+        Message("assistant", (ToolCall("f", "a", "1"),)),
+        Message("tool", (ToolResult((Text("r"),), "f", "1"),)),
+    )
+    with pytest.raises(ContextTooLong):
+        truncate(ChatRequest("m", messages), 2, Words(), MEDIA)

@@ -8,7 +8,7 @@ from app.api.chat_schema import ParsedRequest, parse_chat_body
 from app.api.request_limits import RequestLimits
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput
-from app.params import UNSENT, GenerateCfg
+from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.upstream.request import build
 from msgspec.structs import replace
@@ -305,3 +305,21 @@ def test_a_message_to_go_on_with_bears_no_mark_where_the_server_wants_none() -> 
     sent, _ = build(asked, "m", Profile(continuation="send"))
     assert sent["messages"][-1] == {"role": "assistant", "content": "It is"}
     assert "continue_final_message" not in sent
+
+
+def test_a_field_that_the_server_does_not_know_is_refused() -> None:
+    profile = Profile(extra_fields=("guided_json",))
+    given = request(user("q"), extra_body={"guided_json": {}, "top_a": 1})
+    with pytest.raises(InvalidInput) as error:
+        build(given, "m", profile)
+    assert [violation.path for violation in error.value.violations] == ["generate_cfg.extra_body.top_a"]
+
+
+def test_an_effort_that_is_only_preferred_yields_to_the_callers_own() -> None:
+    profile = Profile(thinking_switch="reasoning_effort")
+    given = replace(request(user("q")), params={PREFERRED_EFFORT: "low"})
+    assert build(given, "m", profile)[0]["reasoning_effort"] == "low"
+    own = replace(given, params={**given.params, "reasoning_effort": "high"})
+    assert build(own, "m", profile)[0]["reasoning_effort"] == "high"
+    off = replace(given, params={**given.params, "enable_thinking": False})
+    assert build(off, "m", profile)[0]["reasoning_effort"] == "none"

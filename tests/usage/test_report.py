@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import InvalidInput
 from app.usage.report import format_table, parse_query, report_usage
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow
@@ -56,3 +57,11 @@ def test_a_table_has_a_row_for_each_entry_and_the_total() -> None:
         "total",
         "0",
     ]
+
+
+def test_the_numbers_of_a_call_are_without_its_request() -> None:
+    call = CallUsage(TokenUsage(9, 4, 1, 5, 3), 0.25, estimated=True)
+    assert Totals.from_call(call) == Totals(
+        estimated_requests=1, input_tokens=9, cached_input_tokens=4, output_tokens=5, reasoning_tokens=3, cost=0.25
+    )
+    assert Totals.from_call(CallUsage(TokenUsage(9))).cost == 0.0

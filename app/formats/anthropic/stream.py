@@ -238,7 +238,7 @@ def _write_input(arguments: str) -> Any:
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         try:
             return from_json(arguments or "{}", allow_partial=True)
-        except ValueError:
+        except (ValueError, TypeError):  # TypeError: half a surrogate pair
             return {}
     return msgspec.Raw(arguments.encode())
 

@@ -43,13 +43,7 @@ class _Sidecar(TypedDict):
     messages: list[_Change]
 
 
-_decoder = msgspec.json.Decoder(_Sidecar)
-
-
-def _decode_sidecar(text: Any) -> _Sidecar:
-    if not isinstance(text, str):
-        raise ValueError("a side-car of AutoGen is JSON text")
-    return _decoder.decode(text)
+_decode_sidecar = msgspec.json.Decoder(_Sidecar).decode
 
 
 def digest_item(raw: Mapping[str, Any]) -> str:

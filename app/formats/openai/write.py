@@ -6,7 +6,7 @@ as they are, empty texts, and files without a name.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from app.chat import datauri
 from app.chat.messages import Media, Message, Text
@@ -89,6 +89,8 @@ def _write_part_without_mark(part: Text | Media) -> dict[str, Any]:
             return {"type": "file", "file": _add_given({"file_data": url}, filename=part.name)}
         case "video":
             return write_video(part)
+        case _:
+            assert_never(part.media)
 
 
 def _write_audio(part: Media) -> dict[str, Any]:

@@ -9,7 +9,7 @@ that it does not know. The warnings are in `parley` of the last Response.
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 from typing_extensions import override
@@ -322,6 +322,8 @@ class ResponseEventEncoder(DeltaEncoder):
                 return head | self._write_call(message, status, text)
             case "media":
                 return head | _write_media(message, status)
+            case _:
+                assert_never(message.kind)
 
     def _write_reasoning(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
         if self._options.summary:

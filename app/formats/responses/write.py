@@ -6,7 +6,7 @@ is in `encrypted_content` of a reasoning item.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
@@ -153,6 +153,8 @@ def _write_input(part: Text | Media) -> list[dict[str, Any]]:
             return [_write_image(frame, None) for frame in part.urls]
         case "video":
             return [{"type": "input_video", "video_url": url}]
+        case _:
+            assert_never(part.media)
 
 
 def _write_image(url: str, detail: str | None) -> dict[str, Any]:

@@ -148,3 +148,21 @@ def test_a_further_extra_of_the_open_run_is_emitted() -> None:
     )
     assert spliced([delivered], [new]) == [Extra({"y": 2}), DONE]
     assert Splice([delivered]).close() == []
+
+
+def test_a_call_that_only_the_second_reply_has_does_not_wait_for_the_others() -> None:
+    new: list[Event] = [ToolCallDelta(0, '{"a', "x", "f"), ToolCallDelta(1, "{}", "y", "g"), ToolCallDelta(0, '": 1}')]
+    assert spliced([[CALL]], [[*new, DONE]]) == [
+        ToolCallDelta(1, "{}", "y", "g"),
+        ToolCallDelta(0, ": 1}"),
+        DONE,
+    ]
+
+
+def test_fields_that_came_before_their_text_may_come_after_it() -> None:
+    new: list[Event] = [TextDelta("a"), Extra({"x": 1}), TextDelta("b"), DONE]
+    assert spliced([[Extra({"x": 1})]], [new]) == [TextDelta("a"), TextDelta("b"), DONE]
+
+
+def test_reasoning_goes_on_where_it_broke_off() -> None:
+    assert spliced([[ReasoningDelta("ab")]], [[ReasoningDelta("abc"), DONE]]) == [ReasoningDelta("c"), DONE]

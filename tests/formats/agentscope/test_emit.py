@@ -76,6 +76,7 @@ def test_events_have_an_id_each() -> None:
         assert {one["reply_id"] for one in found} == {"chat-1"}
 
 
+@pytest.mark.many_cases
 @each
 @each_case("cut", [bytewise, lambda data: [data], lambda data: random_cuts(data, 7, 9)])
 def test_any_cut_of_a_stream_ends_in_the_same(form: Format, golden: Json, cut: Any) -> None:

@@ -6,9 +6,10 @@ import pytest
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2
-from app.formats.base import Format
+from app.formats.base import Format, Options
 
-from tests.formats.agentscope.cases import Json, decoded, msg, refused, warned
+from tests.each_case import each_case
+from tests.formats.agentscope.cases import Json, decoded, encoded, msg, refused, warned
 
 PDF = "data:application/pdf;base64,JVBERi0="
 
@@ -224,3 +225,41 @@ def test_an_empty_message_is_one_without_parts() -> None:
 @pytest.mark.parametrize("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 def test_an_empty_list_is_refused(form: Format) -> None:
     assert refused(form) == [("messages", "must not be empty")]
+
+
+def test_sound_may_be_bare_base64_in_notes_as_qwen_agent_has_it() -> None:
+    sound = Message("user", (Media("audio", ("UklGRg==",)),))
+    for form in (AGENTSCOPE, AGENTSCOPE2):
+        [item] = encoded(form, [sound])
+        [again] = decoded(form, item)
+        assert [part.urls for part in again.parts if isinstance(part, Media)] == [("UklGRg==",)]
+
+
+def test_media_of_a_system_message_are_named_in_a_text_and_are_a_loss() -> None:
+    system = Message("system", (Text("See"), Media("image", ("https://e.com/a.png",))), path="messages[0]")
+    found = AGENTSCOPE2.write([system], Options())
+    assert [block["type"] for block in found.messages[0]["content"]] == ["text", "text"]
+    assert [loss.path for loss in found.losses] == ["messages[0]"]
+
+
+def moved(*messages: Message) -> list[str]:
+    return [loss.path for loss in AGENTSCOPE2.write(messages, Options()).losses]
+
+
+def test_a_result_moves_behind_the_call_that_it_answers_and_stays_where_there_is_none() -> None:
+    user, said = Message("user", (Text("q"),)), Message("assistant", (Text("a"),))
+    first, second = (Message("assistant", (ToolCall("f", "{}", id_),)) for id_ in ("1", "2"))
+    answer = Message("tool", (ToolResult((Text("x"),), "f", "1"),), path="result")
+    assert moved(first, answer) == []
+    assert moved(first, user, answer) == ["result"]
+    assert moved(first, user, second, user, answer) == ["result"]
+    assert moved(said, user, answer) == []
+    assert moved(second, user, answer) == []
+
+
+@each_case(("form", "key"), [(AGENTSCOPE, "timestamp"), (AGENTSCOPE2, "created_at")])
+def test_a_time_that_was_added_to_a_message_with_notes_comes_back(form: Format, key: str) -> None:
+    sound = Media("audio", ("https://e.com/x",), format="wav")
+    [item] = encoded(form, [Message("user", (Text("a"), sound), name="bob")])
+    dated = item | {key: "2026-02-02T00:00:00"}
+    assert encoded(form, decoded(form, dated)) == [dated]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import CacheMark, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_system
 from app.formats.base import Options, ParsedMessages
@@ -115,6 +115,64 @@ def test_a_tool_of_the_provider_is_an_ordinary_call() -> None:
         assert list(messages[2].parts[0].content) == content  # type: ignore[union-attr]  # a result
 
 
+@pytest.mark.parametrize(("content", "found"), [("No network.", "No network."), ("", "Error")])
+def test_a_failed_tool_of_the_provider_has_a_text(content: str, found: str) -> None:
+    used = {"type": "mcp_tool_use", "id": "s", "name": "f", "input": {}}
+    result = {"type": "mcp_tool_result", "tool_use_id": "s", "content": content, "is_error": True}
+    message = parse(user(text("Hi")), assistant(used, result)).messages[2]
+    assert message.parts == (ToolResult((Text(found),), None, "s", True),)
+
+
+def test_what_only_the_provider_could_use_is_left_out_with_a_warning() -> None:
+    cited = {"type": "document", "source": {"type": "text", "data": "x"}, "citations": {"enabled": True}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "tool_reference"}, text("a")]}
+    parsed = parse(user(text("Hi")), assistant(call()), user(result, cited))
+    assert [message.parts for message in parsed.messages[2:]] == [
+        (ToolResult((Text("a"),), None, "c"),),
+        (Text("x"),),
+    ]
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == [
+        "messages[2].content[0].content[0]",
+        "messages[2].content[1].citations",
+    ]
+
+
+def written(*messages: Message) -> tuple[list[Any], list[str]]:
+    """The content of each message, and the losses."""
+    found = ANTHROPIC.write(messages, Options())
+    return [message["content"] for message in found.messages], [loss.message for loss in found.losses]
+
+
+def test_a_mark_is_written_and_a_failed_result_without_words_says_so() -> None:
+    marked = Text("Hi", CacheMark({"type": "ephemeral"}, ""))
+    failed = Message("tool", (ToolResult((), None, "c", True),))
+    blocks, losses = written(Message("user", (marked,)), Message("assistant", (ToolCall("f", "{}", "c"),)), failed)
+    assert blocks[0] == [{**text("Hi"), "cache_control": {"type": "ephemeral"}}]
+    assert blocks[2] == [{"type": "tool_result", "tool_use_id": "c", "content": "Error", "is_error": True}]
+    assert losses == ["the result is written with the text 'Error'"]
+
+
+def test_what_a_block_has_no_field_for_is_a_loss() -> None:
+    called = ToolCall("f", "{}", "c", {"index": 3})
+    image = Media("image", ("https://e.com/a.png",), name="a.png", detail="low")
+    messages = [
+        Message("user", (image,)),
+        Message("assistant", (called,)),
+        Message("tool", (ToolResult((Text("x"),), None, "c"),)),
+    ]
+    assert [loss.partition(" cannot")[0].partition(": this")[0] for loss in written(*messages)[1]] == [
+        "detail",
+        "the name of the file",
+        "index",
+    ]
+
+
+def test_a_result_in_a_message_of_the_assistant_is_no_block() -> None:
+    """Results are messages of the role `tool`: no parser puts them elsewhere."""
+    blocks, _ = written(Message("user", (Text("Hi"),)), Message("assistant", (ToolResult((Text("x"),)), Text("So"))))
+    assert blocks[1] == "So"
+
+
 def test_results_come_before_what_else_the_user_says_each_at_its_block() -> None:
     results = [{"type": "tool_result", "tool_use_id": id_, "content": id_} for id_ in ("b", "a")]
     messages = parse(user(text("Hi")), assistant(call("a"), call("b")), user(text("Here"), *results)).messages
@@ -168,3 +226,26 @@ def test_the_system_field_is_one_message_without_the_billing_header() -> None:
     assert parse_system(blocks).messages[0].parts == (Text("Be kind."),)
     assert parse_system(blocks[:1]).messages == parse_system("").messages == parse_system(None).messages == ()
     assert [violation.path for violation in parse_system([call()]).violations] != []
+
+
+def test_a_thought_between_two_texts_needs_no_turn_and_two_thoughts_do() -> None:
+    thought = {"type": "thinking", "thinking": "Hm."}
+    assert parse(user(text("Hi")), assistant(thought, text("a"), text("b"))).messages[1].turn is None
+    assert parse(user(text("Hi")), assistant(thought, text("a"), thought)).messages[1].turn == "messages[1]"
+
+
+def test_what_says_nothing_is_not_written() -> None:
+    empty = Message("assistant", (Reasoning(""), Text("")), path="messages[1]")
+    found = ANTHROPIC.write([Message("user", (Text("Hi"),)), empty], Options())
+    assert [message["content"] for message in found.messages] == ["Hi"]
+    assert [(loss.path, loss.message) for loss in found.losses] == [("messages[1]", "has no content, and is left out")]
+
+
+def test_a_call_without_arguments_has_an_empty_input() -> None:
+    blocks, losses = written(
+        Message("user", (Text("Hi"),)),
+        Message("assistant", (ToolCall("f", "", "c"),)),
+        Message("tool", (ToolResult((Text("x"),), None, "c"),)),
+    )
+    assert blocks[1] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
+    assert losses == ["the arguments are written as an object: their white space and spelling may change"]

@@ -38,6 +38,7 @@ def judged(version: str, name: str) -> list[tuple[str, bool, bool]]:
     ]
 
 
+@pytest.mark.many_cases
 @each_case(("version", "name"), CLASSES)
 def test_near_misses_are_judged_as_the_documents_judge_them(version: str, name: str) -> None:
     for change, taken, accepted in judged(version, name):
@@ -46,6 +47,7 @@ def test_near_misses_are_judged_as_the_documents_judge_them(version: str, name: 
             assert any(re.fullmatch(pattern, change) for pattern in reasons), change
 
 
+@pytest.mark.many_cases
 @each_case("reasons", [ACCEPTED, REFUSED])
 def test_no_difference_is_named_that_does_not_exist(reasons: dict[str, str]) -> None:
     changes = {

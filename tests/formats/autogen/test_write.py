@@ -230,3 +230,9 @@ def test_a_result_that_lost_its_content_is_not_what_was_kept() -> None:
     items = written((messages[0], replace(messages[1], parts=())))
     assert items[0] == calls("a", "1")
     assert items[1] != results("a", "1")
+
+
+@each_case("notes", ["no JSON", '{"seal": 1}', '{"seal": "another", "messages": []}'])
+def test_notes_that_are_not_valid_are_ignored(notes: Any) -> None:
+    [message] = read([text("user", "q") | {"metadata": {"parley": notes}}])
+    assert message.parts == (Text("q"),)

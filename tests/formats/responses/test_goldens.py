@@ -97,6 +97,7 @@ MODES: tuple[ReplyMode, ReplyMode] = ("delta", "whole")
 STREAMS = [name for name, case in REPLIES.items() if "chunks" in case["upstream"]]
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("name", STREAMS)
 def test_every_cut_of_the_servers_bytes_gives_the_same_reply(name: str) -> None:
     case = REPLIES[name]

@@ -103,6 +103,7 @@ def test_a_reply_is_read_as_the_original_reads_it_or_better(name: str) -> None:
     assert reply.warnings == []
 
 
+@pytest.mark.many_cases
 @each_case("name", [name for name in CASES if name.startswith(("06_nous", "07_qwen", "13_"))])
 @each_case("seed", range(6))
 def test_no_cut_changes_a_reply(name: str, seed: int) -> None:

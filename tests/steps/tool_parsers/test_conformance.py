@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from app.chat.events import Failed, Finish
 from app.chat.messages import Tool
 from app.chat.stage import Stage
@@ -53,6 +54,7 @@ def test_a_case_gives_what_the_corpus_expects(case: dict[str, Any]) -> None:
     assert compare(case, result(case, body_chunks(case))) == []
 
 
+@pytest.mark.many_cases
 @every_case
 def test_no_cut_changes_the_result(case: dict[str, Any]) -> None:
     body = b"".join(body_chunks(case))

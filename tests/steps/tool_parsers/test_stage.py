@@ -85,3 +85,16 @@ def test_the_end_gives_what_is_held() -> None:
 def test_text_far_from_a_tag_is_the_same_event() -> None:
     given = TextDelta("word ")
     assert stage().feed([given])[0] is given
+
+
+def test_a_list_that_is_empty_or_calls_nothing_known_is_text() -> None:
+    for text in ("[]", "[] and more"):
+        found = tool_parser_stage("pythonic", [Tool("f", {"name": "f"})], "chat-1")
+        assert found is not None
+        assert joined([*found.feed([TextDelta(text)]), *found.feed([STOP])]) == [TextDelta(text), STOP]
+
+
+def test_an_end_without_a_beginning_is_left_out() -> None:
+    found = tool_parser_stage("harmony", [Tool("f", {"name": "f"})], "chat-1")
+    assert found is not None
+    assert joined([*found.feed([TextDelta("a<|end|>b")]), *found.feed([STOP])]) == [TextDelta("ab"), STOP]

@@ -1,10 +1,15 @@
 """What whole messages and odd errors in a stream come to."""
 
+import json
+from typing import Any
+
 import pytest
 from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
+from app.upstream.reply.chunk import ChunkText, FunctionFragment, ToolCallFragment
 from app.upstream.reply.sse import EventReader
+from app.upstream.reply.tool_calls import MAX_CALLS
 
 from tests.each_case import each_case
 from tests.upstream.reply.assembled_events import events
@@ -117,3 +122,75 @@ def test_an_error_in_a_choice_fails_the_reply_with_and_without_a_finish_reason(r
     assert text == TextDelta("a")
     assert isinstance(failed, Failed)
     assert "slow down" in failed.fault.message
+
+
+HALF = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
+NAMED = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}'
+PIECE = ToolCallFragment(0, function=FunctionFragment(arguments="{}"))
+
+
+@each_case(
+    ("before", "text", "emitted"),
+    [
+        (HALF, TextDelta("b"), [TextDelta("a"), TextDelta("\ufffdb")]),
+        (HALF, ReasoningDelta("b"), [TextDelta("a"), ReasoningDelta("b")]),
+        (HALF, PIECE, [TextDelta("a")]),
+        (NAMED, PIECE, [ToolCallDelta(0, "{}", "c", "f")]),
+    ],
+)
+def test_a_text_of_a_recognised_chunk_is_as_good_as_the_chunk(
+    before: bytes, text: ChunkText, emitted: list[Event]
+) -> None:
+    """Also where more than adding it is to be done."""
+    assembler = Assembler("chat-1")
+    found = assembler.feed([chunk_decoder.decode(before), None, text])
+    assert [event for event in found if not isinstance(event, ToolCallDelta) or event.index == 0] == emitted
+
+
+def test_more_calls_than_any_reply_has_are_a_fault() -> None:
+    fragments = [{"index": index, "id": f"c{index}", "function": {"name": "f"}} for index in range(MAX_CALLS + 2)]
+    (failed,) = [
+        event
+        for event in events(json.dumps({"choices": [{"delta": {"tool_calls": fragments}}]}).encode())
+        if isinstance(event, Failed)
+    ]
+    assert (failed.fault.code, failed.fault.cause) == ("upstream_protocol", "reply_too_large")
+
+
+def test_after_a_finish_reason_only_usage_can_follow() -> None:
+    assembler = Assembler("chat-1")
+    assembler.feed([TextDelta("a")])
+    assert not assembler.finishing
+    assembler.feed([chunk_decoder.decode(b'{"choices":[{"delta":{},"finish_reason":"stop"}]}')])
+    assert assembler.finishing
+
+
+@each_case("done", [[b"[DONE]"], []], ids=["with an end", "without one"])
+def test_a_body_that_is_only_an_error_of_another_shape_is_that_error(done: list[bytes]) -> None:
+    (failed,) = events(b'{"message": "no such model", "code": 404}', *done)
+    assert isinstance(failed, Failed)
+    assert "no such model" in failed.fault.message
+
+
+@each_case(
+    ("delta", "event"),
+    [
+        ({"content": [5, {"text": 1.5}, None, {"text": ["a", {"content": "b"}]}]}, TextDelta("5ab")),
+        ({"reasoning_details": ["no object"], "content": 5}, TextDelta("5")),
+        ({"tool_calls": [{"index": 0, "id": 7, "function": {"name": "f"}}]}, ToolCallDelta(0, "{}", "7", "f")),
+    ],
+)
+def test_values_of_unusual_types_are_read_without_a_loss(delta: dict[str, Any], event: Event) -> None:
+    assert event in events(json.dumps({"choices": [{"delta": delta}]}).encode(), b"[DONE]")
+
+
+def test_half_a_surrogate_pair_beside_a_call_without_arguments_is_replaced() -> None:
+    delta = (
+        b'{"choices":[{"delta":{"content":"a\\ud83d","tool_calls":[{"index":0,"id":"c","function":{"name":"f"}}]}}]}'
+    )
+    assert texts([event for event in events(delta, b"[DONE]") if isinstance(event, TextDelta)]) == "a\ufffd"
+
+
+def test_sources_of_a_reply_may_hold_half_a_surrogate_pair() -> None:
+    chunk = b'{"choices":[{"delta":{"content":"a"}}],"citations":["https://e.com/\\ud83d"]}'
+    assert any("https://e.com/\ufffd" in repr(event) for event in events(chunk, b"[DONE]"))

@@ -73,3 +73,23 @@ def test_a_byte_order_mark_is_skipped_only_at_the_start() -> None:
     for parts in ([marked + marked], [marked[:2], marked[2:] + marked], [marked, marked]):
         assert read_parts(parts)[0] == [{"a": 1}]
     assert read_parts([b'data: {"b":2}\n\n', marked])[0] == [{"b": 2}]
+
+
+def test_a_document_without_an_end_is_malformed() -> None:
+    reader = EventReader(msgspec.json.decode)
+    assert reader.feed(b'{\n"a":\n') == []
+    (found,) = reader.close(clean=True)
+    assert isinstance(found, MalformedData)
+    assert found.data == b'{\n"a":'
+
+
+def test_a_line_end_between_two_reads_is_one_line_end() -> None:
+    reader = EventReader(msgspec.json.decode)
+    parts = [b'data: {"a":1}\r', b"\n", b"\r", b"\n", b'data: {"b":2}\r\n\r\n']
+    assert [item for part in parts for item in reader.feed(part)] == [{"a": 1}, {"b": 2}]
+
+
+def test_blank_lines_between_events_are_nothing() -> None:
+    reader = EventReader(msgspec.json.decode)
+    reader.feed(b": ping\n\n")
+    assert reader.feed(b'data: {"a":1}\n\n\n\ndata: {"b":2}\n\n\n\n') == [{"a": 1}, {"b": 2}]

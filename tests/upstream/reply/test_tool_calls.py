@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable
 
-from app.chat.events import Event, TextDelta, ToolCallDelta
+import pytest
+from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.partial_tool_call import PartialToolCall
 from app.upstream.reply.tool_calls import ToolCallAssembler
@@ -43,6 +44,7 @@ FLOODS: dict[str, Callable[[int], object]] = {
 }
 
 
+@pytest.mark.many_cases
 @each_case("flood", FLOODS.values(), ids=FLOODS)
 def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
     assert linear(flood, 2000)
@@ -87,3 +89,26 @@ def test_calls_stand_in_the_order_of_their_indices() -> None:
 def test_what_came_of_a_call_without_a_name_is_text() -> None:
     read = fed(piece(0, None, "{}"), piece(1, "f", "{}"), piece(2, None, " "))
     assert read == [TextDelta("{}"), ToolCallDelta(0, "{}", read[1].id, "f")]  # type: ignore[union-attr]
+
+
+def test_opaque_fields_that_come_after_the_arguments_are_of_their_call() -> None:
+    found = fed(piece(0, "f", "{}"), piece(1, "g", "{}"), ToolCallFragment(0, extra_content={"google": 1}))
+    assert Extra({"extra_content": {"google": 1}}, 0) in found
+    assert sum(type(event) is Extra for event in found) == 1
+
+
+def test_arguments_of_one_call_go_on_while_another_waits_for_its_name() -> None:
+    found = fed(piece(0, "f", "{", "c"), piece(1, None, "{", "d"), piece(0, None, "}"), piece(1, "g", "}"))
+    texts = {0: "", 1: ""}
+    for event in found:
+        if isinstance(event, ToolCallDelta):
+            texts[event.index] += event.arguments
+    assert texts == {0: "{}", 1: "{}"}
+
+
+def test_a_call_is_not_continued_the_quick_way_while_another_waits_for_its_name() -> None:
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    table.feed([piece(0, "f", "{", "c")], out)
+    assert table.add_arguments(piece(0, None, "1"), out)
+    table.feed([piece(1, None, "{", "d")], out)
+    assert not table.add_arguments(piece(0, None, "2"), out)

@@ -1,0 +1,138 @@
+"""Which functions the tools of a Responses request become, and which tools and choices are refused at which place."""
+
+from typing import Any
+
+import pytest
+from app.formats.responses.tools import OfferedTools, ToolChoice, parse_tool_choice, parse_tools
+
+from tests.each_case import each_case
+
+Json = dict[str, Any]
+FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+CUSTOM: Json = {"type": "custom", "name": "patch"}
+NAMESPACE: Json = {"type": "namespace", "name": "crm", "tools": [FUNCTION | {"name": "find"}]}
+TOOLS = parse_tools([FUNCTION, CUSTOM, NAMESPACE])
+
+
+def names(tools: OfferedTools) -> list[str]:
+    return [tool["function"]["name"] for tool in tools.functions]
+
+
+def refused(found: OfferedTools | ToolChoice) -> list[str]:
+    return [violation.path for violation in found.violations]
+
+
+def test_functions_custom_tools_and_those_of_a_namespace_are_functions_with_their_paths() -> None:
+    assert names(TOOLS) == ["f", "patch", "crm__find"]
+    assert TOOLS.paths == ["tools[0]", "tools[1]", "tools[2].tools[0]"]
+    assert TOOLS.custom == {"patch"}
+    assert TOOLS.namespaces == {"crm__find": ("crm", "find")}
+    assert not refused(TOOLS) and not TOOLS.warnings
+
+
+def test_a_function_without_parameters_takes_none() -> None:
+    [tool] = parse_tools([{"type": "function", "name": "f"}]).functions
+    assert tool["function"] == {"name": "f", "parameters": {"type": "object", "properties": {}}}
+
+
+def test_the_grammar_of_a_custom_tool_is_described_to_the_model() -> None:
+    grammar = {"type": "grammar", "syntax": "lark", "definition": "start: 'x'"}
+    [tool] = parse_tools([CUSTOM | {"description": "Edits.", "format": grammar}]).functions
+    assert tool["function"]["description"] == "Edits.\n\nThe input must match this lark grammar:\nstart: 'x'"
+    assert tool["function"]["parameters"]["required"] == ["input"]
+
+
+@each_case(
+    ("tool", "path", "message"),
+    [
+        ("f", "tools[0]", "must be a tool object with a type"),
+        ({"name": "f"}, "tools[0].type", "is required"),
+        ({"type": "shell"}, "tools[0].type", "is not supported here"),
+        ({"type": "function"}, "tools[0].name", "is required"),
+        (FUNCTION | {"name": " "}, "tools[0].name", "must be a string that is not blank"),
+        (FUNCTION | {"name": 5}, "tools[0].name", "must be a string that is not blank"),
+        (FUNCTION | {"description": 5}, "tools[0].description", "must be a string"),
+        (FUNCTION | {"parameters": []}, "tools[0].parameters", "must be a JSON schema"),
+        ({"type": "custom"}, "tools[0].name", "is required"),
+        ({"type": "namespace", "tools": []}, "tools[0].name", "is required"),
+        (NAMESPACE | {"tools": {}}, "tools[0].tools", "must be a list of tools"),
+        (NAMESPACE | {"tools": [NAMESPACE]}, "tools[0].tools[0].type", "is not supported here"),
+    ],
+)
+def test_a_tool_is_refused_at_its_place(tool: Any, path: str, message: str) -> None:
+    tools = parse_tools([tool])
+    assert refused(tools) == [path]
+    assert tools.violations[0].message.startswith(message)
+    assert not tools.functions
+
+
+def test_a_name_that_two_tools_have_is_refused_also_across_namespaces() -> None:
+    tools = parse_tools([FUNCTION, NAMESPACE, FUNCTION | {"name": "crm__find"}, FUNCTION])
+    assert [str(violation.message) for violation in tools.violations] == [
+        "must be unique: there are two tools named 'crm__find'",
+        "must be unique: there are two tools named 'f'",
+    ]
+    assert refused(tools) == ["tools[2].name", "tools[3].name"]
+
+
+def test_a_tool_that_clients_send_with_every_request_is_left_out_with_a_warning() -> None:
+    tools = parse_tools([{"type": "web_search_preview"}, FUNCTION])
+    assert names(tools) == ["f"]
+    assert tools.warnings == ["tools[0]: web_search_preview runs on OpenAI's servers and was not offered to the model"]
+
+
+@each_case(
+    ("choice", "value"),
+    [
+        (None, None),
+        ("auto", "auto"),
+        ("required", "required"),
+        ({"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
+        ({"type": "custom", "name": "patch"}, {"type": "function", "function": {"name": "patch"}}),
+        (
+            {"type": "function", "namespace": "crm", "name": "find"},
+            {"type": "function", "function": {"name": "crm__find"}},
+        ),
+        ({"type": "function", "name": "find"}, {"type": "function", "function": {"name": "crm__find"}}),
+    ],
+)
+def test_a_choice_becomes_the_one_of_chat_completions(choice: Any, value: Any) -> None:
+    assert parse_tool_choice(choice, TOOLS) == ToolChoice(value)
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_without_tools_there_is_nothing_to_choose(choice: str) -> None:
+    assert parse_tool_choice(choice, OfferedTools()) == ToolChoice()
+
+
+def test_only_the_allowed_tools_are_offered() -> None:
+    allowed = [{"type": "function", "name": "f"}, {"type": "web_search"}, {"type": "function", "name": "find"}]
+    choice = parse_tool_choice({"type": "allowed_tools", "mode": "required", "tools": allowed}, TOOLS)
+    assert choice == ToolChoice("required", frozenset({"f", "crm__find"}))
+
+
+@each_case(
+    ("choice", "path"),
+    [
+        ("always", "tool_choice"),
+        (["f"], "tool_choice"),
+        ({"type": "mcp"}, "tool_choice.type"),
+        ({"type": "function", "name": "g"}, "tool_choice.name"),
+        ({"type": "function"}, "tool_choice.name"),
+        ({"type": "allowed_tools"}, "tool_choice.tools"),
+        ({"type": "allowed_tools", "mode": "none", "tools": []}, "tool_choice.mode"),
+        ({"type": "allowed_tools", "tools": []}, "tool_choice.tools"),
+        ({"type": "allowed_tools", "tools": [{"type": "web_search"}]}, "tool_choice.tools"),
+        (
+            {"type": "allowed_tools", "tools": [FUNCTION, {"type": "function", "name": "g"}]},
+            "tool_choice.tools[1].name",
+        ),
+        ({"type": "allowed_tools", "tools": ["f"]}, "tool_choice.tools[0].name"),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_refused_at_its_place(choice: Any, path: str) -> None:
+    assert refused(parse_tool_choice(choice, TOOLS)) == [path]
+
+
+def test_a_call_cannot_be_required_without_a_tool() -> None:
+    assert refused(parse_tool_choice("required", OfferedTools())) == ["tool_choice"]

@@ -1,0 +1,82 @@
+"""Calls of a history whose reasoning a client dropped, and the reasoning that is put back."""
+
+from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.steps.dropped_reasoning import describe_context, find_dropped_reasoning, make_key, restore_reasoning
+
+from tests.each_case import each_case
+
+QUESTION = Message("user", (Text("Weather?"),), path="messages[0]")
+
+
+def call(id_: str = "call_a1b2", arguments: str = "{}") -> ToolCall:
+    return ToolCall("f", arguments, id_)
+
+
+def turn(*parts: Part, path: str = "messages[1]") -> Message:
+    return Message("assistant", parts, path=path)
+
+
+def result(text: str, id_: str = "call_a1b2") -> Message:
+    return Message("tool", (ToolResult((Text(text),), "f", id_),), path="messages[2]")
+
+
+def test_a_turn_with_calls_and_no_reasoning_is_found_by_its_calls() -> None:
+    messages = [QUESTION, turn(call()), result("Sunny"), turn(Text("Fine."), path="messages[3]")]
+    [dropped] = find_dropped_reasoning(messages)
+    assert (dropped.first, dropped.path) == (1, "messages[1]")
+    assert dropped.keys == (make_key("call_a1b2", "f", "{}", "Weather?"),)
+
+
+@each_case(
+    "messages",
+    [
+        [QUESTION],
+        [QUESTION, turn(Text("Fine."))],
+        [QUESTION, turn(Reasoning("Hm."), call()), result("Sunny")],
+        [
+            QUESTION,
+            Message("assistant", (call(),), path="messages[1]", extra={"reasoning_details": [{"data": "x"}]}),
+            result("Sunny"),
+        ],
+    ],
+)
+def test_without_calls_or_with_reasoning_nothing_was_dropped(messages: list[Message]) -> None:
+    assert find_dropped_reasoning(messages) == []
+
+
+@each_case(
+    ("messages", "context"),
+    [
+        ([], ""),
+        ([turn(Text("Hi"))], ""),
+        ([QUESTION, turn(call())], "Weather?"),
+        ([QUESTION, turn(call()), result("Sunny")], "Sunny"),
+        ([Message("user", (Text("a"), Media("image", ("https://e.com/a.png",)), Text("b")))], "a\nb"),
+        ([Message("user", ())], ""),
+    ],
+)
+def test_the_context_is_the_text_that_a_reply_answers(messages: list[Message], context: str) -> None:
+    assert describe_context(messages) == context
+
+
+def test_clients_may_write_the_arguments_again() -> None:
+    assert make_key("c9x", "f", '{"a": 1, "b": 2}', "") == make_key("c9x", "f", '{"b":2,"a":1}', "")
+    assert make_key("c9x", "f", '{"a": 1}', "") != make_key("c9x", "f", '{"a": 2}', "")
+    assert make_key("c9x", "f", " no JSON ", "") == make_key("c9x", "f", "no JSON", "")
+    assert make_key("c9x", "f", "\ud800", "") != make_key("c9x", "f", "\ud801", "")
+
+
+@each_case(("id_", "counts"), [("call_0", True), ("functions.f:1", True), ("call", True), ("call_a1b2", False)])
+def test_the_context_counts_for_an_id_that_comes_again(id_: str, counts: bool) -> None:
+    assert (make_key(id_, "f", "{}", "one") != make_key(id_, "f", "{}", "two")) is counts
+
+
+def test_reasoning_that_is_found_is_put_back_with_a_warning() -> None:
+    messages = (QUESTION, turn(call()), result("Sunny"))
+    request = ChatRequest("m", messages)
+    dropped = find_dropped_reasoning(messages)
+    restored, warnings = restore_reasoning(request, dropped, {dropped[0].keys[0]: "Hm."})
+    assert restored.messages[1].parts == (Reasoning("Hm."), call())
+    assert restored.messages[::2] == messages[::2]
+    assert warnings == ["messages[1]: the reasoning before this tool call was missing and was restored"]
+    assert restore_reasoning(request, dropped, {"other": "Hm."}) == (request, [])

@@ -1,0 +1,48 @@
+"""The URL of the usage database."""
+
+import pytest
+from app.usage.urls import FileUrl, NoUrl, PostgresUrl, UsageUrl, describe_usage_url, parse_usage_url
+
+from tests.each_case import each_case
+
+LOGIN = "postgresql://ann:secret@db.test:5432/parley?sslmode=require"
+
+
+@each_case(
+    ("url", "address", "description"),
+    [
+        ("sqlite:///usage.db", FileUrl("usage.db"), "usage.db"),
+        ("sqlite:////data/my%20usage.db", FileUrl("/data/my usage.db"), "/data/my usage.db"),
+        ("memory:", FileUrl(""), "memory"),
+        ("null://", NoUrl(), "null"),
+        (LOGIN, PostgresUrl(LOGIN, "db.test", "parley"), "database parley at db.test"),
+        (
+            "postgres:///parley",
+            PostgresUrl("postgres:///parley", "localhost", "parley"),
+            "database parley at localhost",
+        ),
+    ],
+)
+def test_a_url_names_a_file_a_database_or_nothing(url: str, address: UsageUrl, description: str) -> None:
+    assert parse_usage_url(url) == address
+    assert describe_usage_url(address) == description
+
+
+@each_case(
+    ("url", "message"),
+    [
+        ("usage.db", "must be a URL"),
+        ("sqlite:///a b", "must be a URL"),
+        ("memory:secret", "must be just memory:"),
+        ("sqlite://secret", "must name a file"),
+        ("sqlite:///secret/", "must name a file"),
+        ("sqlite:///secret?mode=ro", "must name a file"),
+        ("postgresql://ann:secret@db.test", "must name a database"),
+        ("postgresql:secret", "must name a database"),
+        ("mysql://secret", "must begin with sqlite, postgresql, memory or null"),
+    ],
+)
+def test_what_names_nothing_is_refused_without_repeating_it(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        parse_usage_url(url)
+    assert "secret" not in str(error.value)
