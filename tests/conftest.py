@@ -21,6 +21,11 @@ settings.register_profile("untimed", examples(), suppress_health_check=[HealthCh
 settings.load_profile("untimed")
 
 
+GC_THRESHOLD = 50_000
+"""How many new container objects start a search for garbage. Python's 700 are too few for tests that make many objects,
+such as those of hypothesis."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collects without pauses for garbage, and leaves the tests out of every later search for garbage.
@@ -32,7 +37,25 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
         gc.enable()
+
+
+WAITING = (
+    "tests/browser/",
+    "tests/live/",
+    "tests/deploy/",
+    "tests/test_examples.py",
+    "tests/pages/",
+    "tests/terminal/",
+)
+"""Where the tests mostly wait for other processes and for clocks."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that wait come first: one process of pytest-xdist then runs most of them, while the others compute. At
+    the end only short tests are left."""
+    items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
 
 
 MAX_VALUE_IN_NAME = 200

@@ -1,7 +1,6 @@
 """Keys in the configuration and on the command line, and the refusal to serve a network without them."""
 
 import subprocess
-import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,8 @@ import pytest
 from app.access import hash_key
 from app.cli import main
 from app.settings import Settings, SettingsError, load
+
+from tests.fork_server import forked_parley
 
 HASH = hash_key("key-of-alice-0001")
 
@@ -42,9 +43,8 @@ def test_without_keys_only_loopback_addresses_are_served() -> None:
 
 
 def test_the_gateway_does_not_start_on_a_network_without_keys() -> None:
-    command = [sys.executable, "-m", "app.cli", "serve", "--host", "0.0.0.0", "--port", "0"]
-    root = str(Path(__file__).parents[2])
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": root}, check=False)
+    command = [*forked_parley(), "serve", "--host", "0.0.0.0", "--port", "0"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env={}, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.count("\n") == 1
     assert "`parley keys new NAME`" in ran.stderr and "allow_anonymous = true" in ran.stderr

@@ -164,7 +164,7 @@ def test_redis_forgets_by_its_own_clock(rig: Rig) -> None:
 @pytest.mark.parametrize("rig", ["sqlite", "memory"], indirect=True)
 @pytest.mark.parametrize("size", [1_000, 9_000, 100_000])
 def test_the_least_recently_used_entry_is_evicted(rig: Rig, size: int) -> None:
-    limit = 2 * 1024 * 1024
+    limit = max(1024 * 1024, 20 * size)
     store, count = rig.open(max_bytes=limit), 3 * limit // (size + 200)
 
     async def scenario() -> None:

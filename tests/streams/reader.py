@@ -5,6 +5,7 @@ segments, so a comparison needs no segment rules: join the reasoning of all mess
 both stripped, because content that is whitespace as a whole may have been dropped.
 """
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -51,8 +52,9 @@ class Reading:
     failed: bool = False
 
 
+@functools.cache
 def read(path: Path) -> Expected:
-    """Read one recorded file, an event stream or a JSON body."""
+    """Read one recorded file, an event stream or a JSON body. Several tests read each of them."""
     return read_body(path.read_bytes())
 
 

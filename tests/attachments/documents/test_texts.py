@@ -149,7 +149,7 @@ def test_an_archive_that_is_no_document_is_refused() -> None:
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
-    assert refused(sample_documents.zip_bomb("word/document.xml", 64 << 20)) == f"unpacks to more than {1 << 24} bytes"
+    assert refused(sample_documents.zip_bomb("word/document.xml", 32 << 20)) == f"unpacks to more than {1 << 24} bytes"
 
 
 def test_a_pdf_of_a_hundred_thousand_pages_is_refused() -> None:

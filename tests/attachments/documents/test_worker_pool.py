@@ -71,7 +71,7 @@ async def test_a_document_that_takes_too_long_is_refused_and_the_next_is_read(li
 
 async def test_a_document_that_needs_too_much_memory_is_refused_and_the_next_is_read() -> None:
     white = io.BytesIO()
-    Image.new("RGB", (7000, 7000)).save(white, "PNG")
+    Image.new("RGB", (7000, 7000)).save(white, "PNG", compress_level=1)
     async with make_pool(memory_bytes=256 << 20) as pool:
         with pytest.raises(UnreadableFile, match="needs too much memory"):
             await pool.scale_picture(white.getvalue(), max_short_side=10)
@@ -143,8 +143,8 @@ async def test_the_end_of_the_gateway_ends_a_reading() -> None:
 
 
 async def test_bombs_are_refused_while_the_loop_keeps_its_pace() -> None:
-    bombs = [sample_documents.zip_bomb("word/document.xml", 160 << 20), sample_documents.long_pdf(100_000), SLOW]
-    async with make_pool(workers=2, cpu_seconds=1) as pool:
+    bombs = [sample_documents.zip_bomb("word/document.xml", 32 << 20), sample_documents.long_pdf(100_000), SLOW]
+    async with make_pool(workers=2, cpu_seconds=1, max_unpacked_bytes=16 << 20) as pool:
         tasks = [asyncio.create_task(pool.extract_text(bomb, "")) for bomb in bombs]
         tasks.append(asyncio.create_task(pool.scale_picture(sample_documents.huge_png(50_000, 50_000))))  # type: ignore[arg-type]
         worst, last = 0.0, time.monotonic()
