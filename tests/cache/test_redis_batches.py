@@ -57,6 +57,25 @@ async def test_commands_wait_while_batches_are_on_their_way_and_are_the_next_one
     assert server.batches[BATCHES_AT_ONCE:] == [late[:MAX_COMMANDS], late[MAX_COMMANDS:]]
 
 
+async def test_a_command_is_sent_that_comes_at_the_moment_when_all_batches_are_answered() -> None:
+    server = Server()
+    batcher = CommandBatcher(server.send)
+
+    async def ask_twice() -> list[str]:
+        return [await batcher.execute(("GET", "first")), await batcher.execute(("GET", "second"))]
+
+    twice = asyncio.create_task(ask_twice())
+    await server.arrived.acquire()
+    others = []
+    for number in range(1, BATCHES_AT_ONCE):
+        others += begin(batcher, ("GET", f"other {number}"))
+        await server.arrived.acquire()
+    server.gate.set()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*others)
+        assert await twice == ["first", "second"]
+
+
 async def test_a_batch_has_a_limit_in_bytes() -> None:
     server = Server()
     server.gate.set()

@@ -35,10 +35,18 @@ class CommandBatcher:
             # It runs after the callbacks that are ready now, so their commands are in its first batch.
             sender = loop.create_task(self._send_waiting())
             self._senders.add(sender)
-            sender.add_done_callback(self._senders.discard)
         return await future
 
     async def _send_waiting(self) -> None:
+        sender = asyncio.current_task()
+        assert sender is not None
+        try:
+            await self._send_batches()
+        finally:
+            # Not in a callback of the task: a command that comes before the callback would wait for ever.
+            self._senders.discard(sender)
+
+    async def _send_batches(self) -> None:
         while batch := self._take_batch():
             try:
                 results = await self._send([command for command, _ in batch])
