@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import fastapi.routing
@@ -24,6 +25,16 @@ settings.load_profile("untimed")
 GC_THRESHOLD = 50_000
 """How many new container objects start a search for garbage. Python's 700 are too few for tests that make many objects,
 such as those of hypothesis."""
+
+
+def pytest_configure() -> None:
+    """Take signals again that this process ignores because nohup or a shell's background job started it: the programs
+    that tests start, and send these signals to, would ignore them too."""
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python does when it starts
 
 
 @pytest.hookimpl(wrapper=True)
