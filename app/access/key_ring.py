@@ -25,7 +25,6 @@ KEY_PREFIX = "parley-"
 """It tells people and secret scanners what the key is for."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
 _HEADERS = (_BEARER, _X_API_KEY, _API_KEY)
-_HEADER_NAMES = frozenset(_HEADERS)
 _HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
 
 
@@ -71,7 +70,7 @@ class KeyRing:
 
         Clients send the key in different headers, and some send two. The first known key counts.
         """
-        given = [header for header in headers if header[0] in _HEADER_NAMES]
+        given = [header for header in headers if header[0] in _HEADERS]
         if len(given) > 1:
             given.sort(key=lambda header: _HEADERS.index(header[0]))
         has_key = False
@@ -108,7 +107,5 @@ class KeyRing:
 
 def _read_bearer(value: bytes) -> bytes | None:
     """Return the key of an Authorization header; None if its scheme is another one."""
-    if value.startswith(b"Bearer "):
-        return value[7:].strip()
     scheme, _, key = value.partition(b" ")
     return key.strip() if scheme.lower() == b"bearer" else None

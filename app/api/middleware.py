@@ -190,8 +190,8 @@ class DirectRoutes(_RequestChecks):
         try:
             self._check(method, read, rules)
             if method == "POST":
-                if rules.keys is not None:  # all of these paths need a key
-                    scope["state"]["caller"] = rules.keys.authenticate(scope["headers"])
+                if rules.keys is not None:
+                    self._authenticate(scope, rules.keys)
                 await endpoint(scope, receive, sender)
                 return
             if _is_preflight(method, read, rules):

@@ -18,10 +18,7 @@ def estimate_prompt_tokens(request: ChatRequest) -> int:
     size = 0
     for message in request.messages:
         for part in message.parts:
-            if type(part) is Text and part.text.isascii():
-                size += len(part.text)
-            else:
-                size += _size(part)
+            size += _text_size(part.text) if type(part) is Text else _size(part)
     for tool in request.tools:
         size += len(msgspec.json.encode(tool.schema) if tool.json is None else tool.json)
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)

@@ -284,7 +284,6 @@ def _describe_limits(rule_set: _RuleSet, counts: Sequence[Counted]) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
     rules = rule_set.rules
     headers: Headers = []
-    seconds, reset = -1.0, b""
     for described in rule_set.described:
         rows, limit = described.rows, described.limits[0]
         count = counts[rows[0]]
@@ -292,18 +291,19 @@ def _describe_limits(rule_set: _RuleSet, counts: Sequence[Counted]) -> Headers:
         if len(rows) > 1:
             left, number = min((remaining(rules[row], counts[row]), number) for number, row in enumerate(rows))
             limit, count = described.limits[number], counts[rows[number]]
-        previous_seconds, seconds = seconds, reset_seconds(count)
-        if seconds != previous_seconds:
-            reset = b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
+        reset = _format_duration(reset_seconds(count))
         headers += (limit, (described.remaining_name, b"%d" % left), (described.reset_name, reset))
     return headers
 
 
+def _format_duration(seconds: float) -> bytes:
+    """Format a time as OpenAI does: `1m59s`, `12s`, `80ms`."""
+    return b"%dms" % round(seconds * 1000) if seconds < 1 else _format_seconds(math.ceil(seconds))
+
+
 @lru_cache(maxsize=256)
 def _format_seconds(seconds: int) -> bytes:
-    """Format a time as OpenAI does: `1m59s`, `12s`.
-
-    Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
+    """Nearly all times are those until the end of the next minute, so they are at most 120 different ones."""
     return b"%ds" % seconds if seconds < 60 else b"%dm%ds" % (seconds // 60, seconds % 60)
 
 

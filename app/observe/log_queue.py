@@ -119,9 +119,6 @@ class QueuedHandler(logging.Handler):
 
 def _blocks(lines: list[bytes]) -> Iterator[bytes]:
     """Join whole lines into blocks of at most PIPE_BUF: larger writes of several processes may interleave."""
-    if len(lines) == 1:
-        yield lines[0]
-        return
     held: list[bytes] = []
     size = 0
     for line in lines:

@@ -64,7 +64,7 @@ def log_request(record: RequestRecord) -> None:
         record.request_id,
         record.endpoint,
         record.caller,
-        model if len(model) <= MAX_TEXT else shorten_text(model, MAX_TEXT),
+        shorten_text(model, MAX_TEXT),
         record.fallback_model,
         record.stream if model else UNSET,
         shorten(record.metadata) if record.metadata else None,
@@ -78,17 +78,19 @@ def log_request(record: RequestRecord) -> None:
         tokens is not None and record.tokens_estimated,
         record.cost or 0.0,
         attempts[-1].upstream if attempts else UNSET,
-        UNSET,
-        UNSET,
-        UNSET,
-        UNSET,
-        UNSET if first_at is None else int((first_at - record.started_at) * 10000 + 0.5) / 10,
-        int(record.duration * 10000 + 0.5) / 10,  # `round` writes the number as text and reads it again
+        first_token_ms=UNSET if first_at is None else _to_milliseconds(first_at - record.started_at),
+        ms=_to_milliseconds(record.duration),
     )
     if failure is not None:
         for name, value in _failure_fields(failure, record).items():
             setattr(line, name, value)
     _log_fields(level, line)
+
+
+def _to_milliseconds(seconds: float) -> float:
+    """Round to a tenth of a millisecond. `round` writes the number as text and reads it again, for the same result but
+    in numbers exactly between two tenths."""
+    return int(seconds * 10000 + 0.5) / 10
 
 
 def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:

@@ -64,8 +64,6 @@ class UsageLedger:
         self._store_lock = threading.Lock()
         """Held while the store is used."""
         self._changed = threading.Event()
-        self._is_changed = False
-        """Whether `_changed` is set by `add`, and the thread has not seen it. To ask the event costs more."""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures = 0
@@ -79,9 +77,8 @@ class UsageLedger:
             self._add_row(key, totals)
             if self._thread is None:
                 self._thread = start_background_thread("parley-usage", self._write_rows)
-            if not self._is_changed:
-                self._is_changed = True
-                self._changed.set()
+        if not self._changed.is_set():
+            self._changed.set()
 
     def _add_row(self, key: RowKey, totals: Totals) -> None:
         found = self._waiting.get(key)
@@ -131,9 +128,7 @@ class UsageLedger:
         while not self._closing.is_set():
             self._changed.wait()
             self._closing.wait(self._next_wait_seconds())
-            with self._lock:
-                self._is_changed = False
-                self._changed.clear()
+            self._changed.clear()
             if self._closing.is_set():
                 return  # `close` writes the rest, and says what it could not write
             try:

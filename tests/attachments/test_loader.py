@@ -10,14 +10,12 @@ from app.attachments import AttachmentLoader
 from app.attachments.documents import DocumentWorkers
 from app.attachments.fetch import Fetcher
 from app.chat.attachments import FileText, Inlined, Section
-from app.chat.media_types import correct_media_type
 from app.chat.messages import MediaKind
 from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge
 from app.steps.media import ImageLimits, MediaRequest
 
 from tests.attachments.documents import sample_documents
 from tests.default_limits import attachment_limits, document_limits, fetch_limits
-from tests.each_case import each_case
 
 pytestmark = pytest.mark.anyio
 
@@ -188,34 +186,6 @@ async def test_the_media_of_one_request_are_counted_and_weighed(pool: DocumentWo
 
 async def test_nothing_wanted_is_nothing_done(pool: DocumentWorkers) -> None:
     assert await CountingLoader(pool).gather([]) == {}
-
-
-@each_case(
-    ("head", "declared", "expected"),
-    [
-        (b"ID3\x04", "", "audio/mpeg"),
-        (b"\xff\xfb\x90\x00", "audio/mp3", "audio/mpeg"),
-        (b"fLaC", "audio/wav", "audio/flac"),
-        (b"\x00\x00\x00\x18ftypM4A ", "", "audio/mp4"),
-        (b"\x00\x00\x00\x18ftypmp42", "video/quicktime", "video/mp4"),
-        (b"\x00\x00\x00\x18ftypM4A ", "video/mp4", "audio/mp4"),
-        (b"\x00\x00\x00\x18ftypM4B ", "audio/mpeg", "audio/mp4"),
-        (b"\x00\x00\x00\x18ftypisom", "audio/mp4", "audio/mp4"),
-        (b"\x00\x00\x00\x18ftypmp42", "audio/x-m4a", "audio/x-m4a"),
-        (b"\x00\x00\x00\x18ftypisom", "", "video/mp4"),
-        (b"\x00\x00\x00\x18ftypisom", "audio/mpeg", "video/mp4"),
-        (b"\x1aE\xdf\xa3", "audio/webm", "audio/webm"),
-        (b"\x1aE\xdf\xa3", "", "video/webm"),
-        (b"OggS", "video/ogg", "video/ogg"),
-        (b"%PDF-1.7", "text/plain", "application/pdf"),
-        (b"\x89PNG\r\n\x1a\n", "", "image/png"),
-        (b"RIFF\x00\x00\x00\x00WEBP", "", "image/webp"),
-        (b"RIFF\x00\x00\x00\x00????", "audio/x", "audio/x"),
-        (b"", "", "application/octet-stream"),
-    ],
-)
-def test_a_type_is_what_the_first_bytes_say(head: bytes, declared: str, expected: str) -> None:
-    assert correct_media_type(head, declared) == expected
 
 
 @pytest.mark.parametrize("kind", ["image", "audio"])
