@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import GATEWAY_CORE, LOAD_CORE, RigError, Server, build, family, mock, record
+from processes import GATEWAY_CORE, LOAD_CORE, RigError, Server, build, family, mock, paused, record, wait_until_idle
 from scenarios import Scenario, Variant, body
 
 Row = dict[str, Any]
@@ -35,6 +35,10 @@ class Rig:
     def pids(self, variant: Variant) -> list[int]:
         """Whose CPU and memory are counted; nobody's when the load goes to the mock directly."""
         return [] if variant.server == "mock" else family(self.servers[variant.server])
+
+    def others(self, variant: Variant) -> list[Server]:
+        """The servers that have nothing to do while the variant is measured."""
+        return [server for name, server in self.servers.items() if name not in ("mock", variant.server)]
 
     def headers_of(self, variant: Variant) -> tuple[str, ...]:
         return (*variant.headers, *self.headers.get(variant.server, ()))
@@ -84,7 +88,16 @@ def run(rig: Rig, scenario: Scenario, variant: Variant, number: str = "") -> Row
     """What `load` printed, with `invalid`, the reasons not to believe it, and `strangers`.
 
     `number` is another for each run. `strangers` is the share of the gateway's core that other programs took meanwhile.
+    The other servers are paused: some go on with work that no client waits for any more.
     """
+    with paused(rig.others(variant)):
+        row = _run_alone(rig, scenario, variant, number)
+        if variant.server != "mock":
+            wait_until_idle(rig.servers[variant.server])
+    return row
+
+
+def _run_alone(rig: Rig, scenario: Scenario, variant: Variant, number: str) -> Row:
     before = mock_stats(rig)
     busy = _core_seconds(GATEWAY_CORE)
     started = time.monotonic()
@@ -94,9 +107,9 @@ def run(rig: Rig, scenario: Scenario, variant: Variant, number: str = "") -> Row
     elapsed = time.monotonic() - started
     share = (_core_seconds(GATEWAY_CORE) - busy) / elapsed
     row["strangers"] = round(max(0.0, share - row.get("cpu_util", share)), 3)
-    after = settled(rig)
+    after = settled(rig, before["open"])
     called = after["served"] + after["aborted"] - before["served"] - before["aborted"]
-    row["invalid"] = _doubts(row, scenario, variant, called, after["open"])
+    row["invalid"] = _doubts(row, scenario, variant, called, after["open"] - before["open"])
     return row
 
 
@@ -149,12 +162,12 @@ def _doubts(row: Row, scenario: Scenario, variant: Variant, called: int, still_o
     return [reason for reason, true in doubts.items() if true]
 
 
-def settled(rig: Rig) -> dict[str, int]:
-    """The mock's counters once no stream is open and no request comes any more, so that a run leaves nothing to the
-    next."""
+def settled(rig: Rig, already_open: int = 0) -> dict[str, int]:
+    """The mock's counters once no more than these streams are open and no request comes any more, so that a run leaves
+    nothing to the next."""
     deadline = time.monotonic() + SETTLE_SECONDS
     before, stats = None, mock_stats(rig)
-    while (stats["open"] or stats != before) and time.monotonic() < deadline:
+    while (stats["open"] > already_open or stats != before) and time.monotonic() < deadline:
         time.sleep(0.1)
         before, stats = stats, mock_stats(rig)
     return stats

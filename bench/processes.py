@@ -9,14 +9,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY_CORE, LOAD_CORE = 0, 1
 START_SECONDS, STOP_SECONDS = 60.0, 5.0
+IDLE_SECONDS = 30.0
+"""How long a server that was measured may go on before the next one is."""
+IDLE_SHARE, IDLE_INTERVAL = 0.1, 0.3
+"""A server is idle when it takes a smaller share of a core than this, in seconds of this length."""
 
 # master_process off: one process whose CPU and memory are the whole of nginx.
 NGINX_CONF = """
@@ -215,6 +219,37 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             continue
     process.wait()
+
+
+@contextmanager
+def paused(servers: Sequence[Server]) -> Iterator[None]:
+    """Let the servers do nothing meanwhile."""
+    for server in servers:
+        os.killpg(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for server in servers:
+            os.killpg(server.pid, signal.SIGCONT)
+
+
+def wait_until_idle(server: Server, seconds: float = IDLE_SECONDS) -> None:
+    """Wait until the server takes next to no CPU time, but not longer than `seconds`."""
+    deadline = time.monotonic() + seconds
+    before, now = -1.0, _cpu_seconds(server)
+    while now - before > IDLE_SHARE * IDLE_INTERVAL and time.monotonic() < deadline:
+        time.sleep(IDLE_INTERVAL)
+        before, now = now, _cpu_seconds(server)
+
+
+def _cpu_seconds(server: Server) -> float:
+    """The CPU time that the server's processes have taken."""
+    ticks = 0
+    for pid in family(server):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def family(server: Server) -> list[int]:
