@@ -84,7 +84,7 @@ def python_build() -> str:
     optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     return (
         f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}, "
-        f"{platform.machine()}, {'with' if optimized else 'without'} profile-guided optimization"
+        f"{platform.machine()}, configured {'with' if optimized else 'without'} --enable-optimizations"
     )
 
 

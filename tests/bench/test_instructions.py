@@ -75,7 +75,7 @@ def test_the_committed_bounds_are_of_all_figures() -> None:
 
 
 def test_the_build_of_python_is_named_with_all_that_changes_its_instructions() -> None:
-    assert "profile-guided" in python_build()
+    assert "--enable-optimizations" in python_build()
 
 
 def test_a_figure_without_base_is_a_whole_request() -> None:
