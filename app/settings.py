@@ -202,7 +202,7 @@ class Server(_Section):
     max_content_items: int = Field(default=20_000, ge=1)
     max_functions: int = Field(default=1000, ge=1)
     max_nesting: int = Field(default=64, ge=8, le=150)
-    max_concurrent_requests: int = Field(default=4096, ge=1)
+    max_concurrent_requests: int = Field(default=8192, ge=1)
     max_queued_requests: int = Field(default=1000, ge=0)
     queue_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 15.0
@@ -253,7 +253,7 @@ class Upstream(_Section):
     first_token_seconds: Seconds = 600.0
     idle_seconds: Seconds = 300.0
     whole_reply_seconds: Seconds = 600.0
-    max_connections: int = Field(default=4096, ge=1)
+    max_connections: int = Field(default=8192, ge=1)
     max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     max_reply_seconds: Seconds = 3600.0
     health_path: Annotated[str, AfterValidator(_http_path)] | None = None

@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY_CORE, LOAD_CORE = 0, 1
 START_SECONDS, STOP_SECONDS = 60.0, 5.0
+MIN_OPEN_FILES = 12_000
 IDLE_SECONDS = 30.0
 """How long a server that was measured may go on before the next one is."""
 IDLE_SHARE, IDLE_INTERVAL = 0.1, 0.3
@@ -26,7 +27,7 @@ IDLE_SHARE, IDLE_INTERVAL = 0.1, 0.3
 NGINX_CONF = """
 daemon off; master_process off; worker_processes 1;
 pid {folder}/nginx.pid; error_log stderr error;
-events {{ worker_connections 4096; }}
+events {{ worker_connections 16384; }}
 http {{
   access_log off; tcp_nodelay on; keepalive_requests 1000000000; keepalive_timeout 600s;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
@@ -55,11 +56,11 @@ class Server:
 
 
 def raise_file_limit() -> None:
-    """Lift the soft limit of open files to the hard one: 1,000 streams are 2,000 sockets in a proxy."""
+    """Lift the soft limit of open files to the hard one: 5,000 streams are 10,000 sockets in a proxy."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY and hard < 4096:
-        raise RigError(f"the limit of open files is {hard}; at least 4096 are needed (ulimit -n)")
+    if hard != resource.RLIM_INFINITY and hard < MIN_OPEN_FILES:
+        raise RigError(f"the limit of open files is {hard}; at least {MIN_OPEN_FILES} are needed (ulimit -n)")
 
 
 def require_tools() -> None:

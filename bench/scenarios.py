@@ -136,6 +136,13 @@ SCENARIOS = (
         ramp=True,
         hold=True,
     ),
+    Scenario(
+        *("rss-5000", "5,000 open streams", "mock-60-1-1000", 5000, (MEMORY,), ()),
+        seconds=1,
+        warmup_seconds=0,
+        ramp=True,
+        hold=True,
+    ),
     Scenario("burst", "64 clients, 300 chunks at once", "mock-300-1-0", 64, (CHUNKS, CPU_CHUNK), BURST, hits=True),
     Scenario(
         *("saturated", "1,000 streams, a chunk each 15 ms", "mock-300-1-15", 1000, (CHUNKS, CPU_CHUNK), SATURATED),
