@@ -4,7 +4,8 @@ One thread reads and one writes, each with its own connection; the writer puts a
 transaction. Entries wait LINGER_SECONDS to be written together, and are found in memory meanwhile. The time of an
 entry's last use is written with the next entry or after a few seconds, never by the reader.
 
-That a key has no entry is known without the reader: see `known_keys`.
+That a key has no entry is known without the reader, and so is a value that was read a short time ago: see `known_keys`
+and `recent_values`.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 from app.cache.stores import sqlite_schema
 from app.cache.stores.base import UNKNOWN, KnownValue, StoredValue, StoreError, StoreLimits, StoreStats
 from app.cache.stores.known_keys import KnownKeys
+from app.cache.stores.recent_values import RecentValues
 from app.cache.stores.sqlite_file import SqliteDatabase
 from app.cache.stores.worker import SqliteWorker
 from app.cache.throttled_log import ThrottledLog
@@ -44,10 +46,13 @@ _LOG = logging.getLogger("parley.cache")
 class SqliteStore:
     def __init__(self, path: str, limits: StoreLimits | None = None) -> None:
         self._limits = limits or StoreLimits()
-        reading, writing = SqliteDatabase(path), SqliteDatabase(path)
-        self._reader: SqliteWorker[_Op] = SqliteWorker("cache-reader", functools.partial(_run, reading), reading.close)
+        reading, writing, watching = SqliteDatabase(path), SqliteDatabase(path), SqliteDatabase(path)
+        self._reader: SqliteWorker[_Op] = SqliteWorker(
+            "cache-reader", functools.partial(_run, reading), functools.partial(_close_all, reading, watching)
+        )
         self._writer: SqliteWorker[_Op] = SqliteWorker("cache-writer", self._transaction(writing), writing.close)
         self._known_keys = KnownKeys(self._reader)
+        self._recent = RecentValues(watching, self._reader)
         self._unwritten: dict[str, sqlite_schema.StoredRow] = {}
         """The rows that are not committed yet."""
         self._lingering: dict[str, sqlite_schema.StoredRow] = {}
@@ -66,11 +71,12 @@ class SqliteStore:
             unwritten = self._find_unwritten(key)
             if unwritten is not None or self._closed or self._reader.waiting > _MAX_WAITING:
                 return unwritten
-            commits, now = self._commits, self._limits.clock()
+            commits, changes, now = self._commits, self._recent.changes, self._limits.clock()
             look_up = functools.partial(sqlite_schema.read, key=_key(key), now=now)
             found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
             if found is not None:
                 self._note_use(found.id, now)
+                self._recent.add(_key(key), found, changes)
                 stored: StoredValue = found.stored
                 return stored
             if commits == self._commits:
@@ -82,7 +88,12 @@ class SqliteStore:
         unwritten = self._find_unwritten(key)
         if unwritten is not None or self._closed:
             return unwritten
-        return UNKNOWN if self._known_keys.may_contain(_key(key)) else None
+        encoded, now = _key(key), self._limits.clock()
+        recent = self._recent.get(encoded, now)
+        if recent is not None:
+            self._note_use(recent.id, now)
+            return recent.stored
+        return UNKNOWN if self._known_keys.may_contain(encoded) else None
 
     def _find_unwritten(self, key: str) -> StoredValue | None:
         row = self._unwritten.get(key)
@@ -237,6 +248,11 @@ class SqliteStore:
             return results
 
         return lambda ops: database.use(functools.partial(together, ops))
+
+
+def _close_all(*databases: SqliteDatabase) -> None:
+    for database in databases:
+        database.close()
 
 
 def _run(database: SqliteDatabase, ops: Sequence[_Op]) -> list[Any]:

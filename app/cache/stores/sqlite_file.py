@@ -55,6 +55,11 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise self._to_store_error(error) from error
 
+    def open_connection(self) -> sqlite3.Connection | None:
+        """Return the connection if it is open and the file is still in its place. Opens nothing, and does not wait."""
+        connection = self._connection
+        return connection if connection is not None and self._id == _file_id(self._path) else None
+
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:

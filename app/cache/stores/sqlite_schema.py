@@ -35,6 +35,7 @@ class CorruptRow(sqlite3.DatabaseError):
 class FoundRow(NamedTuple):
     id: int
     stored: StoredValue
+    expires_at: float
 
 
 class StoredRow(NamedTuple):
@@ -46,14 +47,16 @@ class StoredRow(NamedTuple):
 
 
 def read(connection: sqlite3.Connection, key: bytes, now: float) -> FoundRow | None:
-    query = "SELECT id, value, stored_at FROM entries JOIN contents USING (id) WHERE key = ? AND expires_at > ?"
+    query = (
+        "SELECT id, value, stored_at, expires_at FROM entries JOIN contents USING (id) WHERE key = ? AND expires_at > ?"
+    )
     row = connection.execute(query, (key, now)).fetchone()
     if row is None:
         return None
-    entry, value, stored_at = row
-    if not isinstance(value, bytes) or not isinstance(stored_at, float):
+    entry, value, stored_at, expires_at = row
+    if not isinstance(value, bytes) or not isinstance(stored_at, float) or not isinstance(expires_at, float):
         raise CorruptRow("a row has values of the wrong types")
-    return FoundRow(entry, StoredValue(value, stored_at))
+    return FoundRow(entry, StoredValue(value, stored_at), expires_at)
 
 
 def write(connection: sqlite3.Connection, rows: Sequence[StoredRow], max_bytes: int) -> None:
