@@ -352,6 +352,9 @@ def stream_cases() -> Iterator[Case]:
             yield Case(f"{count} chunks {name}", asked, chunks(count), 3, 1)
             if name == "qwen":
                 yield Case(f"{count} chunks at once", asked, (b"".join(chunks(count)),), 3, 1)
+    for count in (FEW, MANY):
+        posts = [post(question(f"{QUESTION} {count} {number:012}", stream=True)) for number in range(100)]
+        yield Case(f"{count} chunks miss", posts.__getitem__, chunks(count), 9, 1)
     yield Case("stream bypass", _always(post(question(stream=True), headers=NO_STORE)), chunks(3))
 
 

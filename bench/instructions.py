@@ -33,6 +33,7 @@ FIGURES = (
     Figure("each further message", "21 messages", "1 messages", 20),
     Figure("each further function", "21 functions", "1 functions", 20),
     Figure("chunk, many in a read", "210 chunks at once", "10 chunks at once", CHUNKS),
+    Figure("chunk, one in a read: qwen, default cache, a miss", "210 chunks miss", "10 chunks miss", CHUNKS),
     Figure("chunk, one in a read: qwen", "210 chunks qwen", "10 chunks qwen", CHUNKS),
     Figure("chunk, one in a read: qwen snapshot", "210 chunks snapshot", "10 chunks snapshot", CHUNKS),
     Figure("chunk, one in a read: openai", "210 chunks openai", "10 chunks openai", CHUNKS),
