@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO, cast
@@ -161,12 +162,22 @@ class _Server:
 
 @functools.cache
 def _load() -> None:
-    """Load what is loaded once for all children: not before the first comes, because there may be none."""
+    """Do what is done once for all children: not before the first comes, because there may be none. FastAPI describes
+    the responses of each route to pydantic, which is two thirds of the time that an application takes to be made."""
     import gc
 
+    import fastapi.routing
     from app import cli, main, server  # noqa: F401
     from app.commands import chat, convert, doctor, models, serve  # noqa: F401
+    from app.settings import Settings
+    from fastapi.utils import create_model_field
 
+    from tests.in_process_gateway import restored_logging
+
+    fastapi.routing.create_model_field = functools.cache(create_model_field)  # type: ignore[attr-defined]
+    with restored_logging():
+        main.create_app(Settings.model_validate({"cache": {"url": "null:"}, "usage": {"url": "null:"}}))
+    gc.collect()
     gc.freeze()
 
 
@@ -196,11 +207,19 @@ def _open(number: int, mode: str) -> TextIO:
 
 
 def _run(module: str, *arguments: str) -> None:
+    """Run the module, and end as Python does, but without taking apart all modules at the end."""
     sys.argv = ["", *arguments]
     if SPAWN_WORKERS not in os.environ:
         fork_workers()
     sys.modules.pop(module, None)  # or a warning would say that it was imported before
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
 
 
 if __name__ == "__main__":

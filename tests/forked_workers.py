@@ -23,14 +23,14 @@ def fork_workers() -> None:
     util.spawnv_passfds = _start
 
 
-def _start(path: bytes, arguments: Sequence[Any], passed: Sequence[Any]) -> int:
-    if arguments[-1] != "--multiprocessing-fork":
-        return _spawn(path, arguments, passed)  # the tracker of resources, which loads little
+def _start(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
+    if args[-1] != "--multiprocessing-fork":
+        return _spawn(path, args, passfds)  # the tracker of resources, which loads little
     logging.shutdown()  # ends the thread that writes the log: the worker would not have it. The next line starts it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     process = os.fork()
     if not process:
-        _become_worker(arguments[-2], {0, 1, 2, *map(int, passed)}, mask)
+        _become_worker(args[-2], {0, 1, 2, *passfds}, mask)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return process
 
