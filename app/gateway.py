@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.attachments import AttachmentLoader
+from app.attachments.loader import AttachmentLoader
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
 from app.chat.attachments import Attachment
 from app.chat.events import Fault

@@ -49,9 +49,10 @@ from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.token_counts import TokenCountEndpoint
 from app.api.usage import observe_usage
-from app.attachments import AttachmentLimits, AttachmentLoader
-from app.attachments.documents import DocumentLimits, DocumentWorkers
+from app.attachments.documents.protocol import DocumentLimits
+from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
+from app.attachments.loader import AttachmentLimits, AttachmentLoader
 from app.cache import Apply, Cache, CacheRules
 from app.cache.stores import Store, StoreLimits, open_state_store, open_store
 from app.cache.types import CallCoordinator

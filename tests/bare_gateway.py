@@ -1,9 +1,9 @@
 """A gateway object without an application around it: it fetches no files, caches nothing and explains no faults."""
 
 import httpx
-from app.attachments import AttachmentLoader
-from app.attachments.documents import DocumentWorkers
+from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher
+from app.attachments.loader import AttachmentLoader
 from app.cache import Cache, CacheRules
 from app.cache.stores import open_store
 from app.chat.events import Fault

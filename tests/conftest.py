@@ -12,6 +12,7 @@ from fastapi.utils import create_model_field
 from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
+from tests.fork_server import share_fork_server
 from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
 
@@ -27,7 +28,13 @@ GC_THRESHOLD = 50_000
 such as those of hypothesis."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    _take_ignored_signals()
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        share_fork_server()  # between the processes of pytest-xdist
+
+
+def _take_ignored_signals() -> None:
     """Take signals again that this process ignores because nohup or a shell's background job started it: the programs
     that tests start, and send these signals to, would ignore them too."""
     for number in (signal.SIGHUP, signal.SIGQUIT):

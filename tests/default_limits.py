@@ -4,9 +4,9 @@ from dataclasses import fields
 from typing import Any
 
 import httpx
-from app.attachments import AttachmentLimits
-from app.attachments.documents import DocumentLimits
+from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.fetch import FetchLimits
+from app.attachments.loader import AttachmentLimits
 from app.settings import Documents, Fetch, Upstream
 from app.upstream.http.client import Target
 from msgspec.structs import replace

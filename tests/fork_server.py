@@ -1,7 +1,7 @@
-"""The command `parley` without the second that loading its modules takes.
+"""Python programs without the second that loading the gateway's modules takes.
 
-A process that has them loaded forks a child for each command, and the child runs the command as `python -m app.cli`
-does. To whoever starts it, the command is `tests/fork_client.py`.
+A process that has them loaded forks a child for each program, which runs there as `python -m MODULE` does. To whoever
+starts it, the program is `tests/fork_client.py`.
 """
 
 import atexit
@@ -9,22 +9,49 @@ import contextlib
 import functools
 import json
 import os
+import runpy
 import selectors
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO, cast
+from typing import NoReturn, TextIO, cast
+
+from tests.forked_workers import fork_workers
 
 ROOT = Path(__file__).parents[1]
+ADDRESS = "TESTS_FORK_SERVER"
+"""The environment variable with the address of a server that several processes share."""
+SPAWN_WORKERS = "TESTS_SPAWN_WORKERS"
+"""The environment variable that lets a gateway start its workers as users' gateways do, instead of forking them."""
+
+
+def forked(module: str) -> tuple[str, ...]:
+    """The command: like `(sys.executable, "-m", module)`."""
+    # Without the modules of the environment, which take longer to find than the client takes to run.
+    return (sys.executable, "-ISE", str(ROOT / "tests/fork_client.py"), fork_server(), module)
+
+
+def forked_parley() -> tuple[str, ...]:
+    return forked("app.cli")
 
 
 @functools.cache
-def forked_parley() -> tuple[str, ...]:
-    """The command: like `(sys.executable, "-m", "app.cli")`. Its server ends with this process."""
+def fork_server() -> str:
+    """The address of the server that this process shares with others, or of its own, which ends with it."""
+    return os.environ.get(ADDRESS) or _start_server()
+
+
+def share_fork_server() -> None:
+    """From now on, processes that this one starts share a server, which ends with this one."""
+    os.environ[ADDRESS] = _start_server()
+
+
+def _start_server() -> str:
     address = str(Path(tempfile.mkdtemp(prefix="parley-tests-")) / "socket")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
     server = subprocess.Popen(
@@ -37,8 +64,7 @@ def forked_parley() -> tuple[str, ...]:
     )
     assert server.stdout and server.stdout.readline() == b"ready\n"
     atexit.register(_end, server)
-    # Without the modules of the environment, which take longer to find than the client takes to run.
-    return (sys.executable, "-ISE", str(ROOT / "tests/fork_client.py"), address)
+    return address
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
@@ -66,14 +92,15 @@ class _Server:
         self._selector.register(0, selectors.EVENT_READ, self._end)
 
     def serve(self) -> list[str]:
-        """Returns in each child, with the arguments of its command."""
+        """Returns in each child, with its module and arguments."""
         while True:
             for key, _ in self._selector.select():
-                arguments: list[str] | None = key.data()
-                if arguments is not None:
-                    return arguments
+                program: list[str] | None = key.data()
+                if program is not None:
+                    return program
 
     def _start(self) -> list[str] | None:
+        _load()
         client, _ = self._listener.accept()
         size, files, _, _ = socket.recv_fds(client, 4, 4)
         with client.makefile("rb") as whole:
@@ -83,9 +110,10 @@ class _Server:
             self._leave()
             client.close()
             _become(request["environ"], files)
-            return ["parley", *request["arguments"]]
+            return list(request["program"])
         for file in files:
             os.close(file)
+        client.sendall(pid.to_bytes(4, "big"))
         child = _Child(pid, client)
         self._children.append(child)
         self._selector.register(client, selectors.EVENT_READ, functools.partial(self._pass_on, child))
@@ -115,7 +143,7 @@ class _Server:
         child.client.close()
         self._children.remove(child)
 
-    def _end(self) -> None:
+    def _end(self) -> NoReturn:
         """Those who started this process are gone."""
         for child in self._children:
             _kill(child)
@@ -130,6 +158,27 @@ class _Server:
         for child in self._children:
             os.close(child.handle)
             child.client.close()
+
+
+@functools.cache
+def _load() -> None:
+    """Do what is done once for all children: not before the first comes, because there may be none. FastAPI describes
+    the responses of each route to pydantic, which is two thirds of the time that an application takes to be made."""
+    import gc
+
+    import fastapi.routing
+    from app import cli, main, server  # noqa: F401
+    from app.commands import chat, convert, doctor, models, serve  # noqa: F401
+    from app.settings import Settings
+    from fastapi.utils import create_model_field
+
+    from tests.in_process_gateway import restored_logging
+
+    fastapi.routing.create_model_field = functools.cache(create_model_field)  # type: ignore[attr-defined]
+    with restored_logging():
+        main.create_app(Settings.model_validate({"cache": {"url": "null:"}, "usage": {"url": "null:"}}))
+    gc.collect()
+    gc.freeze()
 
 
 def _kill(child: _Child) -> None:
@@ -157,15 +206,25 @@ def _open(number: int, mode: str) -> TextIO:
     return cast(TextIO, os.fdopen(number, mode, 1 if line_by_line else -1, "utf-8", closefd=False))
 
 
+def _run(module: str, *arguments: str) -> None:
+    """Run the module, and end as Python does, but without taking apart all modules at the end."""
+    sys.argv = ["", *arguments]
+    if SPAWN_WORKERS not in os.environ:
+        fork_workers()
+    sys.modules.pop(module, None)  # or a warning would say that it was imported before
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+
+
 if __name__ == "__main__":
-    import gc
-
-    from app import cli, main, server  # noqa: F401 - they are loaded once for all children
-    from app.commands import chat, convert, doctor, models, serve  # noqa: F401
-
     _loop = _Server(sys.argv[1])
-    gc.freeze()
     print("ready", flush=True)
-    sys.argv = _loop.serve()
+    _program = _loop.serve()
     del _loop
-    sys.exit(cli.main(sys.argv[1:]))
+    _run(*_program)

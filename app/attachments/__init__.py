@@ -1,5 +1,4 @@
-"""Load a request's media: fetch URLs, extract text from documents, scale images. Each URL is fetched once."""
+"""Load a request's media: fetch URLs, extract text from documents, scale images. Each URL is fetched once.
 
-from app.attachments.loader import AttachmentLimits, AttachmentLoader
-
-__all__ = ["AttachmentLimits", "AttachmentLoader"]
+This module and that of `documents` import nothing: a document worker loads them, and needs little else of the gateway.
+"""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from app.attachments.documents import DocumentWorkers
 from app.attachments.documents.protocol import TextResult, UnreadableFile
+from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import FetchedFile, Fetcher
 from app.chat import datauri
 from app.chat.attachments import Attachment, FileText, Inlined, Section

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 import pytest
-from app.attachments import AttachmentLoader
-from app.attachments.documents import DocumentWorkers
+from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher
+from app.attachments.loader import AttachmentLoader
 from app.chat.attachments import FileText, Inlined, Section
 from app.chat.messages import MediaKind
 from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge

@@ -1,5 +1,6 @@
 """A headless Chromium, and pages that must load nothing from elsewhere, break no policy and log no error."""
 
+import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ def browser() -> Iterator[Any]:
     playwright.expect.set_options(timeout=TIMEOUT_MS)
     with playwright.sync_playwright() as engine:
         # As root, which CI containers often are, Chromium does not start with its sandbox.
-        arguments = ["--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        arguments = ["--disable-gpu", "--process-per-site", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         chromium = engine.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield chromium
         chromium.close()
@@ -53,31 +54,44 @@ class Watched:
             self.faults.append(f"request: {url}")
 
 
+@pytest.fixture(scope="module")
+def contexts(browser: Any) -> Callable[[str], Any]:
+    """A browser's profile for each language. Pages of one profile share what they have loaded and compiled."""
+
+    @functools.cache
+    def open_context(locale: str) -> Any:
+        context = browser.new_context(locale=locale, reduced_motion="reduce")
+        context.set_default_timeout(TIMEOUT_MS)
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.add_init_script(WATCH)
+        return context
+
+    return open_context
+
+
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+def open_page(contexts: Callable[[str], Any]) -> Iterator[Callable[..., Any]]:
     """Opens a page of a gateway: `open_page(url, "#status", width=390, locale="zh-CN", colour="dark")`."""
-    watched, contexts, pages = Watched(), [], []
+    watched, pages = Watched(), []
 
     def open_at(
         url: str, path: str = "", *, width: int = 1280, height: int = 860, locale: str = "en-GB", colour: str = "light"
     ) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, locale=locale, color_scheme=colour, reduced_motion="reduce"
-        )
-        context.set_default_timeout(TIMEOUT_MS)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        context.add_init_script(WATCH)
+        context = contexts(locale)
+        if not context.pages:
+            context.new_page().goto(f"{url}/healthz")  # it stays, and with it the process of all pages
         page = context.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=colour)
         watched.watch(page, url)
         page.goto(f"{url}/{path}")
         page.wait_for_selector("main.view")
-        contexts.append(context)
-        pages.append(page)
         return page
 
     yield open_at
     for page in pages:
         watched.faults += [f"policy: {one}" for one in page.evaluate("window.policyViolations")]
-    for context in contexts:
-        context.close()
+        page.evaluate("localStorage.clear()")  # the next page starts without it
+        page.close()
     assert watched.faults == []

@@ -4,7 +4,6 @@ import contextlib
 import os
 import sqlite3
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from app.cache.stores.sqlite import SqliteStore
 from app.cache.stores.sqlite_file import SqliteDatabase
 
 from tests.cache.sqlite_files import TTL, aside, filled, keeps, run_with_store
+from tests.fork_server import forked
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_only_the_newest_two_damaged_files_are_kept(path: Path) -> None:
 
 def test_processes_that_find_the_same_damage_at_the_same_time_lose_nothing_that_they_write(path: Path) -> None:
     path.write_bytes(b"garbage" * 5000)
-    command = [sys.executable, "-m", "tests.cache.store_writer", f"sqlite:///{path}"]
+    command = [*forked("tests.cache.store_writer"), f"sqlite:///{path}"]
     with contextlib.ExitStack() as stack:
         writers = [
             stack.enter_context(subprocess.Popen([*command, f"{number}", "40"], stdout=subprocess.PIPE))

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cache.stores import Rig, is_whole, url_of
+from tests.fork_server import forked
 
 KINDS = ("sqlite", "memory", "redis")
 TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
@@ -227,7 +227,7 @@ def test_many_at_the_same_time_get_what_they_ask_for(rig: Rig) -> None:
 
 @pytest.mark.parametrize("rig", ["sqlite", "redis"], indirect=True)
 def test_four_processes_write_at_the_same_time_and_every_value_is_whole(rig: Rig) -> None:
-    command = [sys.executable, "-m", "tests.cache.store_writer", rig.url]
+    command = [*forked("tests.cache.store_writer"), rig.url]
     with contextlib.ExitStack() as stack:
         writers = [
             stack.enter_context(subprocess.Popen([*command, f"{number}", "150"], stdout=subprocess.PIPE))

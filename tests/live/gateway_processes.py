@@ -1,18 +1,18 @@
-"""Gateways in processes of their own that can be killed: `python -m tests.live.gateway_processes`.
+"""Gateways in processes of their own that can be killed, and of which the connections are counted.
 
 They are forked from one process that has everything loaded, which makes each of them ready within a tenth of a second.
-On each line of its input that process finds a configuration file, and answers with the process id.
 """
 
 import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests import fork_client
+from tests.fork_server import fork_server
 from tests.live.gateway import eventually
 from tests.live.raw_client import DEADLINE_SECONDS, readiness
 from tests.redis_server import free_port
@@ -60,30 +60,31 @@ class Process:
         return sum(_is_socket(file) for file in Path(f"/proc/{self.number}/fd").iterdir())
 
 
-class ForkServer:
+class GatewayProcesses:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        command = [sys.executable, "-m", __name__]
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, start_new_session=True
-        )
+        self._connections: list[socket.socket] = []
 
     def start(self, configuration: str) -> Process:
         """It is not ready yet."""
         port = free_port()
         file = self._folder / f"{port}.toml"
         file.write_text(f'{configuration}\n[server]\nport = {port}\nlog_level = "warning"\n')
-        assert self._process.stdin and self._process.stdout
-        print(file, file=self._process.stdin, flush=True)
-        return Process(int(self._process.stdout.readline()), port, file.with_suffix(".log"))
+        log = file.with_suffix(".log")
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+        program = ["app.cli", "serve", "--config", str(file)]
+        with Path(os.devnull).open() as nothing, log.open("a") as output:
+            folder = os.open(".", os.O_RDONLY)
+            files = [nothing.fileno(), output.fileno(), output.fileno(), folder]
+            connection = fork_client.start(fork_server(), program, environ, files)
+            os.close(folder)
+        self._connections.append(connection)
+        return Process(fork_client.receive_number(connection), port, log)
 
     def close(self) -> None:
-        """With all of its children."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        """Kill those that still run."""
+        for connection in self._connections:
+            connection.close()
 
 
 def _is_socket(file: Path) -> bool:
@@ -94,34 +95,6 @@ def _is_socket(file: Path) -> bool:
 
 
 @contextlib.contextmanager
-def run_fork_server(folder: Path) -> Iterator[ForkServer]:
-    one = ForkServer(folder)
-    try:
-        yield one
-    finally:
-        one.close()
-
-
-def _serve(file: Path) -> None:
-    log = os.open(file.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for number in (1, 2):
-        os.dup2(log, number)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    code = 1
-    try:
-        code = cli.main(["serve", "--config", str(file)])
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-if __name__ == "__main__":
-    from app import cli, main, server  # noqa: F401 - they are loaded once for all children
-
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            _serve(Path(line.strip()))
-        print(child, flush=True)
-    os.killpg(0, signal.SIGKILL)
+def run_gateways(folder: Path) -> Iterator[GatewayProcesses]:
+    with contextlib.closing(GatewayProcesses(folder)) as gateways:
+        yield gateways

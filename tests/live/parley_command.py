@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.fork_server import forked_parley
+from tests.fork_server import SPAWN_WORKERS, forked_parley
 from tests.live.raw_client import readiness
 from tests.scripted_server import ScriptedServer
 
@@ -74,22 +74,27 @@ async def process(
     cache: str = "null:",
     before: tuple[str, ...] = (),
     forked: bool = True,
+    spawned: bool = False,
     ready: bool = True,
     **server: object,
 ) -> AsyncIterator[Process]:
     """`before` is a command that runs the gateway as its last words. With `forked`, the gateway has no interpreter of
-    its own, and takes nothing from that command but files, folder and environment. With `ready`, a worker answers."""
+    its own, and takes nothing from that command but files, folder and environment. With `spawned`, its workers load
+    their modules, as those of users do; else they are forked from it. With `ready`, a worker answers."""
+    own_command = (sys.executable, "-m", "app.cli" if spawned else "tests.forked_workers")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
     environ |= {f"PARLEY_SERVER__{name.upper()}": str(value) for name, value in server.items()}
     environ |= {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__WORKERS": str(workers)}
     environ["PARLEY_CACHE__URL"] = cache
+    if spawned:
+        environ[SPAWN_WORKERS] = "1"
     if upstream is not None:
         environ["PARLEY_UPSTREAM_URL"] = f"{upstream.url}/v1"
     with tempfile.NamedTemporaryFile(prefix="parley-log-") as log:
         running = await asyncio.create_subprocess_exec(
-            *(*before, *(forked_parley() if forked else (sys.executable, "-m", "app.cli")), "serve"),
+            *(*before, *(forked_parley() if forked else own_command), "serve"),
             env=environ,
             stderr=log,
             stdout=asyncio.subprocess.DEVNULL,

@@ -4,12 +4,12 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.fork_server import forked
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import Process, process
 from tests.live.raw_client import DEADLINE_SECONDS, calling
@@ -20,7 +20,7 @@ SCRIPT = Reply([say("One"), end(), DONE], chunked=True)
 
 
 def test_what_a_killed_gateway_left_is_whole_and_answered_from(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.live.crashing_process", str(tmp_path), str(ROUNDS)]
+    command = [*forked("tests.live.crashing_process"), str(tmp_path), str(ROUNDS)]
     run = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert '"hit after the kill": 0' not in run.stdout

@@ -102,7 +102,10 @@ async def test_a_gateway_that_still_starts_does_not_end_at_sighup(workers: int, 
     before = ("env", f"PARLEY_CONFIG={file}", "PARLEY_SERVER__WATCH_CONFIG=false")
     async with ScriptedServer() as upstream:
         new.write_text(configuration(upstream, "two"))
-        async with process(None, workers=workers, before=before, ready=False) as gateway, client_of(gateway) as client:
+        async with (
+            process(None, workers=workers, before=before, spawned=True, ready=False) as gateway,
+            client_of(gateway) as client,
+        ):
             with await asyncio.to_thread(file.open, "w") as pipe:
                 gateway.signal(signal.SIGHUP)
                 new.replace(file)

@@ -119,7 +119,7 @@ async def test_what_runs_longer_than_it_may_ends_with_a_last_frame(workers: int)
 
 @WORKERS
 async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
-    """With workers, the gateway has an interpreter of its own: the signal reaches the workers too, as in a terminal."""
+    """The gateway is a process of its own group: the signal reaches the workers too, as in a terminal."""
     async with ScriptedServer() as upstream, process(upstream, workers=workers, forked=workers == 1) as gateway:
         gateway.signal_all(signal.SIGINT)
         code, output = await gateway.ended()
@@ -128,8 +128,9 @@ async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
 
 
 async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
-    """One of three serves; the others are at any place of their start."""
-    async with ScriptedServer() as upstream, process(upstream, workers=3) as gateway:
+    """One of three serves; the others are at any place of their start. Each loads its modules, as those of users do,
+    and gets the signal too, as in a terminal."""
+    async with ScriptedServer() as upstream, process(upstream, workers=3, forked=False, spawned=True) as gateway:
         gateway.signal_all(signal.SIGINT)
         code, output = await gateway.ended()
     assert code == 130

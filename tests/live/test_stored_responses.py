@@ -16,7 +16,7 @@ from app.cache.stores import open_state_store
 from msgspec.structs import replace
 
 from tests.live.gateway import DONE, end, say
-from tests.live.gateway_processes import ForkServer, Process, run_fork_server
+from tests.live.gateway_processes import GatewayProcesses, Process, run_gateways
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -29,8 +29,8 @@ SHORT = Reply([say("Hello"), end(), DONE], chunked=True)
 
 
 @pytest.fixture(scope="module")
-def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    with run_fork_server(tmp_path_factory.mktemp("gateways")) as one:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcesses]:
+    with run_gateways(tmp_path_factory.mktemp("gateways")) as one:
         yield one
 
 
@@ -78,10 +78,10 @@ class Client(httpx.AsyncClient):
 
 @asynccontextmanager
 async def two_gateways(
-    fork_server: ForkServer, redis: RedisServer, *replies: Reply
+    processes: GatewayProcesses, redis: RedisServer, *replies: Reply
 ) -> AsyncIterator[tuple[ScriptedServer, Process, Process]]:
     async with ScriptedServer(*replies) as upstream:
-        one, other = (fork_server.start(configuration(upstream, redis)) for _ in range(2))
+        one, other = (processes.start(configuration(upstream, redis)) for _ in range(2))
         await asyncio.gather(one.until_ready(), other.until_ready())
         try:
             yield upstream, one, other
@@ -101,10 +101,10 @@ def find_keys(redis: RedisServer, id_: str) -> list[bytes]:
 
 
 async def test_a_response_of_one_gateway_is_read_continued_and_deleted_at_the_other(
-    fork_server: ForkServer, shared_redis: RedisServer
+    processes: GatewayProcesses, shared_redis: RedisServer
 ) -> None:
     async with (
-        two_gateways(fork_server, shared_redis, SHORT) as (upstream, one, other),
+        two_gateways(processes, shared_redis, SHORT) as (upstream, one, other),
         Client(one, KEYS["alice"]) as here,
         Client(other, KEYS["alice"]) as there,
         Client(other, KEYS["bob"]) as stranger,
@@ -136,11 +136,11 @@ async def test_a_response_of_one_gateway_is_read_continued_and_deleted_at_the_ot
 
 
 async def test_a_background_response_of_one_gateway_is_cancelled_at_the_other(
-    fork_server: ForkServer, shared_redis: RedisServer
+    processes: GatewayProcesses, shared_redis: RedisServer
 ) -> None:
     gate = asyncio.Event()
     async with (
-        two_gateways(fork_server, shared_redis, Reply([say("One"), gate], chunked=True)) as (upstream, one, other),
+        two_gateways(processes, shared_redis, Reply([say("One"), gate], chunked=True)) as (upstream, one, other),
         Client(one, KEYS["alice"]) as here,
         Client(other, KEYS["alice"]) as there,
         Client(other, KEYS["bob"]) as stranger,
@@ -162,11 +162,11 @@ async def test_a_background_response_of_one_gateway_is_cancelled_at_the_other(
 
 
 async def test_a_background_response_whose_gateway_is_killed_fails_at_the_other_after_its_time(
-    fork_server: ForkServer, shared_redis: RedisServer
+    processes: GatewayProcesses, shared_redis: RedisServer
 ) -> None:
     gate = asyncio.Event()
     async with (
-        two_gateways(fork_server, shared_redis, Reply([say("One"), gate], chunked=True)) as (upstream, one, other),
+        two_gateways(processes, shared_redis, Reply([say("One"), gate], chunked=True)) as (upstream, one, other),
         Client(one, KEYS["alice"]) as here,
         Client(other, KEYS["alice"]) as there,
     ):

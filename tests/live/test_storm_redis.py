@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 
 from tests.live.gateway import eventually
-from tests.live.gateway_processes import ForkServer, Process, run_fork_server
+from tests.live.gateway_processes import GatewayProcesses, Process, run_gateways
 from tests.live.raw_client import Caller
 from tests.live.storm_clients import (
     BRIEF,
@@ -36,8 +36,8 @@ AT_ONCE = 5
 
 
 @pytest.fixture(scope="module")
-def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    with run_fork_server(tmp_path_factory.mktemp("gateways")) as one:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcesses]:
+    with run_gateways(tmp_path_factory.mktemp("gateways")) as one:
         yield one
 
 
@@ -68,10 +68,10 @@ def leases(redis: RedisServer) -> list[bytes]:
 
 
 async def test_equal_questions_to_two_processes_are_one_call(
-    fork_server: ForkServer, shared_redis: RedisServer
+    processes: GatewayProcesses, shared_redis: RedisServer
 ) -> None:
     async with Model() as model:
-        gateways = [fork_server.start(configuration(model, shared_redis)) for _ in range(2)]
+        gateways = [processes.start(configuration(model, shared_redis)) for _ in range(2)]
         await asyncio.gather(*(gateway.until_ready() for gateway in gateways))
         async with connections(*[gateway.address for gateway in gateways] * (MANY // 2)) as callers:
             await asyncio.gather(*(caller.ask(question("Hi"), stream=True) for caller in callers))
@@ -145,16 +145,16 @@ class Fall:
 
 
 async def test_a_leading_process_is_killed_and_another_sends_the_rest(
-    fork_server: ForkServer, shared_redis: RedisServer
+    processes: GatewayProcesses, shared_redis: RedisServer
 ) -> None:
     fallen: list[Fall] = []
     async with Model() as model:
         config = configuration(model, shared_redis)
-        survivor = fork_server.start(config)
+        survivor = processes.start(config)
         await survivor.until_ready()
         seeds = iter(SEEDS)
         while some := list(islice(seeds, AT_ONCE)):
-            falls = [Fall(seed, model, fork_server.start(config), survivor) for seed in some]
+            falls = [Fall(seed, model, processes.start(config), survivor) for seed in some]
             await asyncio.gather(*(fall.victim.until_ready() for fall in falls))
             ends = await asyncio.gather(*(fall.play() for fall in falls), return_exceptions=True)
             failed = {seed: end for seed, end in zip(some, ends, strict=True) if end is not None}

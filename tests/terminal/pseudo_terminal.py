@@ -14,6 +14,8 @@ from tests.terminal_device import open_terminal
 CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 SECONDS = 60.0
 """How long an output is waited for; the machine may be busy."""
+PRESSES = 20
+"""How often Ctrl-C is pressed in that time, if nothing comes of it."""
 
 
 class Terminal:
@@ -40,15 +42,26 @@ class Terminal:
     def interrupt_until(self, text: str) -> None:
         """Press Ctrl-C until the text is written: Python's readline misses a signal that comes after it has written the
         prompt and before it waits for a key."""
-        for _ in range(5):
+        for _ in range(PRESSES):
             self.type(CTRL_C)
-            ends = time.monotonic() + SECONDS / 5
+            ends = time.monotonic() + SECONDS / PRESSES
             while (place := self.text.find(text, self._searched)) < 0 and self._read(ends - time.monotonic()):
                 pass
             if place >= 0:
                 self._searched = place + len(text)
                 return
         raise AssertionError(f"{text!r} did not come: {self.text[self._searched :]!r}")
+
+    def interrupt_until_ended(self) -> int:
+        """Press Ctrl-C until the program has ended, and return its exit status."""
+        for _ in range(PRESSES):
+            self.type(CTRL_C)
+            ends = time.monotonic() + SECONDS / PRESSES
+            while self._read(ends - time.monotonic()):
+                pass
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(1)
+        raise AssertionError(f"it does not end: {self.text[self._searched :]!r}")
 
     def wait_until_ended(self) -> int:
         """Read until the program has ended, and return its exit status."""

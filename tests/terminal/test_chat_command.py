@@ -14,6 +14,7 @@ import pytest
 from app.cli import main
 from msgspec import Struct
 
+from tests.fork_server import forked_parley
 from tests.terminal.cutting_proxy import cutting_proxy
 from tests.terminal.gateway_process import COMMAND, clean_environment
 from tests.terminal.pseudo_terminal import CTRL_C, CTRL_D, SECONDS, TAB, UP, at_terminal
@@ -56,6 +57,10 @@ def home(gateway: str, folder: Path) -> dict[str, str]:
     return clean_environment(PARLEY_URL=gateway, XDG_STATE_HOME=str(folder), TERM="xterm", INPUTRC="/dev/null")
 
 
+def forked_chat(*arguments: str) -> tuple[str, ...]:
+    return (*forked_parley(), "chat", *arguments)
+
+
 def test_a_question_and_a_pipe_are_answered_without_colours_and_prompts(parley: Parley) -> None:
     asked = parley("chat", "Hello", "there")
     piped = parley("chat", stdin="Hello there\n")
@@ -96,7 +101,7 @@ def test_an_image_and_a_pdf_reach_the_model(parley: Parley) -> None:
 
 
 def test_a_conversation_at_a_terminal_has_prompts_colours_and_history(gateway: str, tmp_path: Path) -> None:
-    with at_terminal(CHAT, home(gateway, tmp_path)) as terminal:
+    with at_terminal(forked_chat(), home(gateway, tmp_path)) as terminal:
         terminal.wait_for(f"the default model at {gateway}. /help lists the commands")
         terminal.wait_for("> ")
         terminal.type("Hello\r")
@@ -114,7 +119,7 @@ def test_a_conversation_at_a_terminal_has_prompts_colours_and_history(gateway: s
     history = tmp_path / "parley" / "chat_history"
     assert history.stat().st_mode & 0o777 == 0o600
     assert history.read_text().split() == ["Hello", "/help", "Hello!"]
-    with at_terminal([*CHAT, "--no-history"], home(gateway, tmp_path)) as terminal:
+    with at_terminal(forked_chat("--no-history"), home(gateway, tmp_path)) as terminal:
         terminal.wait_for("> ")
         terminal.type("/model\r")
         terminal.wait_for("  demo")
@@ -125,7 +130,7 @@ def test_a_conversation_at_a_terminal_has_prompts_colours_and_history(gateway: s
 
 def test_no_color_and_a_dumb_terminal_are_respected(gateway: str, tmp_path: Path) -> None:
     for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        with at_terminal([*CHAT, "Hello"], {**home(gateway, tmp_path), **more}) as terminal:
+        with at_terminal(forked_chat("Hello"), {**home(gateway, tmp_path), **more}) as terminal:
             assert terminal.wait_until_ended() == 0
         assert "You asked: “Hello”." in terminal.text
         assert "\x1b" not in terminal.text
@@ -134,7 +139,7 @@ def test_no_color_and_a_dumb_terminal_are_respected(gateway: str, tmp_path: Path
 def test_a_call_is_shown_and_answered_at_the_prompt(gateway: str, tmp_path: Path) -> None:
     (tmp_path / "functions.json").write_text(json.dumps(WEATHER))
     with at_terminal(
-        [*CHAT, "--functions", "functions.json"], home(gateway, tmp_path), folder=str(tmp_path)
+        forked_chat("--functions", "functions.json"), home(gateway, tmp_path), folder=str(tmp_path)
     ) as terminal:
         terminal.wait_for("> ")
         terminal.type("What is the weather in Paris?\r")
@@ -165,8 +170,8 @@ def test_ctrl_c_stops_the_reply_at_the_model_server_and_not_the_program(
         terminal.wait_for("Wait done")
         terminal.wait_for("\n> ")
         terminal.interrupt_until("Ctrl-C again")
-        terminal.type(CTRL_C)
-        assert terminal.wait_until_ended() == 130
+        terminal.wait_for("\n> ")
+        assert terminal.interrupt_until_ended() == 130
 
 
 def test_a_program_that_is_ended_stops_its_reply(slow: SlowModel, gateway: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-import sys
 import time
 from functools import partial
 
@@ -31,6 +30,7 @@ from tests.cache.shared.coordinators import (
 )
 from tests.cache.shared.publishing_process import long_reply
 from tests.cache.shared.reply_strategies import DONE, flat
+from tests.fork_server import forked
 from tests.redis_server import RedisServer
 
 WHOLE = flat(REPLY)
@@ -75,7 +75,7 @@ def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer
         return listen((await follower.claim_or_follow(f"q{at}", model.lead))[0]), model
 
     async def scene() -> None:
-        command = [sys.executable, "-m", "tests.cache.shared.publishing_process", shared_redis.url, str(SEEDS)]
+        command = [*forked("tests.cache.shared.publishing_process"), shared_redis.url, str(SEEDS)]
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         assert process.stdout
         try:
