@@ -1,14 +1,11 @@
 """Fixtures that tests of several packages need."""
 
-import functools
 import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
 
-import fastapi.routing
 import pytest
-from fastapi.utils import create_model_field
 from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
@@ -86,15 +83,6 @@ def no_cache_of_the_user() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_CACHE_HOME", os.devnull)
         patch.setitem(os.environ, "XDG_DATA_HOME", os.devnull)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def responses_are_described_once() -> Iterator[None]:
-    """FastAPI describes the responses of each route to pydantic, which is two thirds of the time that an application
-    takes to be made. All applications of a test run share these descriptions."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fastapi.routing, "create_model_field", functools.cache(create_model_field))
         yield
 
 
