@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
-from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
+from tests.restored_logging import restored_logging
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
 
@@ -47,6 +47,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD)
         gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Looks for garbage once, for warnings of what nothing closed, and leaves all that is left out of the five times
+    that pytest looks for it when it ends."""
+    gc.collect()
+    gc.freeze()
 
 
 WAITING = (

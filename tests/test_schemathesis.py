@@ -1,7 +1,7 @@
 """Requests made from the OpenAPI document: nothing fails, and what comes back is what the document says.
 
-`FUZZ=long` makes 5,000 times as many, those that cover each keyword of the schemas, and those of the document's examples,
-which `test_openapi.py` sends too.
+`FUZZ=long` makes 5,000 times as many, those that cover each keyword of the schemas, and those of the document's
+examples, which `test_openapi.py` sends too.
 """
 
 import json
