@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import httpx
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
 from fastapi.responses import JSONResponse, Response
 from msgspec import Struct
@@ -21,8 +21,8 @@ from starlette.routing import Route
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, health, metrics, pages, status, upstream_check, usage
-from app.api.application import ParleyApp
+from app.api import admin, health, metrics, pages, playground, status, upstream_check, usage
+from app.api.application import ParleyApp, get_context
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
 from app.api.chat_schema import parse_chat_body
@@ -73,7 +73,6 @@ from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.observe.recent_requests import RecentRequests
 from app.reload import Reloader
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
@@ -92,6 +91,12 @@ if TYPE_CHECKING:
 
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
+
+_router = APIRouter()
+_FAILURES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "model": OpenAIErrorBody}
+    for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
+}
 
 
 class _Resources(Struct, frozen=True):
@@ -262,18 +267,15 @@ def create_app(
         *_list_response_routes(context, stored, background),
     ]
     app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
-    _add_routes(app)
-    health.add_routes(app)
-    admin.add_routes(app)
-    recent = RecentRequests()
-    context.observers.append(recent.observe)
-    status.add_routes(app, recent)
+    # The routes themselves, not `include_router`: that would make each of them again for every application.
+    for router in (_router, health.router, admin.router, status.router, usage.router, pages.router):
+        app.router.routes += router.routes
+    context.observers.append(context.recent.observe)
     if settings.server.playground:
-        upstream_check.add_routes(app, transport)
+        context.transport = transport
+        app.router.routes += [*playground.router.routes, *upstream_check.router.routes]
     if reporters.metrics is not None and settings.metrics.port is None:
         metrics.add_routes(app, reporters.metrics)
-    usage.add_routes(app)
-    pages.add_routes(app)
     _add_error_handlers(app)
     install_openapi(app)
     return app
@@ -543,53 +545,50 @@ async def _start(context: AppContext, resources: _Resources, reporters: _Reporte
         context.reloader.watch(config_file(os.environ).absolute())
 
 
-def _add_routes(app: ParleyApp) -> None:
-    context = app.context
+@_router.get(
+    "/v1/models",
+    tags=["models"],
+    operation_id="list_models",
+    summary="List the models",
+    response_model=None,
+    responses={200: {"model": ModelList}, **_FAILURES},
+)
+async def models(request: Request) -> dict[str, Any] | Response:
+    context = get_context(request)
+    try:
+        return await list_models(context.registry, context.catalog, request.state.caller)
+    except ParleyError as error:
+        return _error_response(request, error, OPENAI.error)
 
-    failures: dict[int | str, dict[str, Any]] = {
-        status: {"description": text, "model": OpenAIErrorBody}
-        for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
-    }
 
-    @app.get(
-        "/v1/models",
-        tags=["models"],
-        operation_id="list_models",
-        summary="List the models",
-        response_model=None,
-        responses={200: {"model": ModelList}, **failures},
-    )
-    async def models(request: Request) -> dict[str, Any] | Response:
-        try:
-            return await list_models(context.registry, context.catalog, request.state.caller)
-        except ParleyError as error:
-            return _error_response(request, error, OPENAI.error)
+@_router.get(
+    "/v1/models/{model:path}",
+    tags=["models"],
+    operation_id="get_model",
+    summary="Read one model",
+    response_model=None,
+    responses={200: {"model": ModelEntry}, **_FAILURES},
+)
+async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
+    context = get_context(request)
+    try:
+        return await get_model(model, context.registry, context.catalog, request.state.caller)
+    except ParleyError as error:
+        return _error_response(request, error, OPENAI.error)
 
-    @app.get(
-        "/v1/models/{model:path}",
-        tags=["models"],
-        operation_id="get_model",
-        summary="Read one model",
-        response_model=None,
-        responses={200: {"model": ModelEntry}, **failures},
-    )
-    async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
-        try:
-            return await get_model(model, context.registry, context.catalog, request.state.caller)
-        except ParleyError as error:
-            return _error_response(request, error, OPENAI.error)
 
-    @app.post(
-        "/v1/convert", tags=["convert"], operation_id="convert", summary="Convert a conversation to another format"
-    )
-    async def convert_messages(request: Request) -> Response:
-        server = context.server
-        receive = cast(Receive, request.receive)
-        with context.budget.lease() as lease:
-            body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
-            await wait_for_parse_memory(body, lease, server.max_json_values)
-            converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
-            return Response(await converting, media_type="application/json")
+@_router.post(
+    "/v1/convert", tags=["convert"], operation_id="convert", summary="Convert a conversation to another format"
+)
+async def convert_messages(request: Request) -> Response:
+    context = get_context(request)
+    server = context.server
+    receive = cast(Receive, request.receive)
+    with context.budget.lease() as lease:
+        body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
+        await wait_for_parse_memory(body, lease, server.max_json_values)
+        converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
+        return Response(await converting, media_type="application/json")
 
 
 def _methods(app: FastAPI, path: str) -> list[str]:

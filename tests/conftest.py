@@ -1,20 +1,17 @@
 """Fixtures that tests of several packages need."""
 
-import functools
 import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
 
-import fastapi.routing
 import pytest
-from fastapi.utils import create_model_field
 from hypothesis import HealthCheck, settings
 
 from tests.effort import examples
 from tests.fork_server import share_fork_server
-from tests.in_process_gateway import restored_logging
 from tests.redis_server import one_redis, own_redis, shared_redis
+from tests.restored_logging import restored_logging
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
 
@@ -59,6 +56,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Looks for garbage once, for warnings of what nothing closed, and leaves all that is left out of the five times
+    that pytest looks for it when it ends."""
+    gc.collect()
+    gc.freeze()
+
+
 WAITING = (
     "tests/browser/",
     "tests/live/",
@@ -93,15 +97,6 @@ def no_cache_of_the_user() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_CACHE_HOME", os.devnull)
         patch.setitem(os.environ, "XDG_DATA_HOME", os.devnull)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def responses_are_described_once() -> Iterator[None]:
-    """FastAPI describes the responses of each route to pydantic, which is two thirds of the time that an application
-    takes to be made. All applications of a test run share these descriptions."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fastapi.routing, "create_model_field", functools.cache(create_model_field))
         yield
 
 

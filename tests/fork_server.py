@@ -162,19 +162,15 @@ class _Server:
 
 @functools.cache
 def _load() -> None:
-    """Do what is done once for all children: not before the first comes, because there may be none. FastAPI describes
-    the responses of each route to pydantic, which is two thirds of the time that an application takes to be made."""
+    """Load what all children need: not before the first comes, because there may be none."""
     import gc
 
-    import fastapi.routing
     from app import cli, main, server  # noqa: F401
     from app.commands import chat, convert, doctor, models, serve  # noqa: F401
     from app.settings import Settings
-    from fastapi.utils import create_model_field
 
-    from tests.in_process_gateway import restored_logging
+    from tests.restored_logging import restored_logging
 
-    fastapi.routing.create_model_field = functools.cache(create_model_field)  # type: ignore[attr-defined]
     with restored_logging():
         main.create_app(Settings.model_validate({"cache": {"url": "null:"}, "usage": {"url": "null:"}}))
     gc.collect()

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +12,8 @@ from app.attachments.fetch import Resolver
 from app.main import create_app
 from app.settings import Settings
 from starlette.types import Message
+
+from tests.restored_logging import restored_logging
 
 SERVER: dict[str, Any] = {
     "upstreams": {"local": {"base_url": "http://model.test/v1"}},
@@ -70,19 +71,6 @@ class Answer:
     def frames(self) -> list[Any]:
         """The events of a stream."""
         return [json.loads(line[6:]) for line in self.body.decode().split("\n") if line.startswith("data: ")]
-
-
-@contextmanager
-def restored_logging() -> Iterator[None]:
-    """An application takes the root logger; its handler must not outlive the test's stderr."""
-    handlers, level = logging.root.handlers[:], logging.root.level
-    try:
-        yield
-    finally:
-        for handler in set(logging.root.handlers) - set(handlers):
-            handler.close()
-        logging.root.handlers[:] = handlers
-        logging.root.setLevel(level)
 
 
 class Running:

@@ -21,7 +21,7 @@ from app.settings import Server, Settings
 from typing_extensions import override
 
 from tests.fork_server import forked_parley
-from tests.in_process_gateway import restored_logging
+from tests.restored_logging import restored_logging
 
 SOUND = """
 passthrough = "local"

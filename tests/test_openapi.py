@@ -30,8 +30,11 @@ def document(gateway: Running) -> Any:
 
 
 def check(document: Any, name: str, value: Any) -> None:
-    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
-    jsonschema.Draft202012Validator(schema).validate(value)
+    check_schema(document, {"$ref": f"#/components/schemas/{name}"}, value)
+
+
+def check_schema(document: Any, schema: Any, value: Any) -> None:
+    jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(value)
 
 
 def found(value: Any, key: str) -> Iterator[Any]:
@@ -148,13 +151,17 @@ def test_every_body_has_examples_and_they_are_valid(document: Any) -> None:
             check(document, name, example)
 
 
-def test_every_example_of_a_request_works(gateway: Running, document: Any) -> None:
+def test_every_example_of_a_request_works_and_its_reply_is_as_described(gateway: Running, document: Any) -> None:
     with Running({"demo": True}) as demo:
         for method, path, operation in operations(document):
             if "requestBody" in operation:
                 for example in examples(document, operation["requestBody"]["content"]["application/json"]["schema"]):
                     answer = demo.ask(method.upper(), path, [json.dumps(example).encode()])
                     assert answer.status == 200, (path, example, answer.body)
+                    kind = answer.headers["content-type"].partition(";")[0]
+                    described = operation["responses"]["200"]["content"][kind]
+                    if kind == "application/json":
+                        check_schema(document, described["schema"], answer.json)
 
 
 WHOLE = {

@@ -1,6 +1,7 @@
 """Requests made from the OpenAPI document: nothing fails, and what comes back is what the document says.
 
-`FUZZ=long` makes 5,000 times as many, and those that cover each keyword of the schemas.
+`FUZZ=long` makes 5,000 times as many, those that cover each keyword of the schemas, and those of the document's
+examples, which `test_openapi.py` sends too.
 """
 
 import json
@@ -20,8 +21,9 @@ from tests.in_process_gateway import SERVER, ModelServer, Running
 
 DOCUMENT = json.loads((Path(__file__).parent.parent / "openapi/openapi.json").read_text())
 schema = schemathesis.openapi.from_dict(DOCUMENT)
-# Its examples are computed while tests are collected, which takes a minute in each process.
+# Their requests are computed while tests are collected, which takes a minute and a second in each process.
 schema.config.phases.coverage.enabled = LONG
+schema.config.phases.examples.enabled = LONG
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from app.settings import CacheSettings, Settings
 from typing_extensions import override
 
 from tests.frame_reader import READERS, ReceivedReply
+from tests.light_client import light_client
 from tests.scripted_server import Reply, Request, ScriptedServer
 
 QUESTION = [{"role": "user", "content": "Hi"}]
@@ -60,7 +61,7 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     await server.listening.wait()
     host, port = server.servers[0].sockets[0].getsockname()
     try:
-        async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False, verify=False) as client:
+        async with light_client(f"http://{host}:{port}") as client:
             yield client
     finally:
         server.should_exit = True

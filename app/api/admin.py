@@ -5,15 +5,18 @@ import asyncio
 import hmac
 from typing import Any
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 
-from app.api.application import ParleyApp
+from app.api.application import get_context
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
 from app.cache.stores import StoreError
 from app.errors import Forbidden, StoreDown
 from app.routing.upstream_state import BreakerState, UpstreamState
+
+router = APIRouter()
+_OF_CACHE: dict[str, Any] = {"tags": ["cache"], "responses": describe(403, 503)}
 
 
 class CachedModel(Described):
@@ -112,38 +115,39 @@ class UpstreamList(Described):
     upstreams: list[UpstreamStatus]
 
 
-def add_routes(app: ParleyApp) -> None:
-    row: dict[str, Any] = {"tags": ["cache"], "responses": describe(403, 503)}
-    context = app.context
+@router.get("/v1/cache", operation_id="get_cache_stats", summary="Count the cached replies", **_OF_CACHE)
+async def stats(request: Request) -> CacheStats:
+    context = get_context(request)
+    check_admin(request, context)
+    try:
+        return await describe_cache(context)
+    except StoreError as error:
+        raise StoreDown(str(error)) from None
 
-    @app.get("/v1/cache", operation_id="get_cache_stats", summary="Count the cached replies", **row)
-    async def stats(request: Request) -> CacheStats:
-        check_admin(request, context)
-        try:
-            return await describe_cache(context)
-        except StoreError as error:
-            raise StoreDown(str(error)) from None
 
-    @app.delete(
-        "/v1/cache", operation_id="purge_cache", summary="Delete all cached replies, or those of one model", **row
-    )
-    async def purge(request: Request, model: str | None = None) -> Purged:
-        check_admin(request, context)
-        try:
-            return Purged(purged=await context.cache.purge(model))
-        except StoreError as error:
-            raise StoreDown(str(error)) from None
+@router.delete(
+    "/v1/cache", operation_id="purge_cache", summary="Delete all cached replies, or those of one model", **_OF_CACHE
+)
+async def purge(request: Request, model: str | None = None) -> Purged:
+    context = get_context(request)
+    check_admin(request, context)
+    try:
+        return Purged(purged=await context.cache.purge(model))
+    except StoreError as error:
+        raise StoreDown(str(error)) from None
 
-    @app.get(
-        "/v1/upstreams",
-        tags=["upstreams"],
-        operation_id="list_upstreams",
-        summary="Show the state of the model servers",
-        responses=describe(403),
-    )
-    async def upstreams(request: Request) -> UpstreamList:
-        check_admin(request, context)
-        return UpstreamList(upstreams=list_upstreams(context, asyncio.get_running_loop().time()))
+
+@router.get(
+    "/v1/upstreams",
+    tags=["upstreams"],
+    operation_id="list_upstreams",
+    summary="Show the state of the model servers",
+    responses=describe(403),
+)
+async def upstreams(request: Request) -> UpstreamList:
+    context = get_context(request)
+    check_admin(request, context)
+    return UpstreamList(upstreams=list_upstreams(context, asyncio.get_running_loop().time()))
 
 
 async def describe_cache(context: AppContext) -> CacheStats:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from app import __version__
 from app.api.context import AppContext
@@ -30,6 +30,12 @@ class ParleyApp(FastAPI):
             await super().__call__(scope, receive, send)
         else:
             await self.direct.serve(endpoint, scope, receive, send)
+
+
+def get_context(request: Request) -> AppContext:
+    """Return the context of the application that received the request."""
+    application: ParleyApp = request.app
+    return application.context
 
 
 def find_context(application: Any) -> AppContext | None:

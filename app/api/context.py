@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+import httpx
+
 from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.kept_reasoning import KeptReasoning
@@ -36,6 +38,7 @@ from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import Lease, MemoryBudget
 from app.model_registry import ModelRegistry
 from app.observe.metrics import Metrics
+from app.observe.recent_requests import RecentRequests
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
 from app.reload import Reloader
@@ -85,6 +88,10 @@ class AppContext:
     """The responses that have not ended."""
     observers: list[RequestObserver] = field(default_factory=list)
     """Called with the record of each request for a reply that has ended."""
+    recent: RecentRequests = field(default_factory=RecentRequests)
+    """The last requests that have ended."""
+    transport: httpx.AsyncBaseTransport | None = None
+    """Replaces the network in tests."""
     usage_ledger: UsageLedger | None = None
     """Counts usage and cost; None if they are not counted."""
     failed_observers: set[RequestObserver] = field(default_factory=set)

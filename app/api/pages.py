@@ -7,13 +7,14 @@ content security policy allows no inline script and no other origin. Links are r
 from collections.abc import Callable
 from importlib import resources
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from app import __version__
 from app.api import playground
-from app.api.application import ParleyApp
+from app.api.application import get_context
 
+router = APIRouter()
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -81,37 +82,32 @@ _ASSETS = {
 }
 
 
-def add_routes(app: ParleyApp) -> None:
-    has_playground = app.context.server.playground
+@router.get("/", include_in_schema=False)
+async def start(request: Request) -> Response:
+    """Return a page for browsers, and JSON for other clients."""
+    headers = _HEADERS | {"vary": "accept"}
+    if "text/html" in request.headers.get("accept", ""):
+        if get_context(request).server.playground:
+            return await playground.send_page(request)
+        return HTMLResponse(_START, headers=headers | {"content-security-policy": _START_POLICY})
+    links = {f"/{path}": text for path, text in _LINKS.items()}
+    return JSONResponse({"name": "parley", "version": __version__, "links": links}, headers=headers)
 
-    @app.get("/", include_in_schema=False)
-    async def start(request: Request) -> Response:
-        """Return a page for browsers, and JSON for other clients."""
-        headers = _HEADERS | {"vary": "accept"}
-        if "text/html" in request.headers.get("accept", ""):
-            if has_playground:
-                return await playground.send_page(request)
-            return HTMLResponse(_START, headers=headers | {"content-security-policy": _START_POLICY})
-        links = {f"/{path}": text for path, text in _LINKS.items()}
-        return JSONResponse({"name": "parley", "version": __version__, "links": links}, headers=headers)
 
-    @app.head("/", include_in_schema=False)
-    async def check_address() -> Response:
-        """Answer Claude Code, which asks this before its first request."""
-        return Response(headers=_HEADERS)
+@router.head("/", include_in_schema=False)
+async def check_address() -> Response:
+    """Answer Claude Code, which asks this before its first request."""
+    return Response(headers=_HEADERS)
 
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(_DOCS, headers=_HEADERS | {"content-security-policy": _DOCS_POLICY})
 
-    @app.get("/docs/start.js", include_in_schema=False)
-    async def docs_start() -> Response:
-        return Response(_DOCS_START, media_type="text/javascript", headers=_HEADERS)
+@router.get("/docs", include_in_schema=False)
+async def docs() -> Response:
+    return HTMLResponse(_DOCS, headers=_HEADERS | {"content-security-policy": _DOCS_POLICY})
 
-    if has_playground:
-        playground.add_routes(app)
-    for name, media_type in _ASSETS.items():
-        app.add_api_route(f"/docs/{name}", _make_asset_endpoint(name, media_type), include_in_schema=False)
+
+@router.get("/docs/start.js", include_in_schema=False)
+async def docs_start() -> Response:
+    return Response(_DOCS_START, media_type="text/javascript", headers=_HEADERS)
 
 
 def _make_asset_endpoint(name: str, media_type: str) -> Callable[[], Response]:
@@ -121,3 +117,7 @@ def _make_asset_endpoint(name: str, media_type: str) -> Callable[[], Response]:
         return Response(data, headers=_HEADERS | {"content-type": media_type, "cache-control": "max-age=3600"})
 
     return asset
+
+
+for _name, _media_type in _ASSETS.items():
+    router.add_api_route(f"/docs/{_name}", _make_asset_endpoint(_name, _media_type), include_in_schema=False)

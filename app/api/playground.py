@@ -6,16 +6,17 @@ forbid the page to write text as HTML unless DOMPurify has sanitized it: what it
 
 import asyncio
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from app import __version__
-from app.api.application import ParleyApp
+from app.api.application import get_context
 from app.api.context import AppContext
 from app.errors import NotFound
 from app.playground import files
 from app.profiles import KINDS
 
+router = APIRouter()
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -44,18 +45,16 @@ async def send_page(request: Request) -> Response:
     return await _send_file(files.INDEX, request, {"vary": "accept"})
 
 
-def add_routes(app: ParleyApp) -> None:
-    context = app.context
+@router.get("/playground/gateway.json", include_in_schema=False)
+async def gateway(request: Request) -> JSONResponse:
+    return JSONResponse(_describe_gateway(get_context(request)), headers=HEADERS)
 
-    @app.get("/playground/gateway.json", include_in_schema=False)
-    async def gateway() -> JSONResponse:
-        return JSONResponse(_describe_gateway(context), headers=HEADERS)
 
-    @app.get("/playground/{name:path}", include_in_schema=False)
-    async def file(name: str, request: Request) -> Response:
-        if name not in files.list_names():
-            raise NotFound(f"the playground has no file {name!r}")
-        return await _send_file(name, request, {})
+@router.get("/playground/{name:path}", include_in_schema=False)
+async def file(name: str, request: Request) -> Response:
+    if name not in files.list_names():
+        raise NotFound(f"the playground has no file {name!r}")
+    return await _send_file(name, request, {})
 
 
 async def _send_file(name: str, request: Request, more: dict[str, str]) -> Response:

@@ -2,18 +2,20 @@
 
 import asyncio
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from msgspec.structs import asdict
 
 from app import __version__
 from app.api.admin import CacheStats, UpstreamStatus, check_admin, describe_cache, list_upstreams
-from app.api.application import ParleyApp
+from app.api.application import get_context
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
 from app.cache.stores import StoreError
 from app.limits.values import Kind
-from app.observe.recent_requests import RecentRequest, RecentRequests
+from app.observe.recent_requests import RecentRequest
+
+router = APIRouter()
 
 
 class RequestLoad(Described):
@@ -84,33 +86,31 @@ def check_operator(request: Request, context: AppContext) -> None:
         check_admin(request, context)
 
 
-def add_routes(app: ParleyApp, recent: RecentRequests) -> None:
-    context = app.context
-
-    @app.get(
-        "/v1/status",
-        tags=["upstreams"],
-        operation_id="get_status",
-        summary="Show load, model servers, cache, limits and the last requests",
-        responses=describe(403),
+@router.get(
+    "/v1/status",
+    tags=["upstreams"],
+    operation_id="get_status",
+    summary="Show load, model servers, cache, limits and the last requests",
+    responses=describe(403),
+)
+async def status(request: Request) -> GatewayStatus:
+    context = get_context(request)
+    check_operator(request, context)
+    cache, cache_error = None, None
+    try:
+        cache = await describe_cache(context)
+    except StoreError as error:
+        cache_error = str(error)
+    return GatewayStatus(
+        version=__version__,
+        draining=context.draining,
+        load=_describe_load(context),
+        upstreams=list_upstreams(context, asyncio.get_running_loop().time()),
+        cache=cache,
+        cache_error=cache_error,
+        limits=await _list_limits(context),
+        requests=[_describe_request(row) for row in context.recent.list_newest_first()],
     )
-    async def status(request: Request) -> GatewayStatus:
-        check_operator(request, context)
-        cache, cache_error = None, None
-        try:
-            cache = await describe_cache(context)
-        except StoreError as error:
-            cache_error = str(error)
-        return GatewayStatus(
-            version=__version__,
-            draining=context.draining,
-            load=_describe_load(context),
-            upstreams=list_upstreams(context, asyncio.get_running_loop().time()),
-            cache=cache,
-            cache_error=cache_error,
-            limits=await _list_limits(context),
-            requests=[_describe_request(row) for row in recent.list_newest_first()],
-        )
 
 
 def _describe_load(context: AppContext) -> RequestLoad:

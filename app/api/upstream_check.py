@@ -8,13 +8,12 @@ have had, and of the answer only the names of models and an error message are re
 
 from typing import cast
 
-import httpx
-from fastapi import Request
+from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from app.api.admin import check_admin
-from app.api.application import ParleyApp
+from app.api.application import get_context
 from app.api.asgi import Receive, read_body
 from app.api.chat_schema import invalid_json
 from app.api.context import AppContext
@@ -27,6 +26,7 @@ from app.settings import Settings, Upstream
 from app.upstream.check import check_upstreams
 from app.validation import to_violations
 
+router = APIRouter()
 MAX_BODY_BYTES = 64 * 1024
 CONNECT_SECONDS = 5.0
 NAME = "server"
@@ -50,29 +50,26 @@ class UpstreamCheckResult(Described):
     """A base_url that works, if the given one does not."""
 
 
-def add_routes(app: ParleyApp, transport: httpx.AsyncBaseTransport | None) -> None:
-    """`transport` replaces the network in tests."""
-    context = app.context
-
-    @app.post(
-        "/v1/upstreams/check",
-        tags=["upstreams"],
-        summary="Ask a model server for its models before it is configured",
-        operation_id="check_upstream",
-        responses=describe(400, 403, 413, 422),
-        openapi_extra={"requestBody": {"required": True, "content": json_content(UpstreamCheck.__name__)}},
+@router.post(
+    "/v1/upstreams/check",
+    tags=["upstreams"],
+    summary="Ask a model server for its models before it is configured",
+    operation_id="check_upstream",
+    responses=describe(400, 403, 413, 422),
+    openapi_extra={"requestBody": {"required": True, "content": json_content(UpstreamCheck.__name__)}},
+)
+async def check(request: Request) -> UpstreamCheckResult:
+    context = get_context(request)
+    _check_caller(request, context)
+    upstream = _parse_upstream(await _read_small_body(request, context))
+    target = targets(Settings(upstreams={NAME: upstream}))[NAME]
+    [report] = await check_upstreams([target], {}, context.transport)
+    return UpstreamCheckResult(
+        works=report.works,
+        lines=[line.strip().removeprefix(f"upstream {NAME} at {upstream.base_url}: ") for line in report.lines],
+        models=list(report.models),
+        working_url=report.working_url,
     )
-    async def check(request: Request) -> UpstreamCheckResult:
-        _check_caller(request, context)
-        upstream = _parse_upstream(await _read_small_body(request, context))
-        target = targets(Settings(upstreams={NAME: upstream}))[NAME]
-        [report] = await check_upstreams([target], {}, transport)
-        return UpstreamCheckResult(
-            works=report.works,
-            lines=[line.strip().removeprefix(f"upstream {NAME} at {upstream.base_url}: ") for line in report.lines],
-            models=list(report.models),
-            working_url=report.working_url,
-        )
 
 
 def _check_caller(request: Request, context: AppContext) -> None:

@@ -4,12 +4,12 @@ import asyncio
 import time
 from typing import Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from app.access.caller import Caller
 from app.api.admin import check_admin
-from app.api.application import ParleyApp
+from app.api.application import get_context
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
@@ -20,6 +20,7 @@ from app.usage.report import parse_query, report_usage
 from app.usage.stores import UsageStoreError
 from app.usage.totals import Totals
 
+router = APIRouter()
 _NUMBERS: dict[str, Any] = {
     "requests": 3,
     "errors": 0,
@@ -80,40 +81,38 @@ class UsageReport(Described):
     total: UsageNumbers
 
 
-def add_routes(app: ParleyApp) -> None:
-    context = app.context
-
-    @app.get(
-        "/v1/usage",
-        tags=["usage"],
-        operation_id="get_usage",
-        summary="Total the usage and cost by day, key and model",
-        responses=describe(400, 403, 404, 422, 503),
-        response_model=UsageReport,
-        response_model_exclude_unset=True,
-    )
-    async def usage(
-        request: Request,
-        first: Annotated[str | None, Query(alias="from", description="The first day, in UTC; default: 30 days")] = None,
-        last: Annotated[str | None, Query(alias="to", description="The last day; default: today")] = None,
-        key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
-        model: Annotated[str | None, Query(description="Only requests for this model")] = None,
-        group_by: Annotated[
-            str | None, Query(description="`day`, `key`, `model`, or several with commas; default: all of them")
-        ] = None,
-    ) -> dict[str, Any]:
-        ledger = context.usage_ledger
-        chosen = _choose_key(request, context, key)
-        query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=chosen, model=model)
-        if ledger is None:
-            raise NotFound("usage is not counted: usage.url is null:")
-        try:
-            rows = await asyncio.to_thread(ledger.read, query)
-        except TooManyRows as error:
-            raise BadRequest(str(error), "group_by") from None
-        except UsageStoreError as error:
-            raise StoreDown(str(error)) from None
-        return report_usage(query, rows)
+@router.get(
+    "/v1/usage",
+    tags=["usage"],
+    operation_id="get_usage",
+    summary="Total the usage and cost by day, key and model",
+    responses=describe(400, 403, 404, 422, 503),
+    response_model=UsageReport,
+    response_model_exclude_unset=True,
+)
+async def usage(
+    request: Request,
+    first: Annotated[str | None, Query(alias="from", description="The first day, in UTC; default: 30 days")] = None,
+    last: Annotated[str | None, Query(alias="to", description="The last day; default: today")] = None,
+    key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
+    model: Annotated[str | None, Query(description="Only requests for this model")] = None,
+    group_by: Annotated[
+        str | None, Query(description="`day`, `key`, `model`, or several with commas; default: all of them")
+    ] = None,
+) -> dict[str, Any]:
+    context = get_context(request)
+    ledger = context.usage_ledger
+    chosen = _choose_key(request, context, key)
+    query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=chosen, model=model)
+    if ledger is None:
+        raise NotFound("usage is not counted: usage.url is null:")
+    try:
+        rows = await asyncio.to_thread(ledger.read, query)
+    except TooManyRows as error:
+        raise BadRequest(str(error), "group_by") from None
+    except UsageStoreError as error:
+        raise StoreDown(str(error)) from None
+    return report_usage(query, rows)
 
 
 def _choose_key(request: Request, context: AppContext, key: str | None) -> str | None:

@@ -53,6 +53,13 @@ def test_configured_models_are_listed_with_their_aliases_without_a_request() -> 
     assert server.requests == []
 
 
+def test_two_gateways_of_one_process_list_their_own_models() -> None:
+    """Their routes are the same objects."""
+    with Running(CONFIGURED) as one, Running(SERVER) as other:
+        listed = [[row["id"] for row in gateway.get("/v1/models").json["data"]] for gateway in (one, other)]
+    assert listed == [["m", "also-m", "n"], ["m"]]
+
+
 def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
     upstreams = {"a": {**UPSTREAM, "kind": "vllm"}, "b": {**UPSTREAM, "kind": "transformers"}}
     models = {

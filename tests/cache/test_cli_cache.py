@@ -13,8 +13,8 @@ from app.cli import main
 from app.settings import load
 from typing_extensions import override
 
-from tests.in_process_gateway import restored_logging
 from tests.redis_server import RedisServer
+from tests.restored_logging import restored_logging
 
 
 @pytest.fixture(autouse=True)

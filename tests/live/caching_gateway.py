@@ -11,6 +11,7 @@ from app.main import MakeCache, make_cache
 from app.settings import Settings
 from typing_extensions import override
 
+from tests.light_client import light_client
 from tests.live.gateway import Gateway, eventually, serving_with
 from tests.live.raw_client import ASK, Frame, checked
 from tests.scripted_server import Reply, Request, ScriptedServer
@@ -115,5 +116,5 @@ async def caching(
     """`model` is what is said of the model `m`."""
     what = cached_settings(upstream.url, cache, models or {"m": model or {}})
     async with serving_with(what, make_cache) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=10, verify=False) as client:
+        async with light_client(gateway.url) as client:
             yield Asker(gateway, upstream, client)

@@ -10,13 +10,13 @@ import pytest
 from app.cli import main
 
 from tests.cache.shared.coordinators import PatientLink
-from tests.in_process_gateway import restored_logging
 from tests.live import resuming_client
 from tests.live.caches import CacheMaker, coordinator_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import calling
 from tests.live.resuming_client import QUESTION, asked
 from tests.redis_server import RedisServer, store_url
+from tests.restored_logging import restored_logging
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio

@@ -76,10 +76,14 @@ def _take_events(reading: Reading, text: str) -> None:
             reading.done = True
             return
         finished = reading.reason is not None
-        if name == "error" or not is_json(data):
+        try:
+            document = json.loads(data)
+        except ValueError:
+            document = None  # which is an error as well
+        if name == "error":
             reading.failed = True
         else:
-            _take_object(reading, json.loads(data), whole=False)
+            _take_object(reading, document, whole=False)
         if reading.failed:
             reading.failed = not finished
             return
@@ -95,7 +99,7 @@ def _events(text: str) -> Iterator[tuple[str, str]]:
         yield from (("", line) for line in block.split("\n") if line.startswith("{") and is_json(line))
         joined = "\n".join(lines)
         if joined.strip():
-            several = not is_json(joined) and len(lines) > 1
+            several = len(lines) > 1 and not is_json(joined)
             yield from ((names[-1] if names else "", data) for data in (lines if several else [joined]))
 
 
