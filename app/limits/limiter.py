@@ -288,10 +288,12 @@ def _describe_limits(groups: Sequence[_DescribedRules], counts: Sequence[tuple[R
     shown, reset = -1.0, b""
     for group in groups:
         row = group.rows[0]
-        left = remaining(*counts[row])
+        rule, count = counts[row]
+        left = remaining(rule, count)
         if len(group.rows) > 1:
             left, row = min((remaining(*counts[row]), row) for row in group.rows)
-        seconds = reset_seconds(counts[row][1])
+            count = counts[row][1]
+        seconds = reset_seconds(count)
         if seconds != shown:
             shown, reset = seconds, _format_duration(seconds)
         headers += (group.limits[row], (group.remaining_name, b"%d" % left), (group.reset_name, reset))
