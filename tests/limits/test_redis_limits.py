@@ -144,3 +144,15 @@ async def test_the_keys_of_the_counters_expire(shared_redis: RedisServer) -> Non
     with shared_redis.client() as client:
         keys = client.keys("parley:*")
         assert len(keys) == 4 and all(0 < client.ttl(key) <= 32 * 86400 for key in keys)
+
+
+async def test_to_read_what_is_used_is_no_reservation(own_redis: RedisServer) -> None:
+    store = RedisStore(RedisCircuitBreaker(own_redis.url))
+    limiter = Limiter(Limits(requests_per_minute=3, concurrent_streams=2), {}, store)
+    tasks = asyncio.all_tasks()
+    assert [row.used for row in await limiter.read([])] == [0, 0]
+    assert asyncio.all_tasks() == tasks, "no lease is renewed"
+    own_redis.kill()
+    assert [row.used for row in await limiter.read([])] == [0, 0]
+    assert limiter.memory_reservations == 0
+    await limiter.aclose()
