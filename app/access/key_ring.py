@@ -24,7 +24,8 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 KEY_PREFIX = "parley-"
 """It tells people and secret scanners what the key is for."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
-_HEADERS = (_BEARER, _X_API_KEY, _API_KEY)
+_HEADERS = {_BEARER: 0, _X_API_KEY: 1, _API_KEY: 2}
+"""The headers that have a key, and their order."""
 _HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
 
 
@@ -72,7 +73,7 @@ class KeyRing:
         """
         given = [header for header in headers if header[0] in _HEADERS]
         if len(given) > 1:
-            given.sort(key=lambda header: _HEADERS.index(header[0]))
+            given.sort(key=lambda header: _HEADERS[header[0]])
         has_key = False
         for name, value in given:
             key = _read_bearer(value) if name == _BEARER else value.strip()

@@ -277,7 +277,7 @@ class ChatEndpoint:
         reservation = await limiter.reserve(
             request.caller,
             route.model,
-            partial(estimate_prompt_tokens, conversation),
+            lambda: estimate_prompt_tokens(conversation),
             conversation.params.get("max_tokens", route.defaults.get("max_tokens")),
             DEFAULT_REPLY_TOKENS,
         )

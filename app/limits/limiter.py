@@ -77,8 +77,8 @@ class _DescribedRules(Struct, frozen=True):
 
     rows: tuple[int, ...]
     """Their places among all rules of the request."""
-    limits: tuple[tuple[bytes, bytes], ...]
-    """The header with the limit of each."""
+    limits: Mapping[int, tuple[bytes, bytes]]
+    """The header with the limit of each, by its place."""
     remaining_name: bytes
     reset_name: bytes
 
@@ -87,17 +87,13 @@ class _RuleSet(Struct, frozen=True):
     """The rules for the requests of one caller to one model."""
 
     rules: tuple[Rule, ...]
-    windows: tuple[Window, ...]
-    """The counter of each in memory."""
+    windows: tuple[tuple[Rule, Window], ...]
+    """Each with its counter in memory."""
     settled_rules: tuple[Rule, ...]
     """Those that the end of a request changes."""
-    amounts: tuple[int, ...]
-    """What a request takes of each; 0 for tokens, whose number differs."""
     described: tuple[_DescribedRules, ...]
-    tokens_rows: tuple[int, ...]
-    """Which of the rules limit tokens."""
-    tokens_limit: int
-    """The lowest limit of tokens."""
+    tokens_limit: int | None
+    """The lowest limit of tokens; None if there is none."""
 
 
 class Limiter:
@@ -148,22 +144,22 @@ class Limiter:
         rules = rule_set.rules
         if not rules:
             return None
-        tokens, amounts = 0, list(rule_set.amounts)
-        if rule_set.tokens_rows:
+        tokens, most = 0, rule_set.tokens_limit
+        if most is not None:
             prompt = prompt_tokens()
-            tokens = prompt + (max_tokens or min(default_tokens, max(0, rule_set.tokens_limit - prompt)))
-            for row in rule_set.tokens_rows:
-                amounts[row] = tokens
+            tokens = prompt + (max_tokens or default_tokens)
+            if tokens > most and not max_tokens:
+                tokens = max(prompt, most)
         store: LimitStore = self._memory
         lease = ""
         if self._store is None:
-            taken = self._memory.take_from(rule_set.windows, rules, amounts)
+            taken = self._memory.take_from(rule_set.windows, tokens)
         else:
             lease = f"{self._lease_prefix}-{next(self._leases)}"
-            store, taken = await self._take(self._store, rules, amounts, lease)
-        headers = _describe_limits(rule_set, taken.counts)
+            store, taken = await self._take(self._store, rules, tokens, lease)
+        headers = _describe_limits(rule_set.described, taken.counts)
         if not taken.admitted:
-            raise _refuse(rules, amounts, taken, headers)
+            raise _refuse(tokens, taken, headers)
         return Reservation(store, model, rule_set.settled_rules, lease, taken.minute, tokens, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
@@ -173,30 +169,34 @@ class Limiter:
             rules,
             self._memory.find_windows(rules),
             tuple(rule for rule in rules if rule.kind != "requests_per_minute"),
-            tuple(1 if rule.kind in ("requests_per_minute", "concurrent_streams") else 0 for rule in rules),
             (
                 *_make_described(rules, "requests_per_minute", _REQUESTS_HEADERS),
                 *_make_described(rules, "tokens_per_minute", _TOKENS_HEADERS),
             ),
-            tuple(number for number, rule in enumerate(rules) if rule.kind == "tokens_per_minute"),
-            min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=0),
+            min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=None),
         )
 
     async def _take(
-        self, store: LimitStore, rules: Sequence[Rule], amounts: Sequence[int], lease: str
+        self, store: LimitStore, rules: Sequence[Rule], tokens: int, lease: str
     ) -> tuple[LimitStore, Taken]:
         try:
-            taken = await store.take(rules, amounts, lease)
+            taken = await store.take(rules, tokens, lease)
         except StoreUnavailable as error:
             self.memory_reservations += 1
-            if not self._down:
-                self._down = True
-                log.warning("limits are counted for this process alone until redis answers: %s", error)
-            return self._memory, self._memory.take_now(rules, amounts)
+            self._on_unavailable(error)
+            return self._memory, self._memory.take_now(rules, tokens)
+        self._on_answer()
+        return store, taken
+
+    def _on_unavailable(self, error: StoreUnavailable) -> None:
+        if not self._down:
+            self._down = True
+            log.warning("limits are counted for this process alone until redis answers: %s", error)
+
+    def _on_answer(self) -> None:
         if self._down:
             self._down = False
             log.info("limits are counted in redis again")
-        return store, taken
 
     async def read(self, callers: Iterable[Owner]) -> list[LimitUse]:
         """Return what is used of each limit: of the gateway, the models and these callers."""
@@ -205,12 +205,14 @@ class Limiter:
             rules += make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
         if not rules:
             return []
-        nothing = [0] * len(rules)
-        if self._store is None:
-            taken = self._memory.take_now(rules, nothing)
+        try:
+            counts = await (self._store or self._memory).read(rules)
+        except StoreUnavailable as error:
+            self._on_unavailable(error)
+            counts = self._memory.read_now(rules)
         else:
-            taken = (await self._take(self._store, rules, nothing, ""))[1]
-        return [_describe_use(rule, count) for rule, count in zip(rules, taken.counts, strict=True)]
+            self._on_answer()
+        return [_describe_use(rule, count) for rule, count in counts]
 
     def settle(
         self, reservation: Reservation, tokens: int | None, cost: float | None, fallback_model: str | None = None
@@ -275,24 +277,26 @@ def _used_tokens(record: RequestRecord) -> int | None:
 
 def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes, bytes]) -> Iterator[_DescribedRules]:
     """Return how the rules of this kind are described, if there are any."""
-    rows = tuple(number for number, rule in enumerate(rules) if rule.kind == kind)
+    rows = tuple(row for row, rule in enumerate(rules) if rule.kind == kind)
     if rows:
-        yield _DescribedRules(rows, tuple((names[0], b"%d" % rules[row].limit) for row in rows), names[1], names[2])
+        yield _DescribedRules(rows, {row: (names[0], b"%d" % rules[row].limit) for row in rows}, names[1], names[2])
 
 
-def _describe_limits(rule_set: _RuleSet, counts: Sequence[Counted]) -> Headers:
+def _describe_limits(groups: Sequence[_DescribedRules], counts: Sequence[tuple[Rule, Counted]]) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
-    rules = rule_set.rules
     headers: Headers = []
-    for described in rule_set.described:
-        rows, limit = described.rows, described.limits[0]
-        count = counts[rows[0]]
-        left = remaining(rules[rows[0]], count)
-        if len(rows) > 1:
-            left, number = min((remaining(rules[row], counts[row]), number) for number, row in enumerate(rows))
-            limit, count = described.limits[number], counts[rows[number]]
-        reset = _format_duration(reset_seconds(count))
-        headers += (limit, (described.remaining_name, b"%d" % left), (described.reset_name, reset))
+    shown, reset = -1.0, b""
+    for group in groups:
+        row = group.rows[0]
+        rule, count = counts[row]
+        left = remaining(rule, count)
+        if len(group.rows) > 1:
+            left, row = min((remaining(*counts[row]), row) for row in group.rows)
+            count = counts[row][1]
+        seconds = reset_seconds(count)
+        if seconds != shown:
+            shown, reset = seconds, _format_duration(seconds)
+        headers += (group.limits[row], (group.remaining_name, b"%d" % left), (group.reset_name, reset))
     return headers
 
 
@@ -307,12 +311,13 @@ def _format_seconds(seconds: int) -> bytes:
     return b"%ds" % seconds if seconds < 60 else b"%dm%ds" % (seconds // 60, seconds % 60)
 
 
-def _refuse(rules: Sequence[Rule], amounts: Sequence[int], taken: Taken, lines: Headers) -> RateLimited:
+def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:
     """Return the error for the limit that the request must wait for longest."""
     headers = {name.decode(): value.decode() for name, value in lines}
+    taking = ((rule, count, tokens if rule.amount is None else rule.amount) for rule, count in taken.counts)
     refused = [
         (wait_seconds(rule, count, amount, taken.now), rule, amount, remaining(rule, count))
-        for rule, count, amount in zip(rules, taken.counts, amounts, strict=True)
+        for rule, count, amount in taking
         if not fits(rule, count, amount)
     ]
     wait, rule, amount, left = max(refused, key=lambda row: float("inf") if row[0] is None else row[0])

@@ -21,7 +21,7 @@ from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared.scripts import Script
 from app.limits.stores import StoreUnavailable, Taken
 from app.limits.values import Kind, Rule
-from app.limits.windows import Count, period
+from app.limits.windows import Count, Counted, period
 
 PREFIX = "parley:{limits-1}:"
 LEASE_SECONDS = 30.0
@@ -156,8 +156,18 @@ class RedisStore:
         self._renewing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
+    async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
         """Raises StoreUnavailable."""
+        taken = await self._take(rules, [tokens if rule.amount is None else rule.amount for rule in rules], lease)
+        if taken.admitted:
+            self._hold([PREFIX + rule.counter for rule in rules if rule.kind == "concurrent_streams"], lease)
+        return taken
+
+    async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Counted]]:
+        """Raises StoreUnavailable."""
+        return (await self._take(rules, [0] * len(rules), "")).counts
+
+    async def _take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
         keys = [PREFIX + rule.counter for rule in rules]
         arguments: list[str | bytes | int] = [lease, self._lease_ms]
         for rule, amount in zip(rules, amounts, strict=True):
@@ -169,11 +179,9 @@ class RedisStore:
         admitted, now_ms, *numbers = map(int, answer)
         minute, milliseconds = divmod(now_ms, 60_000)
         counts = [
-            Count(current, previous, milliseconds / 60_000)
-            for current, previous in zip(numbers[::2], numbers[1::2], strict=True)
+            (rule, Count(current, previous, milliseconds / 60_000))
+            for rule, current, previous in zip(rules, numbers[::2], numbers[1::2], strict=True)
         ]
-        if admitted:
-            self._hold([key for rule, key in zip(rules, keys, strict=True) if _CODES[rule.kind] == "l"], lease)
         return Taken(bool(admitted), counts, minute, now_ms / 1000)
 
     @property

@@ -1,7 +1,7 @@
 """The counters of limits: the interface of a store, and the store in the memory of this process."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,8 +19,8 @@ class Taken(Struct, frozen=True):
     """The result of `take`."""
 
     admitted: bool
-    counts: Sequence[Counted]
-    """Of each rule: with this request if it was admitted, else without."""
+    counts: Sequence[tuple[Rule, Counted]]
+    """Each rule with what is counted for it: with this request if it was admitted, else without."""
     minute: int
     """The minute in which the amounts were counted."""
     now: float
@@ -28,9 +28,12 @@ class Taken(Struct, frozen=True):
 
 
 class LimitStore(Protocol):
-    async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
-        """Count the amounts if all of them are within their limits, else none. `lease` identifies the request among
-        the replies in progress. Raises StoreUnavailable."""
+    async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
+        """Count a request of so many tokens if it is within all its limits, else count nothing. `lease` identifies it
+        among the replies in progress. Raises StoreUnavailable."""
+
+    async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Counted]]:
+        """Return each rule with what is counted for it. Raises StoreUnavailable."""
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         """Correct the counts at the end of a request: it is no longer in progress, it used `tokens` more than were
@@ -63,9 +66,11 @@ class Window:
         if amount > 0:
             self.current += amount
         elif minute == self.minute:
-            self.current = max(0, self.current + amount)
+            left = self.current + amount
+            self.current = left if left > 0 else 0
         elif minute == self.minute - 1:
-            self.previous = max(0, self.previous + amount)
+            left = self.previous + amount
+            self.previous = left if left > 0 else 0
 
 
 class MemoryStore:
@@ -76,9 +81,9 @@ class MemoryStore:
         self._windows: dict[str, Window] = {}
         """By the names of the counters."""
 
-    def find_windows(self, rules: Sequence[Rule]) -> tuple[Window, ...]:
-        """Return the counters of these rules, for `take_from`. They remain the same."""
-        return tuple(self._find_window(rule.counter) for rule in rules)
+    def find_windows(self, rules: Iterable[Rule]) -> tuple[tuple[Rule, Window], ...]:
+        """Return the rules with their counters, for `take_from`. The counters remain the same."""
+        return tuple((rule, self._find_window(rule.counter)) for rule in rules)
 
     def _find_window(self, counter: str) -> Window:
         window = self._windows.get(counter)
@@ -86,35 +91,36 @@ class MemoryStore:
             window = self._windows[counter] = Window()
         return window
 
-    async def take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
-        return self.take_now(rules, amounts)
+    async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
+        return self.take_now(rules, tokens)
 
-    def take_now(self, rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
-        windows = self.find_windows(rules)
-        taken = self.take_from(windows, rules, amounts)
-        return replace(taken, counts=list(map(_read_count, rules, windows)))
+    def take_now(self, rules: Iterable[Rule], tokens: int) -> Taken:
+        taken = self.take_from(self.find_windows(rules), tokens)
+        return replace(taken, counts=[(rule, _read_count(rule, window)) for rule, window in taken.counts])
 
-    def take_from(self, windows: Sequence[Window], rules: Sequence[Rule], amounts: Sequence[int]) -> Taken:
-        """Do the same as `take_now`. `windows` are the counters of the rules. They are the counts of the result, so it
-        is of use only until the next request."""
+    def take_from(self, windows: Sequence[tuple[Rule, Window]], tokens: int) -> Taken:
+        """Do the same as `take_now`. The counters are those of the result, so it is of use only until the next
+        request."""
         now = self._now()
-        minute = int(now // WINDOW_SECONDS)
-        elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
+        minute = _move_windows(windows, now)
         admitted = True
-        for rule, window, amount in zip(rules, windows, amounts):  # noqa: B905  # each request would pay for `strict`
-            if rule.is_window:
-                if window.minute != minute:
-                    window.move_to(minute)
-                window.elapsed = elapsed if window.minute == minute else 0.0
-            elif rule.is_spending:
-                window.move_to(period(rule.kind, now))
+        for rule, window in windows:
+            amount = tokens if rule.amount is None else rule.amount
             # Most requests are far from their limits, and need no exact comparison.
             if window.current + window.previous + amount >= rule.limit and not fits(rule, window, amount):
                 admitted = False
         if admitted:
-            for window, amount in zip(windows, amounts):  # noqa: B905
-                window.current += amount
+            for rule, window in windows:
+                window.current += tokens if rule.amount is None else rule.amount
         return Taken(admitted, windows, minute, now)
+
+    async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Count]]:
+        return self.read_now(rules)
+
+    def read_now(self, rules: Iterable[Rule]) -> Sequence[tuple[Rule, Count]]:
+        windows = self.find_windows(rules)
+        _move_windows(windows, self._now())
+        return [(rule, _read_count(rule, window)) for rule, window in windows]
 
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
         """Set what was spent in this day or month, in parts of the currency, before anything was counted."""
@@ -143,5 +149,19 @@ class MemoryStore:
         """Close nothing."""
 
 
-def _read_count(rule: Rule, window: Window) -> Count:
+def _move_windows(windows: Iterable[tuple[Rule, Window]], now: float) -> int:
+    """Go on to the present minute, day and month. Returns the minute."""
+    minute = int(now // WINDOW_SECONDS)
+    elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
+    for rule, window in windows:
+        if rule.is_window:
+            if window.minute != minute:
+                window.move_to(minute)
+            window.elapsed = elapsed if window.minute == minute else 0.0
+        elif rule.is_spending:
+            window.move_to(period(rule.kind, now))
+    return minute
+
+
+def _read_count(rule: Rule, window: Counted) -> Count:
     return Count(window.current, window.previous, window.elapsed) if rule.is_window else Count(window.current)

@@ -40,6 +40,8 @@ class Rule(Struct, frozen=True):
     is_spending: bool
     is_window: bool
     """Requests or tokens per minute."""
+    amount: int | None
+    """What each request takes of the limit; None: its tokens. Money is not taken: it is counted when it was spent."""
 
 
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
@@ -59,7 +61,8 @@ def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
 def make_rule(owner: str, name: str, kind: Kind, limit: int) -> Rule:
     is_spending = kind in ("spend_per_day", "spend_per_month")
     is_window = kind in ("requests_per_minute", "tokens_per_minute")
-    return Rule(owner, kind, limit, f"{name}:{kind}", is_spending, is_window)
+    amount = None if kind == "tokens_per_minute" else 0 if is_spending else 1
+    return Rule(owner, kind, limit, f"{name}:{kind}", is_spending, is_window, amount)
 
 
 def _to_parts(money: float | None) -> int | None:

@@ -9,7 +9,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TextIO
 
@@ -20,7 +20,6 @@ FLUSH_SECONDS = 2.0
 """How long the process waits at its end until the queued lines are written."""
 GATHER_SECONDS = 0.02
 """How long lines are gathered after a write. A thread that wakes for each line interrupts the gateway each time."""
-_BATCH_BYTES = 64 * 1024
 
 
 class _Flush(threading.Event):
@@ -83,52 +82,33 @@ class QueuedHandler(logging.Handler):
         super().close()
 
     def _run(self) -> None:
+        block = b""
         while True:
-            batch, end = self._next_batch()
-            for block in _blocks(batch):
-                self._write(block)
-            self._written_bytes += sum(map(len, batch))
-            self._report_dropped()
-            if isinstance(end, _Flush):
-                end.set()
-            elif end is not None:
+            item = self._queue.get()
+            if isinstance(item, bytes):
+                if len(block) + len(item) > select.PIPE_BUF:
+                    self._write_block(block)
+                    block = b""
+                block += item
+                if not self._queue.empty():
+                    continue
+            self._write_block(block)
+            block = b""
+            if isinstance(item, _Flush):
+                item.set()
+            elif isinstance(item, _Stop):
                 return
             else:
                 time.sleep(GATHER_SECONDS)
 
-    def _next_batch(self) -> tuple[list[bytes], _Flush | _Stop | None]:
-        """Wait for lines and return a batch of them, with the mark that ends it, if any."""
-        queue = self._queue
-        batch: list[bytes] = []
-        size = 0
-        while True:
-            item = queue.get()
-            if not isinstance(item, bytes):
-                return batch, item
-            batch.append(item)
-            size += len(item)
-            if size >= _BATCH_BYTES or queue.empty():
-                return batch, None
-
-    def _report_dropped(self) -> None:
+    def _write_block(self, block: bytes) -> None:
+        """Write whole lines, of at most PIPE_BUF together: larger writes of several processes may interleave."""
+        self._write(block)
+        self._written_bytes += len(block)
         count = self._dropped - self._reported
         if count:
             self._reported += count
             self._write(f"{self._dropped_line(count)}\n".encode())
-
-
-def _blocks(lines: list[bytes]) -> Iterator[bytes]:
-    """Join whole lines into blocks of at most PIPE_BUF: larger writes of several processes may interleave."""
-    held: list[bytes] = []
-    size = 0
-    for line in lines:
-        if held and size + len(line) > select.PIPE_BUF:
-            yield b"".join(held)
-            held, size = [], 0
-        held.append(line)
-        size += len(line)
-    if held:
-        yield b"".join(held)
 
 
 def _writer(stream: TextIO) -> Callable[[bytes], None]:
@@ -153,10 +133,9 @@ def _write_text(stream: TextIO, data: bytes) -> None:
 
 def _write_bytes(descriptor: int, data: bytes) -> None:
     """Write all data. If the reader has closed the pipe, the lines are lost: there is nowhere to report it."""
-    rest = memoryview(data)
-    while rest:
+    while data:
         try:
-            rest = rest[os.write(descriptor, rest) :]
+            data = data[os.write(descriptor, data) :]
         except BlockingIOError:  # another program has set O_NONBLOCK on the shared file
             select.select([], [descriptor], [])
         except OSError:

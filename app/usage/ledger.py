@@ -63,7 +63,6 @@ class UsageLedger:
         """Held while `_waiting` changes."""
         self._store_lock = threading.Lock()
         """Held while the store is used."""
-        self._changed = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures = 0
@@ -77,8 +76,6 @@ class UsageLedger:
             self._add_row(key, totals)
             if self._thread is None:
                 self._thread = start_background_thread("parley-usage", self._write_rows)
-        if not self._changed.is_set():
-            self._changed.set()
 
     def _add_row(self, key: RowKey, totals: Totals) -> None:
         found = self._waiting.get(key)
@@ -111,7 +108,6 @@ class UsageLedger:
     def close(self) -> None:
         """Write all rows, and close the store. Nothing may be added afterwards."""
         self._closing.set()
-        self._changed.set()
         if self._thread is not None:
             self._thread.join()
         try:
@@ -125,16 +121,10 @@ class UsageLedger:
     # The thread.
 
     def _write_rows(self) -> None:
-        while not self._closing.is_set():
-            self._changed.wait()
-            self._closing.wait(self._next_wait_seconds())
-            self._changed.clear()
-            if self._closing.is_set():
-                return  # `close` writes the rest, and says what it could not write
+        while not self._closing.wait(self._next_wait_seconds()):  # then `close` writes the rest
             try:
                 self._flush()
             except UsageStoreError as error:
-                self._changed.set()
                 self._failures += 1
                 if self._failures == 1:
                     log.error("usage: the totals cannot be written, and are kept in memory until they can: %s", error)

@@ -47,7 +47,7 @@ async def test_two_gateways_share_a_limit_exactly(shared_redis: RedisServer) -> 
     async with stores(shared_redis, 2) as (one, other):
 
         async def send(store: RedisStore, number: int) -> bool:
-            return (await store.take(limited, [1, 40], f"lease-{number}")).admitted
+            return (await store.take(limited, 40, f"lease-{number}")).admitted
 
         admitted = await asyncio.gather(*(send((one, other)[number % 2], number) for number in range(1600)))
     assert 980 <= sum(admitted) <= 1000
@@ -59,21 +59,20 @@ async def test_redis_counts_as_the_memory_does(shared_redis: RedisServer) -> Non
     limited = rules(
         requests_per_minute=5, tokens_per_minute=100, concurrent_streams=2, spend_per_day=1.0, spend_per_month=1.5
     )
-    amounts = [1, 30, 1, 0, 0]
 
     def numbers(taken: Taken) -> tuple[bool, list[tuple[int, int]]]:
-        return taken.admitted, [(count.current, count.previous) for count in taken.counts]
+        return taken.admitted, [(count.current, count.previous) for _, count in taken.counts]
 
     async with stores(shared_redis) as (store,):
         memory = MemoryStore()
         for lease, tokens, cost in [("a", -10, 500_000_000), ("b", 15, 0), ("c", -500, 0), ("d", 0, 600_000_000)]:
-            shared, own = await store.take(limited, amounts, lease), memory.take_now(limited, amounts)
+            shared, own = await store.take(limited, 30, lease), memory.take_now(limited, 30)
             assert numbers(shared) == numbers(own)
             assert shared.admitted and shared.minute == own.minute and abs(shared.now - own.now) < 2
             for one in (store, memory):
                 one.give_back(limited, lease, own.minute, tokens, cost)
             await asyncio.sleep(0.05)
-        shared, own = await store.take(limited, amounts, "e"), memory.take_now(limited, amounts)
+        shared, own = await store.take(limited, 30, "e"), memory.take_now(limited, 30)
         assert numbers(shared) == numbers(own) and not own.admitted
 
 
@@ -81,16 +80,16 @@ async def test_replies_in_progress_of_a_killed_gateway_expire_and_others_are_ren
     limited = rules(concurrent_streams=2)
     killed = RedisStore(RedisCircuitBreaker(shared_redis.url), 0.3)
     async with stores(shared_redis, 2, lease_seconds=0.3) as (alive, other):
-        assert (await killed.take(limited, [1], "killed")).admitted
-        assert (await alive.take(limited, [1], "alive")).admitted
-        assert not (await other.take(limited, [1], "third")).admitted
+        assert (await killed.take(limited, 0, "killed")).admitted
+        assert (await alive.take(limited, 0, "alive")).admitted
+        assert not (await other.take(limited, 0, "third")).admitted
         await killed.aclose()  # nothing renews its lease
         await asyncio.sleep(0.7)
-        assert (await other.take(limited, [1], "third")).admitted
-        assert not (await other.take(limited, [1], "fourth")).admitted, "the lease of a living gateway was renewed"
+        assert (await other.take(limited, 0, "third")).admitted
+        assert not (await other.take(limited, 0, "fourth")).admitted, "the lease of a living gateway was renewed"
         alive.give_back(limited, "alive", 0, 0, 0)
         async with asyncio.timeout(2):
-            while not (await other.take(limited, [1], "fourth")).admitted:
+            while not (await other.take(limited, 0, "fourth")).admitted:
                 await asyncio.sleep(0.01)
     with shared_redis.client() as client:
         assert client.zcard("parley:{limits-1}:x:concurrent_streams") == 2
@@ -138,10 +137,22 @@ async def test_the_keys_of_the_counters_expire(shared_redis: RedisServer) -> Non
         requests_per_minute=5, tokens_per_minute=5, concurrent_streams=5, spend_per_day=1, spend_per_month=1
     )
     async with stores(shared_redis) as (store,):
-        taken = await store.take(limited, [1, 1, 1, 0, 0], "a")
+        taken = await store.take(limited, 1, "a")
         with shared_redis.client() as client:
             assert all(client.ttl(key) > 0 for key in client.keys("parley:*"))
         store.give_back(limited, "a", taken.minute, -1, 7)
     with shared_redis.client() as client:
         keys = client.keys("parley:*")
         assert len(keys) == 4 and all(0 < client.ttl(key) <= 32 * 86400 for key in keys)
+
+
+async def test_to_read_what_is_used_is_no_reservation(own_redis: RedisServer) -> None:
+    store = RedisStore(RedisCircuitBreaker(own_redis.url))
+    limiter = Limiter(Limits(requests_per_minute=3, concurrent_streams=2), {}, store)
+    tasks = asyncio.all_tasks()
+    assert [row.used for row in await limiter.read([])] == [0, 0]
+    assert asyncio.all_tasks() == tasks, "no lease is renewed"
+    own_redis.kill()
+    assert [row.used for row in await limiter.read([])] == [0, 0]
+    assert limiter.memory_reservations == 0
+    await limiter.aclose()

@@ -12,6 +12,7 @@ from app.usage.urls import PostgresUrl, describe_usage_url
 
 _CONNECT_SECONDS = 5
 _STATEMENT_MILLISECONDS = 10_000
+_ADD = add_sql("%s")
 _LOCK = 0x5061726D
 """The advisory lock under which the table is created: two processes at once would get an error."""
 
@@ -26,7 +27,7 @@ class PostgresUsageStore:
 
     def add(self, rows: Sequence[UsageRow]) -> None:
         with self._transaction() as connection:
-            connection.cursor().executemany(add_sql("%s"), add_values(rows))
+            connection.cursor().executemany(_ADD, add_values(rows))
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
         text, values = read_sql(query, "%s", most)

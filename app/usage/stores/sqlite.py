@@ -13,6 +13,7 @@ from app.usage.totals import UsageQuery, UsageRow
 _APPLICATION_ID = 0x5061726D
 """The application_id of Parley's usage database. A database of another program is not touched."""
 _BUSY_SECONDS = 5.0
+_ADD = add_sql("?")
 
 
 class SqliteUsageStore:
@@ -25,7 +26,7 @@ class SqliteUsageStore:
 
     def add(self, rows: Sequence[UsageRow]) -> None:
         with self._transaction() as connection:
-            connection.executemany(add_sql("?"), add_values(rows))
+            connection.executemany(_ADD, add_values(rows))
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
         text, values = read_sql(query, "?", most)
