@@ -371,6 +371,8 @@ class _GatewayWorker(multiprocess.Process):
             super().start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # The worker has it alone now. So when the worker ends, the supervisor no longer waits for its answer.
+        self.child_conn.close()
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -32,6 +32,13 @@ class Process:
         """As a terminal does."""
         os.killpg(self._process.pid, number)
 
+    def workers(self) -> list[int]:
+        """The process ids of its workers, if it was not forked."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        # The tracker of resources is a child too.
+        return [int(child) for child in children if b"_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()]
+
     async def ended(self) -> tuple[int, str]:
         """Its exit code and what it said."""
         async with asyncio.timeout(DEADLINE_SECONDS):

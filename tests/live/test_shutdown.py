@@ -6,6 +6,7 @@ import signal
 import sys
 
 import pytest
+from app.server import WORKER_SECONDS
 
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import process
@@ -125,6 +126,17 @@ async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
         code, output = await gateway.ended()
     assert code == 130
     assert "Traceback" not in output
+
+
+async def test_a_worker_that_ends_while_its_supervisor_waits_for_its_answer_does_not_delay_ctrl_c() -> None:
+    async with ScriptedServer() as upstream, process(upstream, workers=2, forked=False) as gateway:
+        worker = gateway.workers()[0]
+        os.kill(worker, signal.SIGSTOP)
+        await asyncio.sleep(1.5)  # the supervisor asks each worker twice a second, and now waits for this one
+        os.kill(worker, signal.SIGKILL)
+        gateway.signal(signal.SIGINT)
+        async with asyncio.timeout(WORKER_SECONDS / 2):
+            assert (await gateway.ended())[0] == 130
 
 
 async def test_ctrl_c_while_workers_start_is_a_quiet_end() -> None:
