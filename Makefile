@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
 test coverage storms: export PYTHONDONTWRITEBYTECODE =
 # More processes than cores, because many tests wait for other processes and for clocks.
-WORKERS = $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? 8 : cores * 2)))
+WORKERS = $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? 12 : cores * 3)))
 IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
 
 help: ## list the targets
@@ -16,7 +16,7 @@ serve: ## run the gateway (ARGS="--port 9000")
 	@scripts/bootstrap runtime
 	@exec .venv/bin/parley serve $(ARGS)
 
-test: ## run the tests, in two processes for each core, at most eight (PYTEST_ARGS="-k cache")
+test: ## run the tests, in three processes for each core, at most twelve (PYTEST_ARGS="-k cache")
 	@scripts/bootstrap dev
 	@.venv/bin/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
