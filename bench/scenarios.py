@@ -136,13 +136,6 @@ SCENARIOS = (
         ramp=True,
         hold=True,
     ),
-    Scenario(
-        *("rss-5000", "5,000 open streams", "mock-60-1-1000", 5000, (MEMORY,), ()),
-        seconds=1,
-        warmup_seconds=0,
-        ramp=True,
-        hold=True,
-    ),
     Scenario("burst", "64 clients, 300 chunks at once", "mock-300-1-0", 64, (CHUNKS, CPU_CHUNK), BURST, hits=True),
     Scenario(
         *("saturated", "1,000 streams, a chunk each 15 ms", "mock-300-1-15", 1000, (CHUNKS, CPU_CHUNK), SATURATED),
@@ -168,6 +161,13 @@ SCENARIOS = (
         hits=True,
     ),
     Scenario("ttft", "one client, first token", "mock-3-1-5", 1, (FIRST_P50, FIRST_P99), FIRST, seconds=4),
+    Scenario(
+        *("rss-5000", "5,000 open streams", "mock-60-1-1000", 5000, (MEMORY,), ()),
+        seconds=1,
+        warmup_seconds=0,
+        ramp=True,
+        hold=True,
+    ),
 )
 GROUPS = tuple(dict.fromkeys(scenario.group for scenario in SCENARIOS))
 
