@@ -378,17 +378,14 @@ class _GatewayWorker(multiprocess.Process):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self.config.app = partial(import_from_string(self.config.app), worker_folder=self._folder)
+        # Before uvicorn starts the thread that answers the supervisor: at the same time as this one, it would make a
+        # server of its own, which never starts.
+        self._server = ParleyServer(self.config, self.on_listening)
         try:
             super().target(sockets)
         except CannotListen as error:
             log.error("%s", error)
             sys.exit(STARTUP_FAILURE)
-
-    @property
-    def server(self) -> uvicorn.Server:
-        if self._server is None:
-            self._server = ParleyServer(self.config, self.on_listening)
-        return self._server
 
 
 class _Supervisor(Multiprocess):
