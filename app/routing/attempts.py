@@ -40,6 +40,8 @@ MAX_RETRY_SECONDS = 30.0
 """If a server demands a longer wait, the request is not retried, and the caller gets the error."""
 MIN_HEDGE_SAMPLES = 20
 """With fewer times to the first token, their 95th percentile means nothing, and no second request is sent."""
+_CLOCK_TICK_SECONDS = 0.001
+"""uvloop counts whole milliseconds: its timers can end one before the time that they were set to."""
 _DEADLINE_TEXT = "the model server sent no token before the deadline of the model (deadline_seconds)"
 
 Explain = Callable[[UpstreamFailed, Deployment], Awaitable[UpstreamFailed]]
@@ -70,7 +72,7 @@ class _Call(Struct, frozen=True):
     @property
     def is_over(self) -> bool:
         """Whether the deadline has passed."""
-        return self.deadline is not None and _loop_time() >= self.deadline
+        return self.deadline is not None and _loop_time() + _CLOCK_TICK_SECONDS >= self.deadline
 
 
 class UpstreamCaller:
