@@ -271,8 +271,8 @@ def create_app(
     for router in (_router, health.router, admin.router, status.router, usage.router, pages.router):
         app.router.routes += router.routes
     context.observers.append(context.recent.observe)
+    context.transport = transport
     if settings.server.playground:
-        context.transport = transport
         app.router.routes += [*playground.router.routes, *upstream_check.router.routes]
     if reporters.metrics is not None and settings.metrics.port is None:
         metrics.add_routes(app, reporters.metrics)

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GATEWAY_CORE, LOAD_CORE = 0, 1
 START_SECONDS, STOP_SECONDS = 60.0, 5.0
 MIN_OPEN_FILES = 12_000
+"""Two for each of 5,000 streams, and some more."""
 IDLE_SECONDS = 30.0
 """How long a server that was measured may go on before the next one is."""
 IDLE_SHARE, IDLE_INTERVAL = 0.1, 0.3
@@ -234,9 +235,9 @@ def paused(servers: Sequence[Server]) -> Iterator[None]:
             os.killpg(server.pid, signal.SIGCONT)
 
 
-def wait_until_idle(server: Server, seconds: float = IDLE_SECONDS) -> None:
-    """Wait until the server takes next to no CPU time, but not longer than `seconds`."""
-    deadline = time.monotonic() + seconds
+def wait_until_idle(server: Server) -> None:
+    """Wait until the server takes next to no CPU time, but not longer than IDLE_SECONDS."""
+    deadline = time.monotonic() + IDLE_SECONDS
     before, now = -1.0, _cpu_seconds(server)
     while now - before > IDLE_SHARE * IDLE_INTERVAL and time.monotonic() < deadline:
         time.sleep(IDLE_INTERVAL)

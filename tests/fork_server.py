@@ -1,7 +1,7 @@
 """Python programs without the second that loading the gateway's modules takes.
 
-A process that has them loaded forks a child for each program, which runs there as `python -m MODULE` does. To whoever
-starts it, the program is `tests/fork_client.py`.
+A process loads these modules once, and forks a child for each program. The program runs in the child as
+`python -m MODULE` would run it. The process that is started in its place is `tests/fork_client.py`.
 """
 
 import atexit
@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
-from tests.forked_workers import fork_workers
+from tests.clean_environment import clean_environment
+from tests.forked_workers import end_process, fork_workers, read_exit_code
 
 ROOT = Path(__file__).parents[1]
 ADDRESS = "TESTS_FORK_SERVER"
@@ -53,13 +54,12 @@ def share_fork_server() -> None:
 
 def _start_server() -> str:
     address = str(Path(tempfile.mkdtemp(prefix="parley-tests-")) / "socket")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
     server = subprocess.Popen(
         [sys.executable, "-m", __name__, address],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
-        env=environ,
+        env=clean_environment(),
         start_new_session=True,
     )
     assert server.stdout and server.stdout.readline() == b"ready\n"
@@ -213,9 +213,7 @@ def _run(module: str, *arguments: str) -> None:
     except SystemExit as ended:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+        end_process(read_exit_code(ended))
 
 
 if __name__ == "__main__":

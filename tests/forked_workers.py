@@ -26,7 +26,8 @@ def fork_workers() -> None:
 def _start(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
     if args[-1] != "--multiprocessing-fork":
         return _spawn(path, args, passfds)  # the tracker of resources, which loads little
-    logging.shutdown()  # ends the thread that writes the log: the worker would not have it. The next line starts it.
+    # Ends the thread that writes the log, which the worker would not have. The next line that is logged starts another.
+    logging.shutdown()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     process = os.fork()
     if not process:
@@ -51,14 +52,23 @@ def _become_worker(program: str, files: set[int], mask: Iterable[int]) -> NoRetu
         sys.argv = ["-c", "--multiprocessing-fork"]
         exec(program)
     except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        code = read_exit_code(ended)
     except BaseException:
         traceback.print_exc()
     finally:
         logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        end_process(code)
+
+
+def read_exit_code(ended: SystemExit) -> int:
+    return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process without taking apart its modules."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

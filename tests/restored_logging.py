@@ -1,5 +1,8 @@
-"""The logging of a test run, as it was before an application was made. Apart from the applications: the process that
-shares the tests out among others makes none."""
+"""Restores the logging of a test run after a test made an application.
+
+It is a module of its own because tests/conftest.py needs it, which the controller of pytest-xdist loads too: that makes
+no application, and need not load any.
+"""
 
 import logging
 from collections.abc import Iterator

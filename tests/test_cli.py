@@ -20,6 +20,7 @@ from app.cli import main
 from app.settings import Server, Settings
 from typing_extensions import override
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
 from tests.restored_logging import restored_logging
 
@@ -37,7 +38,7 @@ upstreams = ["local"]
 def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder, and an environment that is restored and has nothing to say."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")})
+    monkeypatch.setattr(os, "environ", clean_environment())
     with restored_logging():
         yield tmp_path
 

@@ -314,7 +314,7 @@ def _format_seconds(seconds: int) -> bytes:
 def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:
     """Return the error for the limit that the request must wait for longest."""
     headers = {name.decode(): value.decode() for name, value in lines}
-    taking = ((rule, count, tokens if rule.amount is None else rule.amount) for rule, count in taken.counts)
+    taking = ((rule, count, rule.amount_of(tokens)) for rule, count in taken.counts)
     refused = [
         (wait_seconds(rule, count, amount, taken.now), rule, amount, remaining(rule, count))
         for rule, count, amount in taking

@@ -158,7 +158,7 @@ class RedisStore:
 
     async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
         """Raises StoreUnavailable."""
-        taken = await self._take(rules, [tokens if rule.amount is None else rule.amount for rule in rules], lease)
+        taken = await self._take(rules, [rule.amount_of(tokens) for rule in rules], lease)
         if taken.admitted:
             self._hold([PREFIX + rule.counter for rule in rules if rule.kind == "concurrent_streams"], lease)
         return taken

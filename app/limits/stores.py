@@ -66,11 +66,9 @@ class Window:
         if amount > 0:
             self.current += amount
         elif minute == self.minute:
-            left = self.current + amount
-            self.current = left if left > 0 else 0
+            self.current = max(0, self.current + amount)
         elif minute == self.minute - 1:
-            left = self.previous + amount
-            self.previous = left if left > 0 else 0
+            self.previous = max(0, self.previous + amount)
 
 
 class MemoryStore:
@@ -105,13 +103,13 @@ class MemoryStore:
         minute = _move_windows(windows, now)
         admitted = True
         for rule, window in windows:
-            amount = tokens if rule.amount is None else rule.amount
+            amount = rule.amount_of(tokens)
             # Most requests are far from their limits, and need no exact comparison.
             if window.current + window.previous + amount >= rule.limit and not fits(rule, window, amount):
                 admitted = False
         if admitted:
             for rule, window in windows:
-                window.current += tokens if rule.amount is None else rule.amount
+                window.current += rule.amount_of(tokens)
         return Taken(admitted, windows, minute, now)
 
     async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Count]]:

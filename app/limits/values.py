@@ -43,6 +43,10 @@ class Rule(Struct, frozen=True):
     amount: int | None
     """What each request takes of the limit; None: its tokens. Money is not taken: it is counted when it was spent."""
 
+    def amount_of(self, tokens: int) -> int:
+        """Return what a request of so many tokens takes of the limit."""
+        return tokens if self.amount is None else self.amount
+
 
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
     """Return a rule for each limit that is set. `name` names the owner in a store."""

@@ -53,7 +53,7 @@ def fits(rule: Rule, count: Counted, amount: int) -> bool:
 
 
 def remaining(rule: Rule, count: Counted) -> int:
-    left = int(rule.limit - count.previous * (1.0 - count.elapsed) - count.current)
+    left = int(rule.limit - count.previous * (1 - count.elapsed) - count.current)
     return left if left > 0 else 0
 
 

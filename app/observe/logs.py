@@ -90,7 +90,7 @@ def log_request(record: RequestRecord) -> None:
 def _to_milliseconds(seconds: float) -> float:
     """Round to a tenth of a millisecond. `round` writes the number as text and reads it again, for the same result but
     in numbers exactly between two tenths."""
-    return (seconds * 10000.0 + 0.5) // 1.0 / 10.0
+    return int(seconds * 10000 + 0.5) / 10
 
 
 def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class JsonFormatter(logging.Formatter):
         second = int(created)
         if second != self._request_second:
             self._request_second, self._request_head = second, f'{{"time":"{self._format_second(created)}.'.encode()
-        milliseconds = _MILLISECONDS[int(created % 1.0 * 1000.0)]
+        milliseconds = b"%03d" % int((created - second) * 1000)
         return b"".join((self._request_head, milliseconds, _REQUEST_HEADS[level], data[1:], b"\n"))
 
     def format(self, record: logging.LogRecord) -> str:
@@ -283,7 +283,6 @@ class JsonFormatter(logging.Formatter):
 
 
 _encode_line = msgspec.json.Encoder().encode
-_MILLISECONDS = [b"%03d" % number for number in range(1000)]
 _REQUEST_HEADS = {
     level: f'","level":"{name.lower()}","logger":"{log.name}","message":"request",'.encode()
     for level, name in _LEVEL_NAMES.items()

@@ -44,6 +44,6 @@ def with_cost(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
 def read_cost(usage: Mapping[str, Any] | None) -> float | None:
     """Return the cost in a usage; None if it is unknown."""
     cost = None if usage is None else usage.get("cost")
-    if cost is None or isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
         return None
     return float(cost)

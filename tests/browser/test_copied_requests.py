@@ -2,7 +2,6 @@
 page sends, and print the reply. Node runs the page's own module that writes them."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from app.access import hash_key
 from app.playground import files
 from app.settings import Settings
 
+from tests.clean_environment import clean_environment
 from tests.scripted_server import Reply, ScriptedServer
 from tests.uvicorn_gateway import serving
 
@@ -120,7 +120,7 @@ async def run_program(language: str, program: str, folder: Path, key: str) -> tu
     file = folder / f"request.{language}.mjs"
     file.write_text(program, "utf-8")
     command = {"curl": ["sh", str(file)], "python": [sys.executable, str(file)], "javascript": ["node", str(file)]}
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+    environ = clean_environment()
     environ |= {"NO_PROXY": "*", "no_proxy": "*", "PYTHONUTF8": "1"} | {"PARLEY_API_KEY": key}
     with anyio.fail_after(60):
         done = await anyio.run_process(command[language], env=environ, check=False)

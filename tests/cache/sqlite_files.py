@@ -1,7 +1,9 @@
 """What tests of the SQLite store do with its file."""
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,19 @@ def filled(path: Path, count: int = 200, size: int = 3000) -> None:
         await asyncio.gather(*(store.put(f"{number}", bytes(size), **TTL) for number in range(count)))
 
     run_with_store(path, scenario)
+
+
+def change_elsewhere(path: Path, statement: str) -> None:
+    """Do what another process does, which has a connection of its own."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+def move_into_place(other: Path, path: Path) -> None:
+    """Put another file in the place of the store's."""
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    other.rename(path)
 
 
 def aside(path: Path) -> list[str]:

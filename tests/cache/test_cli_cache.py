@@ -13,6 +13,7 @@ from app.cli import main
 from app.settings import load
 from typing_extensions import override
 
+from tests.clean_environment import clean_environment
 from tests.redis_server import RedisServer
 from tests.restored_logging import restored_logging
 
@@ -20,7 +21,7 @@ from tests.restored_logging import restored_logging
 @pytest.fixture(autouse=True)
 def nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")})
+    monkeypatch.setattr(os, "environ", clean_environment())
     monkeypatch.setitem(os.environ, "XDG_CACHE_HOME", str(tmp_path))
     with restored_logging():
         yield

@@ -12,9 +12,10 @@ from app.cache.stores import UNKNOWN, StoredValue
 from app.cache.stores.known_keys import KeyFilter
 from app.cache.stores.sqlite import SqliteStore
 
-from tests.cache.sqlite_files import TTL, filled, run_with_store
+from tests.cache.sqlite_files import TTL, change_elsewhere, filled, move_into_place, run_with_store
 
 FOUND_WITHIN_SECONDS = 0.5
+PURGE = "DELETE FROM entries"
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_entries_that_follow_a_purge_are_found(path: Path) -> None:
 
     async def scenario(store: SqliteStore) -> None:
         await learned(store)
-        await asyncio.to_thread(purge_elsewhere, path)
+        await asyncio.to_thread(change_elsewhere, path, PURGE)
         for number in range(3):
             await put_elsewhere(path, f"new {number}")
         await until(lambda: all(store.get_nowait(f"new {number}") is UNKNOWN for number in range(3)))
@@ -118,15 +119,10 @@ def test_entries_that_follow_a_purge_are_found(path: Path) -> None:
     run_with_store(path, scenario)
 
 
-def purge_elsewhere(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM entries")
-
-
 def test_ids_only_grow_even_if_the_last_rows_were_deleted(path: Path) -> None:
     filled(path, 3, 10)
     before = ids(path)
-    purge_elsewhere(path)
+    change_elsewhere(path, PURGE)
     filled(path, 3, 10)
     assert min(ids(path)) > max(before)
 
@@ -143,9 +139,7 @@ def test_a_file_in_the_place_of_another_is_read_from_its_start(path: Path) -> No
 
     async def scenario(store: SqliteStore) -> None:
         await learned(store)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        other.rename(path)
+        move_into_place(other, path)
         await put_elsewhere(path, "theirs")
         await until(lambda: store.get_nowait("theirs") is UNKNOWN and store.get_nowait("40") is None)
 

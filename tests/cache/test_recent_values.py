@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from app.cache.stores.sqlite_file import SqliteDatabase
 from app.cache.stores.sqlite_schema import FoundRow
 from app.cache.stores.worker import SqliteWorker
 
-from tests.cache.sqlite_files import TTL, filled, run_with_store
+from tests.cache.sqlite_files import TTL, change_elsewhere, filled, move_into_place, run_with_store
 
 
 @pytest.fixture
@@ -33,12 +32,6 @@ async def read_until_recent(store: SqliteStore, key: str = "0") -> StoredValue:
             assert await store.get(key) is not None
 
 
-def change(path: Path, statement: str) -> None:
-    """Do what another process does, which has a connection of its own."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(statement)
-
-
 def test_a_value_that_is_read_again_is_known_without_asking_the_reader(path: Path) -> None:
     filled(path, 3, 10)
 
@@ -51,9 +44,9 @@ def test_a_value_that_is_read_again_is_known_without_asking_the_reader(path: Pat
 
 
 CHANGES: dict[str, Callable[[SqliteStore, Path], Awaitable[object]]] = {
-    "another process deletes it": lambda _, path: asyncio.to_thread(change, path, "DELETE FROM entries"),
+    "another process deletes it": lambda _, path: asyncio.to_thread(change_elsewhere, path, "DELETE FROM entries"),
     "another process deletes another": lambda _, path: asyncio.to_thread(
-        change, path, "DELETE FROM entries WHERE key = CAST('1' AS BLOB)"
+        change_elsewhere, path, "DELETE FROM entries WHERE key = CAST('1' AS BLOB)"
     ),
     "it is deleted": lambda store, _: store.delete("0"),
     "all are purged": lambda store, _: store.purge(),
@@ -79,7 +72,7 @@ def test_a_value_that_another_process_replaced_is_the_new_one(path: Path) -> Non
 
     async def scenario(store: SqliteStore) -> None:
         await read_until_recent(store)
-        await asyncio.to_thread(change, path, "UPDATE contents SET value = CAST('new' AS BLOB)")
+        await asyncio.to_thread(change_elsewhere, path, "UPDATE contents SET value = CAST('new' AS BLOB)")
         assert store.get_nowait("0") is UNKNOWN
         assert (await read_until_recent(store)).value == b"new"
 
@@ -108,9 +101,7 @@ def test_a_value_of_a_file_that_was_moved_away_is_not_known(path: Path) -> None:
 
     async def scenario(store: SqliteStore) -> None:
         await read_until_recent(store)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        other.rename(path)
+        move_into_place(other, path)
         assert store.get_nowait("0") is UNKNOWN
         assert (await read_until_recent(store)).value == bytes(20)
 
@@ -171,7 +162,7 @@ def test_a_value_is_not_kept_if_the_file_changed_after_the_reader_was_asked(path
     async def scenario(rig: Rig) -> None:
         await rig.add(b"first", b"1")
         asked = rig.values.changes
-        change(path, "DELETE FROM entries")
+        change_elsewhere(path, "DELETE FROM entries")
         await rig.add(b"second", b"2")  # notices the change
         assert not rig.has(b"first") and rig.has(b"second")
         rig.values.add(b"first", FoundRow(1, StoredValue(b"1", 0.0), 1e12), asked)

@@ -10,7 +10,8 @@ import pytest
 from app.cli import main
 from msgspec import Struct
 
-from tests.terminal.gateway_process import COMMAND, clean_environment, running_gateway
+from tests.clean_environment import clean_environment
+from tests.terminal.gateway_process import COMMAND, running_gateway
 from tests.terminal.pseudo_terminal import at_terminal
 
 DOCTOR = (*COMMAND, "doctor")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import fork_client
+from tests.clean_environment import clean_environment
 from tests.fork_server import fork_server
 from tests.live.gateway import eventually
 from tests.live.raw_client import DEADLINE_SECONDS, readiness
@@ -71,7 +72,7 @@ class GatewayProcesses:
         file = self._folder / f"{port}.toml"
         file.write_text(f'{configuration}\n[server]\nport = {port}\nlog_level = "warning"\n')
         log = file.with_suffix(".log")
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+        environ = clean_environment()
         program = ["app.cli", "serve", "--config", str(file)]
         with Path(os.devnull).open() as nothing, log.open("a") as output:
             folder = os.open(".", os.O_RDONLY)

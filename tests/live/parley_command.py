@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import SPAWN_WORKERS, forked_parley
 from tests.live.raw_client import readiness
 from tests.scripted_server import ScriptedServer
@@ -91,7 +92,7 @@ async def process(
     own_command = (sys.executable, "-m", "app.cli" if spawned else "tests.forked_workers")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+    environ = clean_environment()
     environ |= {f"PARLEY_SERVER__{name.upper()}": str(value) for name, value in server.items()}
     environ |= {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__WORKERS": str(workers)}
     environ["PARLEY_CACHE__URL"] = cache

@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import os
 import socket
 from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
 from tests.live.gateway import Gateway, chunk, eventually, say, serving
 from tests.live.raw_client import Caller, calling
@@ -85,7 +85,7 @@ async def test_a_caller_who_is_cut_off_is_no_error_in_the_log(capsys: pytest.Cap
 async def test_a_log_without_a_reader_stops_no_request_and_counts_what_is_missing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+    environ = clean_environment()
     process = await asyncio.create_subprocess_exec(
         *(*forked_parley(), "serve", "--port", str(port)),
         env=environ | {"PARLEY_CACHE__URL": "memory:"},

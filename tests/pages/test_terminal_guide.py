@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from app.doctor import examination, model_server, network, stores
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
-from tests.terminal.gateway_process import clean_environment, running_gateway
+from tests.terminal.gateway_process import running_gateway
 from tests.terminal.pseudo_terminal import CTRL_D, at_terminal
 
 ROOT = Path(__file__).parents[2]

@@ -2,22 +2,16 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
 
 COMMAND = (sys.executable, "-m", "app.cli")
-
-
-def clean_environment(**more: str) -> dict[str, str]:
-    """The environment of this process without settings of Parley and of colours."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PARLEY_", "NO_COLOR"))}
-    return own | more
 
 
 @contextlib.contextmanager

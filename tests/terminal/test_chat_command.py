@@ -14,9 +14,10 @@ import pytest
 from app.cli import main
 from msgspec import Struct
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
 from tests.terminal.cutting_proxy import cutting_proxy
-from tests.terminal.gateway_process import COMMAND, clean_environment
+from tests.terminal.gateway_process import COMMAND
 from tests.terminal.pseudo_terminal import CTRL_C, CTRL_D, SECONDS, TAB, UP, at_terminal
 from tests.terminal.slow_model import SlowModel
 

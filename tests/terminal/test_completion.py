@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.gateway_process import COMMAND, clean_environment
+from tests.clean_environment import clean_environment
+from tests.terminal.gateway_process import COMMAND
 from tests.terminal.pseudo_terminal import CTRL_D, TAB, Terminal, at_terminal
 
 SHELLS = {

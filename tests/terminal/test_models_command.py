@@ -5,8 +5,9 @@ import subprocess
 
 import httpx
 
+from tests.clean_environment import clean_environment
 from tests.fork_server import forked_parley
-from tests.terminal.gateway_process import COMMAND, clean_environment
+from tests.terminal.gateway_process import COMMAND
 from tests.terminal.pseudo_terminal import at_terminal
 
 TABLE = """\

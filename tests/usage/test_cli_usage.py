@@ -13,11 +13,13 @@ from app.usage.stores import open_usage_store
 from app.usage.totals import RowKey, Totals, UsageRow
 from app.usage.urls import FileUrl, parse_usage_url
 
+from tests.clean_environment import clean_environment
+
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if not k.startswith("PARLEY_")})
+    monkeypatch.setattr(os, "environ", clean_environment())
     monkeypatch.setitem(os.environ, "XDG_DATA_HOME", str(tmp_path))
 
 

@@ -89,7 +89,7 @@ class RecentValues:
         return False
 
     def _read_state(self) -> _FileState | None:
-        connection = self._database.open_connection()
+        connection = self._database.get_open_connection()
         if connection is None:
             self._open()
             return None

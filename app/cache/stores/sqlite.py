@@ -67,16 +67,17 @@ class SqliteStore:
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
+        encoded = _key(key)
         for _ in range(_LOOK_UPS):
             unwritten = self._find_unwritten(key)
             if unwritten is not None or self._closed or self._reader.waiting > _MAX_WAITING:
                 return unwritten
             commits, changes, now = self._commits, self._recent.changes, self._limits.clock()
-            look_up = functools.partial(sqlite_schema.read, key=_key(key), now=now)
+            look_up = functools.partial(sqlite_schema.read, key=encoded, now=now)
             found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
             if found is not None:
                 self._note_use(found.id, now)
-                self._recent.add(_key(key), found, changes)
+                self._recent.add(encoded, found, changes)
                 stored: StoredValue = found.stored
                 return stored
             if commits == self._commits:

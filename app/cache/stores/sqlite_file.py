@@ -55,7 +55,7 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise self._to_store_error(error) from error
 
-    def open_connection(self) -> sqlite3.Connection | None:
+    def get_open_connection(self) -> sqlite3.Connection | None:
         """Return the connection if it is open and the file is still in its place. Opens nothing, and does not wait."""
         connection = self._connection
         return connection if connection is not None and self._id == _file_id(self._path) else None
