@@ -101,7 +101,7 @@ def test_a_value_of_a_file_that_was_moved_away_is_not_known(path: Path) -> None:
 
     async def scenario(store: SqliteStore) -> None:
         await read_until_recent(store)
-        move_into_place(other, path)
+        await asyncio.to_thread(move_into_place, other, path)
         assert store.get_nowait("0") is UNKNOWN
         assert (await read_until_recent(store)).value == bytes(20)
 
@@ -166,6 +166,21 @@ def test_a_value_is_not_kept_if_the_file_changed_after_the_reader_was_asked(path
         await rig.add(b"second", b"2")  # notices the change
         assert not rig.has(b"first") and rig.has(b"second")
         rig.values.add(b"first", FoundRow(1, StoredValue(b"1", 0.0), 1e12), asked)
+        assert not rig.has(b"first")
+
+    with_rig(path, scenario)
+
+
+def test_a_change_is_noticed_in_the_next_turn_of_the_event_loop(path: Path) -> None:
+    """The requests that are answered in one turn had all arrived before it."""
+
+    async def scenario(rig: Rig) -> None:
+        await rig.add(b"first", b"1")
+        await asyncio.sleep(0)
+        assert rig.has(b"first")
+        change_elsewhere(path, "DELETE FROM entries")
+        assert rig.has(b"first")
+        await asyncio.sleep(0)
         assert not rig.has(b"first")
 
     with_rig(path, scenario)

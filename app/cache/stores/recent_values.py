@@ -2,7 +2,8 @@
 
 A value is returned only while the file is as it was. SQLite's `data_version` says so: it is another number after each
 commit of another connection, in this process or in another one. The event loop's thread reads it, which takes about ten
-microseconds. The connection for that is opened in the reader's thread.
+microseconds: once in a turn of the loop, because all requests that are answered in that turn had arrived before it. The
+connection for that is opened in the reader's thread.
 """
 
 import asyncio
@@ -47,13 +48,15 @@ class RecentValues:
         self._state: _FileState | None = None
         """The state of the file that all rows were read from."""
         self._opening = False
+        self._looked = False
+        """The file was looked at in this turn of the event loop, and was unchanged."""
         self.changes = 0
         """How many changes of the file were noticed."""
 
     def get(self, key: bytes, now: float) -> FoundRow | None:
         """Return the row of a key, if it is known to be what the file has. `now` is the Unix time."""
         row = self._rows.get(key)
-        if row is None or not self._is_unchanged():
+        if row is None or not (self._looked or self._look_for_this_turn()):
             return None
         if row.expires_at <= now:
             self._drop(key)
@@ -76,6 +79,15 @@ class RecentValues:
         row = self._rows.pop(key, None)
         if row is not None:
             self._bytes -= len(row.stored.value)
+
+    def _look_for_this_turn(self) -> bool:
+        self._looked = self._is_unchanged()
+        if self._looked:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        return self._looked
+
+    def _end_turn(self) -> None:
+        self._looked = False
 
     def _is_unchanged(self) -> bool:
         """Whether the file is as it was at the last call; if it is not, all rows are dropped."""
