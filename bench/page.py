@@ -2,7 +2,6 @@
 
 import os
 import platform
-import sys
 from collections.abc import Iterator
 from math import ceil, floor, log10
 from pathlib import Path
@@ -51,13 +50,13 @@ def insert(page: str, results: str, first: str = BEGIN, last: str = END) -> str:
     return f"{before}{begin}\n\n{results.strip()}\n\n{end}{after}"
 
 
-def machine() -> str:
-    """What the figures depend on: processor, cores, kernel, Python."""
+def machine(python: str | None) -> str:
+    """What the figures depend on: processor, cores, kernel, and the gateway's Python, if it is known."""
     rows = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((row.partition(":")[2].strip() for row in rows if row.startswith("model name")), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GB, Linux {platform.release()}, {python} ({sys.platform})"
+    parts = [model, f"{os.cpu_count()} cores", f"{memory:.0f} GB", f"Linux {platform.release()}"]
+    return ", ".join(parts if python is None else [*parts, python])
 
 
 def _plots(scenarios: list[Scenario], runs: Runs) -> Iterator[tuple[str, str, str]]:

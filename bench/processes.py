@@ -168,6 +168,14 @@ def _default_command() -> list[str]:
     return [str(installed), "serve"] if installed.exists() else [sys.executable, "-m", "app.cli", "serve"]
 
 
+def default_python() -> str:
+    """The Python of the default command, such as "CPython 3.11.2". The rig may run on another one."""
+    installed = ROOT / ".venv" / "bin" / "python"
+    program = str(installed) if installed.exists() else sys.executable
+    code = "import platform; print(platform.python_implementation(), platform.python_version())"
+    return subprocess.run([program, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str | None]:
     """The URL of a server that runs meanwhile; None where it is not installed."""
