@@ -3,8 +3,6 @@
 It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
-import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -38,7 +36,6 @@ from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
-from app.memory_budget import Lease
 from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
@@ -47,8 +44,6 @@ from app.routing import ModelRoute, PreparedRequest
 from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
 from app.upstream.causes import describe_fault
-
-log = logging.getLogger("parley.delivery")
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -65,7 +60,6 @@ class RequestInProgress:
         "caller",
         "id",
         "is_large",
-        "keeps_running",
         "lease",
         "live",
         "offered_writer",
@@ -92,8 +86,6 @@ class RequestInProgress:
         """The memory of the request."""
         self.is_large = False
         """The body is so large that it is parsed and prepared in another thread."""
-        self.keeps_running = False
-        """The reply goes on when the client disconnects."""
         self.record = RequestRecord(self.id, endpoint, self.caller.name)
         self.record.trace = context.begin_trace(scope)
         self.attempts = AttemptLog(self.record.trace)
@@ -202,8 +194,6 @@ class ChatEndpoint:
         """Send the reply to its end, and record it."""
         context, record, attempts = self._context, request.record, request.attempts
         try:
-            if request.keeps_running:
-                opening = _open_to_the_end(opening, request.lease)
             if record.content is not None:
                 opening = _capture_content(opening, record.content)
             await context.run_response(response, opening, request.receive, request.lease)
@@ -252,7 +242,6 @@ class ChatEndpoint:
             include_usage=settings.include_usage,
         )
         options = self._make_options(request, parsed, info, route)
-        request.keeps_running = options.keep_running
         media_requests = gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
         wanted = kept is not None and kept.is_wanted(route)
@@ -410,28 +399,6 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
-
-
-async def _open_to_the_end(opening: PendingReply, lease: Lease) -> Reply:
-    """Open a reply that goes on when its client disconnects: also if that happens before it is open."""
-    task = asyncio.ensure_future(opening)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(partial(_close_unread, lease=lease))
-        raise
-
-
-def _close_unread(opened: "asyncio.Task[Reply]", lease: Lease) -> None:
-    """Close a reply that nobody reads any more. Its call goes on."""
-    lease.release()
-    if opened.cancelled():
-        return
-    error = opened.exception()
-    if error is None:
-        opened.result().close()
-    elif not isinstance(error, ParleyError):  # failures of upstreams are logged when they come
-        log.error("defect while opening a reply", exc_info=error)
 
 
 async def _capture_content(opening: PendingReply, content: CapturedContent) -> Reply:

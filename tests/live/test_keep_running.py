@@ -1,12 +1,10 @@
 """What goes on, and what ends, when a caller has left, and how the one who comes back hears the rest."""
 
 import asyncio
-import base64
 
 import pytest
-from app.settings import Settings
 
-from tests.live.gateway import DONE, end, eventually, say, serving_with
+from tests.live.gateway import DONE, end, eventually, say
 from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     QUESTION,
@@ -20,17 +18,12 @@ from tests.live.resuming_client import (
     resumed,
     split_frames,
     starting,
-    tree,
     whole,
 )
 from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
-
-PICTURE = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 
 
 async def test_a_call_without_readers_is_cancelled(url: str) -> None:
@@ -71,32 +64,6 @@ async def test_a_call_may_outlive_its_caller(url: str) -> None:
         assert b'" two"' in rest[0]
         assert b"event: response.completed" in rest[-1]
         assert len(upstream.requests) == 1
-
-
-async def test_a_caller_who_leaves_before_the_call_begins_can_come_back() -> None:
-    gate = asyncio.Event()
-    picture = Reply([PICTURE], headers={"content-type": "image/png", "content-length": str(len(PICTURE))}, hold=gate)
-    script = Reply([say("One"), end(), DONE], chunked=True)
-    async with ScriptedServer(picture) as pictures, ScriptedServer(script) as upstream:
-        plan = tree(upstream, "memory:", {"commit_seconds": 0.02}, {}).model_dump(exclude_unset=True)
-        plan["upstreams"]["local"]["kind"] = "ollama"  # to which pictures are sent as data
-        settings = Settings.model_validate(plan | {"fetch": {"allow": ("127.0.0.1",)}})
-        content = [{"text": "What is it?"}, {"image": f"{pictures.url}/a.png"}]
-        async with serving_with(settings) as gateway:
-            async with calling(gateway.address) as caller:
-                question = [{"role": "user", "content": content}]
-                await caller.ask(QUESTION, messages=question, cancel_on_disconnect=False)
-                assert await caller.head() == 200
-                id_ = reply_id(caller)
-                await pictures.request()
-            await eventually(lambda: not gateway.context.active)
-            assert not upstream.requests
-            gate.set()
-            await eventually(lambda: len(upstream.requests) == 1)
-            await eventually(lambda: not len(gateway.context.ticker))
-            frames = await resumed(gateway, id_)
-            assert b'"One"' in frames[2] and b"event: response.completed" in frames[-1]
-            assert gateway.context.budget.held_bytes == 0
 
 
 async def test_a_caller_who_resumes_at_another_gateway_keeps_the_call_alive(shared_redis: RedisServer) -> None:
