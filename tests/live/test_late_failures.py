@@ -59,6 +59,7 @@ async def test_a_call_that_never_begins_when_its_caller_has_left_is_logged(
             async with calling(gateway.address) as caller:
                 await caller.ask(STAYING)
                 assert await caller.head() == 200
+                await upstream.request()  # the stream may be opened while the cache is still asked
             await eventually(lambda: not gateway.context.active)
             gate.set()
             await eventually(lambda: not len(gateway.context.ticker))
