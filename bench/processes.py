@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+_PARLEY = ROOT / ".venv" / "bin" / "parley"
 GATEWAY_CORE, LOAD_CORE = 0, 1
 START_SECONDS, STOP_SECONDS = 60.0, 5.0
 MIN_OPEN_FILES = 12_000
@@ -164,14 +165,12 @@ def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str
 
 
 def _default_command() -> list[str]:
-    installed = ROOT / ".venv" / "bin" / "parley"
-    return [str(installed), "serve"] if installed.exists() else [sys.executable, "-m", "app.cli", "serve"]
+    return [str(_PARLEY), "serve"] if _PARLEY.exists() else [sys.executable, "-m", "app.cli", "serve"]
 
 
 def default_python() -> str:
     """The Python of the default command, such as "CPython 3.11.2". The rig may run on another one."""
-    installed = ROOT / ".venv" / "bin" / "python"
-    program = str(installed) if installed.exists() else sys.executable
+    program = str(_PARLEY.with_name("python")) if _PARLEY.exists() else sys.executable
     code = "import platform; print(platform.python_implementation(), platform.python_version())"
     return subprocess.run([program, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 

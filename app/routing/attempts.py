@@ -71,7 +71,7 @@ class _Call(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether the deadline has passed."""
+        """Whether the deadline has passed, or is less than a tick of the clock away."""
         return self.deadline is not None and _loop_time() + _CLOCK_TICK_SECONDS >= self.deadline
 
 

@@ -48,15 +48,15 @@ class RecentValues:
         self._state: _FileState | None = None
         """The state of the file that all rows were read from."""
         self._opening = False
-        self._looked = False
-        """The file was looked at in this turn of the event loop, and was unchanged."""
+        self._checked = False
+        """The file was checked in this turn of the event loop, and was unchanged."""
         self.changes = 0
         """How many changes of the file were noticed."""
 
     def get(self, key: bytes, now: float) -> FoundRow | None:
         """Return the row of a key, if it is known to be what the file has. `now` is the Unix time."""
         row = self._rows.get(key)
-        if row is None or not (self._looked or self._look_for_this_turn()):
+        if row is None or not self._is_unchanged_this_turn():
             return None
         if row.expires_at <= now:
             self._drop(key)
@@ -80,14 +80,15 @@ class RecentValues:
         if row is not None:
             self._bytes -= len(row.stored.value)
 
-    def _look_for_this_turn(self) -> bool:
-        self._looked = self._is_unchanged()
-        if self._looked:
+    def _is_unchanged_this_turn(self) -> bool:
+        """`_is_unchanged`, checked once in a turn of the event loop."""
+        if not self._checked and self._is_unchanged():
+            self._checked = True
             asyncio.get_running_loop().call_soon(self._end_turn)
-        return self._looked
+        return self._checked
 
     def _end_turn(self) -> None:
-        self._looked = False
+        self._checked = False
 
     def _is_unchanged(self) -> bool:
         """Whether the file is as it was at the last call; if it is not, all rows are dropped."""
