@@ -7,7 +7,7 @@ socket had brought them, and the connection to the model server is one to `Model
 compiled. For each case of GROUP it writes dumps of its name, and prints how many requests each of them is of.
 
 So that counts repeat, time stands still, random numbers are the same each time, and no timer runs by itself, only
-after the last request of a case, when a second passes at once.
+after the last request of a case, when a second passes at once. What a thread does once a second is not counted.
 The garbage collector is off while counting. A dump ends the count before it; what callgrind calls to reset the counts
 is wrong where there are threads.
 """
@@ -20,6 +20,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import Context
@@ -416,6 +417,8 @@ def _make_repeatable() -> None:
     """The same clock, the same random numbers and the same turns of threads each time."""
     for name, value in (("time", 1_800_000_000.0), ("monotonic", 1000.0), ("perf_counter", 1000.0)):
         setattr(time, name, partial(float, value))
+    wait = threading.Event.wait
+    threading.Event.wait = lambda event, timeout=None: wait(event)  # type: ignore[assignment, method-assign]
     os.urandom = random.Random(0).randbytes
     sys.setswitchinterval(SWITCH_SECONDS)
 
