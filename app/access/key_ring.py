@@ -76,8 +76,11 @@ class KeyRing:
             given.sort(key=lambda header: _HEADERS[header[0]])
         has_key = False
         for name, value in given:
-            key = _read_bearer(value) if name == _BEARER else value.strip()
-            if key is None:
+            if name != _BEARER:
+                key = value.strip()
+            elif value[:7].lower() == b"bearer ":
+                key = value[7:].strip()
+            else:
                 continue
             found = self._keys.get(hashlib.sha256(key).digest())
             if found is not None:
@@ -104,9 +107,3 @@ class KeyRing:
                 invalid=True,
             )
         return key.caller
-
-
-def _read_bearer(value: bytes) -> bytes | None:
-    """Return the key of an Authorization header; None if its scheme is another one."""
-    scheme, _, key = value.partition(b" ")
-    return key.strip() if scheme.lower() == b"bearer" else None

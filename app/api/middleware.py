@@ -94,7 +94,7 @@ class RequestRules(Struct, frozen=True):
 
 
 class _RequestChecks:
-    """The first steps of every request: its id, the checks of host, origin and content type, and its API key."""
+    """The first steps of every request: its id, and the checks of host, origin and content type."""
 
     def __init__(self, get_rules: Callable[[], RequestRules]) -> None:
         """`get_rules` returns the present rules: a reload of the configuration replaces them."""
@@ -130,15 +130,6 @@ class _RequestChecks:
             content_type = read.get(b"content-type")
             if content_type != b"application/json":
                 check_content_type(content_type, from_browser=origin is not None)
-
-    def _authenticate(self, scope: Scope, keys: KeyRing | None) -> None:
-        """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
-        path = scope["path"]
-        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
-            return
-        caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
-        if path in _ADMIN_PATHS and not caller.admin:
-            raise Forbidden(f"{path} needs an API key with admin = true")
 
     def _find_client(self, scope: Scope) -> str:
         """Return the address of the client, for the log."""
@@ -191,7 +182,7 @@ class DirectRoutes(_RequestChecks):
             self._check(method, read, rules)
             if method == "POST":
                 if rules.keys is not None:
-                    self._authenticate(scope, rules.keys)
+                    scope["state"]["caller"] = rules.keys.authenticate(scope["headers"])
                 await endpoint(scope, receive, sender)
                 return
             if _is_preflight(method, read, rules):
@@ -258,6 +249,15 @@ class RequestIdMiddleware(_RequestChecks):
                 # FastAPI sets the route only of its own endpoints
                 route = scope.get("route") or scope.get("endpoint")
                 observe(getattr(route, "path", UNKNOWN_ROUTE), sender.status, code)
+
+    def _authenticate(self, scope: Scope, keys: KeyRing | None) -> None:
+        """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
+        path = scope["path"]
+        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
+            return
+        caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
+        if path in _ADMIN_PATHS and not caller.admin:
+            raise Forbidden(f"{path} needs an API key with admin = true")
 
 
 _REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)

@@ -49,11 +49,11 @@ class Owner(Protocol):
 class Reservation(Struct, eq=False):
     """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
 
-    store: LimitStore
+    store: LimitStore | None
+    """What counts for several processes; None: the counters in memory do."""
     model: str
     """The model that was requested."""
-    rules: Sequence[Rule]
-    """Those that count more than the number of requests: the end of the request changes their counts."""
+    rule_set: "_RuleSet"
     lease: str
     minute: int
     tokens: int
@@ -75,10 +75,10 @@ class LimitUse(Struct, frozen=True):
 class _DescribedRules(Struct, frozen=True):
     """The rules that three headers of a response describe: those of requests, or those of tokens."""
 
-    rows: tuple[int, ...]
-    """Their places among all rules of the request."""
+    row: int | None
+    """The place of the rule among all rules of the request; None if there are several."""
     limits: Mapping[int, tuple[bytes, bytes]]
-    """The header with the limit of each, by its place."""
+    """The header with the limit of each rule, by its place."""
     remaining_name: bytes
     reset_name: bytes
 
@@ -86,11 +86,13 @@ class _DescribedRules(Struct, frozen=True):
 class _RuleSet(Struct, frozen=True):
     """The rules for the requests of one caller to one model."""
 
+    limits: Limits
+    """Those of the caller; a reload of the configuration replaces them."""
     rules: tuple[Rule, ...]
     windows: tuple[tuple[Rule, Window], ...]
     """Each with its counter in memory."""
-    settled_rules: tuple[Rule, ...]
-    """Those that the end of a request changes."""
+    settled: tuple[tuple[Rule, Window], ...]
+    """Those that count more than the number of requests: the end of a request changes their counts."""
     described: tuple[_DescribedRules, ...]
     tokens_limit: int | None
     """The lowest limit of tokens; None if there is none."""
@@ -139,7 +141,7 @@ class Limiter:
         """
         name = model if model in self._models else ""
         rule_set = self._rule_sets.get((caller.name, name))
-        if rule_set is None:
+        if rule_set is None or rule_set.limits is not caller.limits:
             rule_set = self._rule_sets[caller.name, name] = self._make_rule_set(caller, name)
         rules = rule_set.rules
         if not rules:
@@ -150,8 +152,7 @@ class Limiter:
             tokens = prompt + (max_tokens or default_tokens)
             if tokens > most and not max_tokens:
                 tokens = max(prompt, most)
-        store: LimitStore = self._memory
-        lease = ""
+        store, lease = None, ""
         if self._store is None:
             taken = self._memory.take_from(rule_set.windows, tokens)
         else:
@@ -160,15 +161,17 @@ class Limiter:
         headers = _describe_limits(rule_set.described, taken.counts)
         if not taken.admitted:
             raise _refuse(tokens, taken, headers)
-        return Reservation(store, model, rule_set.settled_rules, lease, taken.minute, tokens, headers)
+        return Reservation(store, model, rule_set, lease, taken.minute, tokens, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
         own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
         rules = (*self._global, *self._models.get(model, ()), *own)
+        windows = self._memory.find_windows(rules)
         return _RuleSet(
+            caller.limits,
             rules,
-            self._memory.find_windows(rules),
-            tuple(rule for rule in rules if rule.kind != "requests_per_minute"),
+            windows,
+            tuple(row for row in windows if row[0].kind != "requests_per_minute"),
             (
                 *_make_described(rules, "requests_per_minute", _REQUESTS_HEADERS),
                 *_make_described(rules, "tokens_per_minute", _TOKENS_HEADERS),
@@ -178,13 +181,13 @@ class Limiter:
 
     async def _take(
         self, store: LimitStore, rules: Sequence[Rule], tokens: int, lease: str
-    ) -> tuple[LimitStore, Taken]:
+    ) -> tuple[LimitStore | None, Taken]:
         try:
             taken = await store.take(rules, tokens, lease)
         except StoreUnavailable as error:
             self.memory_reservations += 1
             self._on_unavailable(error)
-            return self._memory, self._memory.take_now(rules, tokens)
+            return None, self._memory.take_now(rules, tokens)
         self._on_answer()
         return store, taken
 
@@ -225,14 +228,18 @@ class Limiter:
         reservation.settled = True
         more = 0 if tokens is None else tokens - reservation.tokens
         parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
-        rules, lease, minute = reservation.rules, reservation.lease, reservation.minute
+        settled, lease, minute = reservation.rule_set.settled, reservation.lease, reservation.minute
+        if reservation.store is None and fallback_model is None:
+            self._memory.give_back_to(settled, minute, more, parts)
+            return
+        store, rules = reservation.store or self._memory, [rule for rule, _ in settled]
         if fallback_model is None or not parts:
-            reservation.store.give_back(rules, lease, minute, more, parts)
+            store.give_back(rules, lease, minute, more, parts)
             return
         own, others = (self._models.get(name, ()) for name in (reservation.model, fallback_model))
         spending = [rule for rule in (*rules, *others) if rule.is_spending and rule not in own]
-        reservation.store.give_back(rules, lease, minute, more, 0)
-        reservation.store.give_back(spending, lease, minute, 0, parts)
+        store.give_back(rules, lease, minute, more, 0)
+        store.give_back(spending, lease, minute, 0, parts)
 
     def set_spent(self, spent: Iterable[tuple[str, Kind, float]]) -> None:
         """Set what was spent in this day or month before this process counted anything: the name of each owner as
@@ -243,7 +250,7 @@ class Limiter:
     def observe(self, record: RequestRecord) -> None:
         """Settle the reservation of a request that has ended."""
         reservation = record.reservation
-        if not isinstance(reservation, Reservation):
+        if type(reservation) is not Reservation:
             return
         if record.cache in _WITHOUT_CALL:
             self.settle(reservation, 0, None)
@@ -277,9 +284,9 @@ def _used_tokens(record: RequestRecord) -> int | None:
 
 def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes, bytes]) -> Iterator[_DescribedRules]:
     """Return how the rules of this kind are described, if there are any."""
-    rows = tuple(row for row, rule in enumerate(rules) if rule.kind == kind)
-    if rows:
-        yield _DescribedRules(rows, {row: (names[0], b"%d" % rules[row].limit) for row in rows}, names[1], names[2])
+    limits = {row: (names[0], b"%d" % rule.limit) for row, rule in enumerate(rules) if rule.kind == kind}
+    if limits:
+        yield _DescribedRules(next(iter(limits)) if len(limits) == 1 else None, limits, names[1], names[2])
 
 
 def _describe_limits(groups: Sequence[_DescribedRules], counts: Sequence[tuple[Rule, Counted]]) -> Headers:
@@ -287,16 +294,15 @@ def _describe_limits(groups: Sequence[_DescribedRules], counts: Sequence[tuple[R
     headers: Headers = []
     shown, reset = -1.0, b""
     for group in groups:
-        row = group.rows[0]
+        row = group.row
+        if row is None:
+            row = min(group.limits, key=lambda row: remaining(*counts[row]))
         rule, count = counts[row]
-        left = remaining(rule, count)
-        if len(group.rows) > 1:
-            left, row = min((remaining(*counts[row]), row) for row in group.rows)
-            count = counts[row][1]
         seconds = reset_seconds(count)
         if seconds != shown:
             shown, reset = seconds, _format_duration(seconds)
-        headers += (group.limits[row], (group.remaining_name, b"%d" % left), (group.reset_name, reset))
+        left = b"%d" % remaining(rule, count)
+        headers += (group.limits[row], (group.remaining_name, left), (group.reset_name, reset))
     return headers
 
 

@@ -100,24 +100,30 @@ class MemoryStore:
         """Do the same as `take_now`. The counters are those of the result, so it is of use only until the next
         request."""
         now = self._now()
-        minute = _move_windows(windows, now)
+        minute = int(now // WINDOW_SECONDS)
+        elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
         admitted = True
         for rule, window in windows:
-            amount = rule.amount_of(tokens)
+            if rule.is_window and window.minute == minute:
+                window.elapsed = elapsed
+            elif rule.is_window or rule.is_spending:
+                _move_window(rule, window, now)
+            used = window.current = window.current + (tokens if rule.amount is None else rule.amount)
             # Most requests are far from their limits, and need no exact comparison.
-            if window.current + window.previous + amount >= rule.limit and not fits(rule, window, amount):
+            if used + window.previous >= rule.limit and not fits(rule, window, 0):
                 admitted = False
-        if admitted:
+        if not admitted:
             for rule, window in windows:
-                window.current += rule.amount_of(tokens)
+                window.current -= rule.amount_of(tokens)
         return Taken(admitted, windows, minute, now)
 
     async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Count]]:
         return self.read_now(rules)
 
     def read_now(self, rules: Iterable[Rule]) -> Sequence[tuple[Rule, Count]]:
-        windows = self.find_windows(rules)
-        _move_windows(windows, self._now())
+        windows, now = self.find_windows(rules), self._now()
+        for rule, window in windows:
+            _move_window(rule, window, now)
         return [(rule, _read_count(rule, window)) for rule, window in windows]
 
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
@@ -126,20 +132,20 @@ class MemoryStore:
         window.minute, window.current = period(kind, self._now()), cost
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
+        self.give_back_to(self.find_windows(rules), minute, tokens, cost)
+
+    def give_back_to(self, windows: Iterable[tuple[Rule, Window]], minute: int, tokens: int, cost: int) -> None:
+        """Do the same as `give_back`, with the counters of the rules."""
         now = self._now()
-        for rule in rules:
+        current_minute = int(now // WINDOW_SECONDS)
+        for rule, window in windows:
             kind = rule.kind
-            if kind == "requests_per_minute":
-                continue
-            window = self._find_window(rule.counter)
             if kind == "tokens_per_minute":
-                current_minute = int(now // WINDOW_SECONDS)
-                if window.minute != current_minute:
-                    window.move_to(current_minute)
+                window.move_to(current_minute)
                 window.correct(minute, tokens)
             elif kind == "concurrent_streams":
                 window.current -= 1
-            elif cost:
+            elif cost and rule.is_spending:
                 window.move_to(period(kind, now))
                 window.current += cost
 
@@ -147,18 +153,14 @@ class MemoryStore:
         """Close nothing."""
 
 
-def _move_windows(windows: Iterable[tuple[Rule, Window]], now: float) -> int:
-    """Go on to the present minute, day and month. Returns the minute."""
-    minute = int(now // WINDOW_SECONDS)
-    elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
-    for rule, window in windows:
-        if rule.is_window:
-            if window.minute != minute:
-                window.move_to(minute)
-            window.elapsed = elapsed if window.minute == minute else 0.0
-        elif rule.is_spending:
-            window.move_to(period(rule.kind, now))
-    return minute
+def _move_window(rule: Rule, window: Window, now: float) -> None:
+    """Go on to the present minute, day or month."""
+    if rule.is_window:
+        minute = int(now // WINDOW_SECONDS)
+        window.move_to(minute)
+        window.elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS if window.minute == minute else 0.0
+    elif rule.is_spending:
+        window.move_to(period(rule.kind, now))
 
 
 def _read_count(rule: Rule, window: Counted) -> Count:

@@ -53,7 +53,8 @@ def fits(rule: Rule, count: Counted, amount: int) -> bool:
 
 
 def remaining(rule: Rule, count: Counted) -> int:
-    return max(0, int(rule.limit - count.previous * (1 - count.elapsed) - count.current))
+    left = int(rule.limit - count.previous * (1 - count.elapsed) - count.current)
+    return left if left > 0 else 0
 
 
 def wait_seconds(rule: Rule, count: Counted, amount: int, now: float) -> float | None:

@@ -40,13 +40,16 @@ class CallMeter:
             self.stop(count)
             return events
         usage = last.usage
-        priced = None if usage is None else with_cost(usage, self._price)
-        tokens = read_token_usage(priced)
-        if tokens is None:
-            self._report_estimate(max(count, _count_bytes(events) // _BYTES_PER_TOKEN), read_cost(priced))
-        else:
-            self._attempts.report_usage(CallUsage(tokens, read_cost(priced), fallback_model=self._fallback_model))
-        return events if priced is usage else [*events[:-1], replace(last, usage=priced)]
+        tokens = read_token_usage(usage)
+        if usage is None or tokens is None:
+            self._report_estimate(max(count, _count_bytes(events) // _BYTES_PER_TOKEN), read_cost(usage))
+            return events
+        if self._price is None:
+            self._attempts.report_usage(CallUsage(tokens, read_cost(usage), False, self._fallback_model))
+            return events
+        cost = self._price.compute_cost(tokens)
+        self._attempts.report_usage(CallUsage(tokens, cost, False, self._fallback_model))
+        return [*events[:-1], replace(last, usage=with_cost(usage, cost))]
 
     def stop(self, count: int) -> None:
         """Report the usage of a reply that failed, or was closed, after `count` events. Without any event nothing is

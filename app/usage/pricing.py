@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.chat.token_usage import TokenUsage, read_token_usage
+from app.chat.token_usage import TokenUsage
 
 _TOKENS_PER_PRICE = 1_000_000
 _DIGITS = 12
@@ -30,15 +30,13 @@ class Price(Struct, frozen=True):
         return round((total + tokens.output * self.output) / _TOKENS_PER_PRICE, _DIGITS)
 
 
-def with_cost(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
-    """Return a normalized usage with its cost. A price takes precedence over the cost that the server reported, which
-    then is `upstream_cost`."""
-    tokens = None if price is None else read_token_usage(usage)
-    if price is None or tokens is None:
-        return usage
+def with_cost(usage: dict[str, Any], cost: float) -> dict[str, Any]:
+    """Return a normalized usage with this cost. It takes precedence over the cost that the server reported, which then
+    is `upstream_cost`."""
     reported = usage.get("cost")
-    upstream = {} if reported is None else {"upstream_cost": reported}
-    return {**usage, "cost": price.compute_cost(tokens), **upstream}
+    if reported is None:
+        return {**usage, "cost": cost}
+    return {**usage, "cost": cost, "upstream_cost": reported}
 
 
 def read_cost(usage: Mapping[str, Any] | None) -> float | None:

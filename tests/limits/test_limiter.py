@@ -64,6 +64,14 @@ def test_each_owner_has_limits_of_its_own() -> None:
     assert Gateway().reserve(caller) and Gateway().reserve(Caller("bob", "bob")) is None
 
 
+def test_new_limits_of_a_caller_hold_at_once_and_what_was_used_goes_on_to_count() -> None:
+    gateway = Gateway()
+    assert gateway.reserve(alice(requests_per_minute=2)) and gateway.reserve(alice(requests_per_minute=2))
+    assert "the limit of 1 requests" in gateway.refusal(alice(requests_per_minute=1)).message
+    assert gateway.reserve(alice(requests_per_minute=3))
+    assert gateway.reserve(Caller("alice", "alice")) is None
+
+
 def test_success_and_refusal_have_openais_headers_of_the_tightest_limit() -> None:
     gateway = Gateway(Limits(requests_per_minute=100, tokens_per_minute=10_000), m=Limits(tokens_per_minute=250))
     gateway.time += 15
