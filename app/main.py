@@ -270,7 +270,7 @@ def create_app(
     # The routes themselves, not `include_router`: that would make each of them again for every application.
     for router in (_router, health.router, admin.router, status.router, usage.router, pages.router):
         app.router.routes += router.routes
-    context.observers.append(context.recent.observe)
+    context.ended.observers.append(context.recent.observe)
     context.transport = transport
     if settings.server.playground:
         app.router.routes += [*playground.router.routes, *upstream_check.router.routes]
@@ -364,12 +364,12 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
     )
     if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
         context.reasoning = KeptReasoning(context.state, settings.reasoning.store_seconds)
-    context.observers.append(logs.log_request)
+    context.ended.observers.append(logs.log_request)
     _set_limits(context, settings)
     _set_upstreams(resources, context.live)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
-        context.observers.append(observe_usage(context.usage_ledger))
+        context.ended.observers.append(observe_usage(context.usage_ledger))
     return context
 
 
@@ -435,8 +435,6 @@ def _set_limits(context: AppContext, settings: Settings) -> None:
         context.limiter.set_limits(_make_limits(settings.limits), _model_limits(settings))
         return
     context.limiter = make_limiter(settings)
-    if context.limiter is not None:
-        context.observers.append(context.limiter.observe)
 
 
 def _set_upstreams(resources: _Resources, live: LiveConfiguration) -> None:
@@ -454,9 +452,9 @@ def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsS
     context.metrics = Metrics(context.registry.models(), _upstream_names(settings))
     rules = replace(context.live.rules, observe_plain=context.metrics.observe_plain_request)
     context.live = replace(context.live, rules=rules)
-    context.observers.append(context.metrics.observe_request)
+    context.ended.observers.append(context.metrics.observe_request)
     metrics.add_gauges(context.metrics, context)
-    return MetricsService(context.metrics, settings.metrics, settings.server, worker_folder)
+    return MetricsService(context.metrics, context.ended, settings.metrics, settings.server, worker_folder)
 
 
 def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
@@ -467,7 +465,7 @@ def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | 
     writer = SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
     context.trace_ratio = settings.tracing.sample_ratio
     context.captures_content = settings.tracing.capture_content
-    context.observers.append(writer.observe_request)
+    context.ended.observers.append(writer.observe_request)
     return writer
 
 
@@ -523,6 +521,7 @@ async def _run(
         await resources.client.aclose()
         await resources.fetcher.aclose()
         await resources.document_workers.aclose()
+        context.ended.report()
         if reporters.spans is not None:
             await asyncio.to_thread(reporters.spans.shutdown)
         if resources.demo is not None:

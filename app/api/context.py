@@ -2,8 +2,6 @@
 
 import asyncio
 import hashlib
-import logging
-import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,9 +35,10 @@ from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
 from app.memory_budget import Lease, MemoryBudget
 from app.model_registry import ModelRegistry
+from app.observe.ended_requests import EndedRequests
 from app.observe.metrics import Metrics
 from app.observe.recent_requests import RecentRequests
-from app.observe.request_record import RequestObserver, RequestRecord
+from app.observe.request_record import RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
 from app.reload import Reloader
 from app.routing import UpstreamStates
@@ -48,8 +47,6 @@ from app.ticker import Ticker
 from app.upstream.catalog import Catalog
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
-
-log = logging.getLogger("parley.observe")
 
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
@@ -86,16 +83,14 @@ class AppContext:
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
-    observers: list[RequestObserver] = field(default_factory=list)
-    """Called with the record of each request for a reply that has ended."""
+    ended: EndedRequests = field(default_factory=EndedRequests)
+    """Reports the requests for a reply that have ended."""
     recent: RecentRequests = field(default_factory=RecentRequests)
     """The last requests that have ended."""
     transport: httpx.AsyncBaseTransport | None = None
     """Replaces the network in tests."""
     usage_ledger: UsageLedger | None = None
     """Counts usage and cost; None if they are not counted."""
-    failed_observers: set[RequestObserver] = field(default_factory=set)
-    """The observers that have raised an exception, which was logged."""
     reloader: Reloader | None = None
     """None if the settings are not from a file and the environment."""
 
@@ -161,15 +156,10 @@ class AppContext:
         return None if traceparent is None else pass_trace(traceparent, scope["headers"])
 
     def finish_request(self, record: RequestRecord) -> None:
-        """Report a request that has ended to all observers. The first exception of each of them is logged."""
-        record.duration = time.perf_counter() - record.started_at
-        for observer in self.observers:
-            try:
-                observer(record)
-            except Exception:
-                if observer not in self.failed_observers:
-                    self.failed_observers.add(observer)
-                    log.exception("defect in an observer of requests; it is not logged again")
+        """Give back what a request that has ended did not use of its limits, and report it."""
+        if self.limiter is not None and record.reservation is not None:
+            self.limiter.settle_record(record)
+        self.ended.add(record)
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request, which was counted without it. `model` is the one

@@ -17,6 +17,7 @@ from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.api.openapi.errors import describe
+from app.observe.ended_requests import EndedRequests
 from app.observe.loop_lag import LoopLagSampler
 from app.observe.metric_tables import LabelValues
 from app.observe.metrics import Metrics
@@ -118,18 +119,31 @@ class MetricsListener:
 class MetricsService:
     """The metrics of this process, and of its fellow workers if there are any."""
 
-    def __init__(self, metrics: Metrics, settings: MetricsSettings, server: Server, worker_folder: Path | None) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        ended: EndedRequests,
+        settings: MetricsSettings,
+        server: Server,
+        worker_folder: Path | None,
+    ) -> None:
         """`worker_folder` is the folder that all workers of the gateway share; None with one process."""
         self._metrics = metrics
+        self._ended = ended
         self._lag = LoopLagSampler(metrics.observe_lag)
-        self._group = None if worker_folder is None else WorkerGroup(worker_folder, metrics.collect)
+        self._group = None if worker_folder is None else WorkerGroup(worker_folder, self._collect_own)
         self._listener: MetricsListener | None = None
         if settings.port is not None:
             host = server.host if settings.host is None else settings.host
             self._listener = MetricsListener(self.collect, host, settings.port, share_port=worker_folder is not None)
 
     async def collect(self) -> list[Metric]:
-        return self._metrics.collect() if self._group is None else await self._group.collect()
+        return self._collect_own() if self._group is None else await self._group.collect()
+
+    def _collect_own(self) -> list[Metric]:
+        """Return the metrics of this process."""
+        self._ended.report()
+        return self._metrics.collect()
 
     async def start(self) -> None:
         """Raises OSError if the port of the metrics cannot be used."""

@@ -96,6 +96,7 @@ def check_operator(request: Request, context: AppContext) -> None:
 async def status(request: Request) -> GatewayStatus:
     context = get_context(request)
     check_operator(request, context)
+    context.ended.report()
     cache, cache_error = None, None
     try:
         cache = await describe_cache(context)

@@ -106,6 +106,7 @@ async def usage(
     query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=chosen, model=model)
     if ledger is None:
         raise NotFound("usage is not counted: usage.url is null:")
+    context.ended.report()
     try:
         rows = await asyncio.to_thread(ledger.read, query)
     except TooManyRows as error:

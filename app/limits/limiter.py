@@ -247,7 +247,7 @@ class Limiter:
         for name, kind, money in spent:
             self._memory.set_spent(f"{name}:{kind}", kind, round(money * UNITS_OF_MONEY))
 
-    def observe(self, record: RequestRecord) -> None:
+    def settle_record(self, record: RequestRecord) -> None:
         """Settle the reservation of a request that has ended."""
         reservation = record.reservation
         if type(reservation) is not Reservation:

@@ -84,7 +84,7 @@ def log_request(record: RequestRecord) -> None:
     if failure is not None:
         for name, value in _failure_fields(failure, record).items():
             setattr(line, name, value)
-    _log_fields(level, line)
+    _log_fields(level, record.ended_at, line)
 
 
 def _to_milliseconds(seconds: float) -> float:
@@ -107,21 +107,20 @@ def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
     return {**shorten(about), "attempts": shorten(shown, 1)}
 
 
-def _log_fields(level: int, fields: RequestLine | dict[str, Any]) -> None:
-    """Log a request. The fields are shortened already. The record is a copy of another one: to look up the process, the
-    thread and the line of the call costs more than the rest."""
-    now = time.time()
+def _log_fields(level: int, ended_at: float, fields: RequestLine | dict[str, Any]) -> None:
+    """Log a request that ended at this Unix time. The fields are shortened already. The log record is a copy of another
+    one: to look up the process, the thread and the line of the call costs more than the rest."""
     handler = _find_json_handler()
     if type(fields) is RequestLine and handler is not None:
         assert isinstance(handler.formatter, JsonFormatter)
-        data = handler.formatter.format_request(level, now, fields)
+        data = handler.formatter.format_request(level, ended_at, fields)
         if data is not None:
             handler.put(data)
             return
     record = logging.LogRecord.__new__(logging.LogRecord)
     values = record.__dict__ = _TEMPLATE.copy()
     values["levelno"], values["levelname"] = level, _LEVEL_NAMES[level]
-    values["created"], values["msecs"] = now, int(now % 1 * 1000) + 0.0
+    values["created"], values["msecs"] = ended_at, int(ended_at % 1 * 1000) + 0.0
     values["fields"] = fields
     log.handle(record)
 
@@ -155,7 +154,7 @@ def log_plain_request(
         fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
         fields |= {"error": error} if error else {}
         fields |= {"client": client} if client else {}
-        _log_fields(level, shorten(fields) | {"ms": round(seconds * 1000, 1)})
+        _log_fields(level, time.time(), shorten(fields) | {"ms": round(seconds * 1000, 1)})
 
 
 _HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")

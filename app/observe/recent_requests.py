@@ -1,8 +1,7 @@
 """`RecentRequests`: the last requests that have ended, without their prompts and replies."""
 
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -40,15 +39,14 @@ class RecentRequest(Struct, frozen=True):
 class RecentRequests:
     """Keeps the last requests of this process in memory."""
 
-    def __init__(self, max_requests: int = MAX_REQUESTS, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, max_requests: int = MAX_REQUESTS) -> None:
         self._rows: deque[RecentRequest] = deque(maxlen=max_requests)
-        self._clock = clock
 
     def observe(self, record: RequestRecord) -> None:
         first = record.first_token_at
         self._rows.append(
             RecentRequest(
-                self._clock(),
+                record.ended_at,
                 record.request_id,
                 record.endpoint,
                 record.caller,

@@ -1,6 +1,7 @@
 """`RequestRecord`: what is known of one request for a model's reply when it has ended.
 
-The endpoint fills it. The log, the metrics, the traces and the usage ledger read it, each as a `RequestObserver`.
+The endpoint fills it. The limits are settled by it at once; the log, the metrics, the traces and the usage ledger read
+it soon afterwards, each as a `RequestObserver`.
 """
 
 import time
@@ -33,7 +34,7 @@ class ResponseOutcome(Protocol):
 
 
 class RequestRecord(Struct, eq=False):
-    """All times are those of `time.perf_counter`, in seconds."""
+    """All times but `ended_at` are those of `time.perf_counter`, in seconds."""
 
     request_id: str
     endpoint: str
@@ -80,6 +81,8 @@ class RequestRecord(Struct, eq=False):
     call."""
     send_seconds: float | None = None
     """How long the gateway took from the reply's first event to its first bytes; for a whole reply, from its last."""
+    ended_at: float = 0.0
+    """Unix seconds. It is set at the end of the request."""
     duration: float = 0.0
     """Seconds from the start to the end of the request. It is set at its end."""
     trace: PassedTrace | RequestTrace | None = None
@@ -139,5 +142,5 @@ class RequestRecord(Struct, eq=False):
 
 
 RequestObserver: TypeAlias = Callable[[RequestRecord], None]
-"""Called once for each record, at the end of the request, in the event loop: it must not block, and must not keep the
-record."""
+"""Called once for each record, soon after the end of the request, in the event loop: it must not block, and must not
+keep the record."""

@@ -111,11 +111,15 @@ def test_a_background_response_is_accepted_at_once_and_polled_until_it_is_comple
 
 def test_a_background_response_is_reported_at_its_own_end(gateway: Gateway) -> None:
     reported: list[tuple[int, str | None]] = []
-    gateway.running.app.context.observers.append(lambda record: reported.append((record.status, record.finish_reason)))
+    gateway.running.app.context.ended.observers.append(
+        lambda record: reported.append((record.status, record.finish_reason))
+    )
     id_ = gateway.create().json["id"]
     gateway.read(id_)
+    gateway.running.app.context.ended.report()
     assert reported == []
     gateway.wait(id_)
+    gateway.running.app.context.ended.report()
     assert reported == [(200, "stop")]
     assert gateway.running.app.context.in_progress == 0
 

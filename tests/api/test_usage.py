@@ -187,7 +187,7 @@ def failing_for(model: str) -> ModelServer:
 def test_a_reply_of_a_fallback_is_counted_for_the_model_that_answered_at_its_price() -> None:
     records: list[RequestRecord] = []
     with Running(FALLING_BACK, failing_for("down")) as gateway:
-        gateway.app.context.observers.append(records.append)
+        gateway.app.context.ended.observers.append(records.append)
         answer = gateway.post("/v1/chat", QUESTION | {"model": "down", "stream": False})
         assert (answer.status, answer.json["model"], answer.json["usage"]["cost"]) == (200, "m", COST)
         found = {entry["model"]: entry for entry in totals(gateway, "?group_by=model")["data"]}

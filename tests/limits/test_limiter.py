@@ -136,7 +136,7 @@ def settled(**fields: Any) -> int:
     record.reservation = gateway.reserve()
     for name, value in fields.items():
         setattr(record, name, value)
-    gateway.limiter.observe(record)
+    gateway.limiter.settle_record(record)
     again = gateway.reserve(prompt=0, max_tokens=1)
     assert again is not None, "the reply is no longer in progress"
     return int(shown(again)["x-ratelimit-remaining-tokens"]) + 1
@@ -167,7 +167,7 @@ def test_a_cost_is_that_of_the_record_or_of_the_usage_and_nothing_for_a_stored_r
     ]:
         gateway = Gateway(Limits(spend_per_day=1.0))
         record = RequestRecord("r", "chat", reservation=gateway.reserve(), **fields)  # type: ignore[arg-type]
-        gateway.limiter.observe(record)
+        gateway.limiter.settle_record(record)
         if refused:
             gateway.refusal()
         else:

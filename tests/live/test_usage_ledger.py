@@ -26,6 +26,7 @@ ALL = UsageQuery("2000-01-01", "2099-12-31")
 async def counted(gateway: Gateway) -> Totals:
     ledger = gateway.context.usage_ledger
     assert ledger is not None
+    gateway.context.ended.report()
     return sum_totals(await asyncio.to_thread(ledger.read, ALL))
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 
 import pytest
 from app.observe.logs import JsonFormatter, RequestLine, log_request
@@ -13,13 +12,15 @@ def test_the_record_of_a_request_has_every_attribute_that_other_handlers_format(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, "parley.request"):
-        before = time.time()
-        log_request(RequestRecord("req-1", "chat"))
-        log_request(RequestRecord("req-2", "chat"))
+        log_request(RequestRecord("req-1", "chat", ended_at=1_800_000_000.25))
+        log_request(RequestRecord("req-2", "chat", ended_at=1_800_000_000.5))
     first, second = caplog.records
     usual = logging.LogRecord("parley.request", logging.INFO, "", 0, "request", (), None)
     assert vars(usual).keys() <= vars(first).keys()
-    assert before - 1 <= first.created <= second.created <= time.time()
+    assert [(record.created, record.msecs) for record in (first, second)] == [
+        (1_800_000_000.25, 250),
+        (1_800_000_000.5, 500),
+    ]
     assert (first.levelname, first.getMessage()) == ("INFO", "request")
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(filename)s %(threadName)s %(message)s").format(first)
     assert text.endswith("INFO parley.request logs.py MainThread request")
