@@ -1,10 +1,10 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test coverage check format openapi docs lock bench bench-quick chaos try-scale release compatibility interop storms
+.PHONY: help serve test check format openapi docs lock bench bench-quick chaos try-scale release compatibility interop storms
 .NOTPARALLEL:
 
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
-test coverage storms: export PYTHONDONTWRITEBYTECODE =
+test storms: export PYTHONDONTWRITEBYTECODE =
 # More processes than cores, because many tests wait for other processes and for clocks.
 WORKERS = $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? 12 : cores * 3)))
 IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
@@ -16,17 +16,9 @@ serve: ## run the gateway (ARGS="--port 9000")
 	@scripts/bootstrap runtime
 	@exec .venv/bin/parley serve $(ARGS)
 
-test: ## run the tests, in three processes for each core, at most twelve (PYTEST_ARGS="-k cache")
+test: ## run the tests, and check that all of them run 95 % of app/ (PYTEST_ARGS="-k cache" runs some)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
-
-coverage: ## run the tests and check how much of app/ they run: all of the pure modules, 95 % of the whole
-	@scripts/bootstrap dev
-	@.venv/bin/python -m coverage erase
-	@.venv/bin/python -m coverage run -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
-	@.venv/bin/python -m coverage combine --quiet
-	@.venv/bin/python -m coverage report
-	@scripts/coverage-figures
 
 storms: ## send equal requests at once, kill callers and gateways and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev

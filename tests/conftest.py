@@ -12,6 +12,7 @@ from tests.effort import examples
 from tests.fork_server import share_fork_server
 from tests.redis_server import one_redis, own_redis, shared_redis
 from tests.restored_logging import restored_logging
+from tests.whole_coverage import WholeCoverage, is_whole
 
 __all__ = ["one_redis", "own_redis", "shared_redis"]
 
@@ -28,6 +29,8 @@ such as those of hypothesis."""
 def pytest_configure(config: pytest.Config) -> None:
     _take_ignored_signals()
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        if is_whole(config):
+            config.pluginmanager.register(WholeCoverage())
         share_fork_server()  # between the processes of pytest-xdist
 
 
