@@ -13,7 +13,9 @@ from app.observe.request_record import RequestObserver, RequestRecord
 log = logging.getLogger("parley.observe")
 
 GATHER_SECONDS = 0.01
-"""How long a request waits, at most, until it is reported."""
+"""How long requests are gathered."""
+MOST_PER_TURN = 32
+"""As many are reported in one turn of the event loop, about a millisecond: many streams may end at the same time."""
 
 
 class EndedRequests:
@@ -23,7 +25,7 @@ class EndedRequests:
         self.observers: list[RequestObserver] = []
         """Called with the record of each request for a reply, in the order of their ends."""
         self._records: list[RequestRecord] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._failed: set[RequestObserver] = set()
         """The observers that have raised an exception, which was logged."""
 
@@ -32,14 +34,23 @@ class EndedRequests:
         record.ended_at, record.duration = time.time(), time.perf_counter() - record.started_at
         self._records.append(record)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self.report)
+            self._timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._take_turn)
 
     def report(self) -> None:
-        """Report all requests that have ended. The first exception of each observer is logged."""
+        """Report all requests that have ended, now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        records, self._records = self._records, []
+        self._report(len(self._records))
+
+    def _take_turn(self) -> None:
+        self._report(MOST_PER_TURN)
+        self._timer = asyncio.get_running_loop().call_soon(self._take_turn) if self._records else None
+
+    def _report(self, most: int) -> None:
+        """Report so many requests. The first exception of each observer is logged."""
+        records = self._records[:most]
+        del self._records[:most]
         for observer in self.observers:
             for record in records:
                 try:

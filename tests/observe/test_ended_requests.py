@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from app.observe.ended_requests import GATHER_SECONDS, EndedRequests
+from app.observe.ended_requests import GATHER_SECONDS, MOST_PER_TURN, EndedRequests
 from app.observe.request_record import RequestRecord
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +22,20 @@ async def test_requests_that_end_at_nearly_the_same_time_are_reported_together()
     ended.add(RequestRecord("c", "chat"))
     await asyncio.sleep(GATHER_SECONDS * 5)
     assert seen == [("log", "c"), ("metrics", "c")]
+
+
+async def test_many_requests_that_end_at_once_are_reported_in_several_turns() -> None:
+    ended, turns = EndedRequests(), list[int]()
+    ended.observers += [lambda record: seen.append(record.request_id)]
+    seen: list[str] = []
+    ids = [str(number) for number in range(2 * MOST_PER_TURN + 1)]
+    for id_ in ids:
+        ended.add(RequestRecord(id_, "chat"))
+    while len(seen) < len(ids):
+        before = len(seen)
+        await asyncio.sleep(0)
+        turns += [len(seen) - before] if len(seen) > before else []
+    assert (turns, seen) == ([MOST_PER_TURN, MOST_PER_TURN, 1], ids)
 
 
 async def test_who_needs_them_at_once_gets_each_request_once() -> None:
