@@ -10,10 +10,11 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import ROOT, RigError
+from processes import ROOT, RigError, clean_environment
 
 START_SECONDS = 120.0
 DRAIN_SECONDS = 8.0
@@ -45,15 +46,15 @@ class Program:
 
     async def start(self) -> None:
         """Returns when it listens. Raises: RigError."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
         self.starts += 1
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(word.format(starts=self.starts) for word in self.command),
                 cwd=ROOT,
-                env=inherited | self.environment,
+                env=clean_environment() | self.environment,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
         deadline = time.monotonic() + START_SECONDS
         while self.process.returncode is None and time.monotonic() < deadline:
@@ -74,6 +75,13 @@ class Program:
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
         if self.process is not None:
+            await self.process.wait()
+
+    async def kill_group(self) -> None:
+        """Kill it and the processes that it has started: without nginx's first process, its workers would go on."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             await self.process.wait()
 
     async def stop(self, seconds: float) -> int | None:

@@ -3,13 +3,12 @@
 Each has one process that serves, no log of requests and no retries, where it has a setting for these.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from processes import GATEWAY_CORE, ROOT, Server, free_port, serve
+from processes import GATEWAY_CORE, ROOT, Server, clean_environment, free_port, serve
 
 FOLDER = ROOT / "build" / "peers"
 """Where they are installed, each in a folder of its own name."""
@@ -105,8 +104,7 @@ _ENVIRONMENT = {
 @contextmanager
 def running(peer: Peer, upstream: Server, folder: Path) -> Iterator[Server]:
     port = free_port()
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
-    environment |= _ENVIRONMENT
+    environment = clean_environment() | _ENVIRONMENT
     command = peer.command(peer, folder, port, upstream.port)
     with serve(peer.name, command, port, GATEWAY_CORE, folder, environment) as server:
         yield server

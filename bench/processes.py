@@ -83,6 +83,11 @@ def require_flames(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
+def clean_environment() -> dict[str, str]:
+    """This process's, without settings of the gateway."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+
+
 @contextmanager
 def record(pid: int, output: Path, folder: Path, *options: str, wait_seconds: float = 0.0) -> Iterator[None]:
     """Let py-spy sample a process meanwhile, but for the first `wait_seconds`. It costs the process some of its speed.
@@ -157,8 +162,8 @@ def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str
         "PARLEY_SERVER__WORKERS": "1",
         "PARLEY_SERVER__LOG_LEVEL": "warning",
     }
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
-    environment = {key: value for key, value in (inherited | environment_of_gateway | extra).items() if value}
+    own = clean_environment() | environment_of_gateway | extra
+    environment = {key: value for key, value in own.items() if value}
     words = shlex.split(command) if command else _default_command()
     with serve("gateway", words, port, GATEWAY_CORE, folder, environment) as server:
         yield server
