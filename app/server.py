@@ -22,7 +22,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -38,6 +38,7 @@ from app.api.application import find_context
 from app.api.context import AppContext
 from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings, evict_idle
 from app.errors import Draining
+from app.listener import Listener
 from app.observe import logs
 from app.settings import LogFormat, Server, Settings
 
@@ -115,19 +116,30 @@ class ParleyServer(uvicorn.Server):
         """Start to listen. The garbage collector then ignores all objects that exist so far, because they are never
         freed, and runs less often."""
         try:
-            await super().startup(sockets)
+            assert sockets is not None  # `bind` made them
+            await self.listen(sockets)
         except OSError as error:  # another process began to listen at the address after `bind`
             await self.lifespan.shutdown()
             raise CannotListen(_explain_bind_error(error, self.config.host, self.config.port)) from error
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-        for server in self.servers:
-            for listener in server.sockets:
-                _enable_keepalive(listener.fileno())
         if self._on_listening is not None:
             self._on_listening()
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 20)
+
+    async def listen(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the application, and accept connections at these bound sockets. Raises OSError."""
+        await super().startup([])  # uvicorn then creates no servers of its own
+        make_protocol = partial(
+            cast(Callable[..., asyncio.Protocol], self.config.http_protocol_class),
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        for one in sockets:
+            _enable_keepalive(one)
+            self.servers.append(cast(Any, Listener(one, make_protocol, self.config.backlog)))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -152,14 +164,14 @@ class ParleyServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _check_open_files(self) -> None:
-        """Warn if no file can be opened: the system then closes every new connection without an error."""
+        """Warn if no file can be opened, and close idle connections, so that new ones can be accepted."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
             connections = self.server_state.connections
             evicted = evict_idle(connections)
             self._warnings.no_files.warn(
-                "%s: no file can be opened, and new connections are lost; %d clients are connected%s; "
+                "%s: no file can be opened, and new connections wait; %d clients are connected%s; "
                 "raise the limit of open files (ulimit -n) or lower server.max_connections",
                 error.strerror,
                 len(connections),
@@ -206,16 +218,15 @@ def is_terminal_gone(terminal: int | None) -> bool:
     return terminal is not None and not os.isatty(terminal)
 
 
-def _enable_keepalive(listener: int) -> None:
+def _enable_keepalive(listening: socket.socket) -> None:
     """Set TCP keep-alive, which connections inherit: a connection then ends when its peer vanishes without closing."""
-    with socket.socket(fileno=os.dup(listener)) as copy:
-        if copy.family not in (socket.AF_INET, socket.AF_INET6):
-            return
-        copy.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_KEEPIDLE"):
-            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
-            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
-            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+    if listening.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_PROBE_SECONDS)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 def _end_replies(context: AppContext) -> None:

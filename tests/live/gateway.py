@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.main import MakeCache, create_app, make_cache
@@ -107,7 +106,7 @@ async def serving_with(
     ours.load()
     server = ParleyServer(ours)
     server.lifespan = ours.lifespan_class(ours)
-    await uvicorn.Server.startup(server, sockets=[listener])
+    await server.listen([listener])
     running = asyncio.create_task(server.main_loop())
     gateway = Gateway(app, server, transport, listener.getsockname()[1], make_cache)
     try:
