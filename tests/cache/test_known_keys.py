@@ -64,6 +64,19 @@ def test_what_was_put_is_found_at_once_and_after_it_was_written(path: Path) -> N
     run_with_store(path, scenario)
 
 
+def test_a_key_without_an_entry_is_known_after_a_pause(path: Path) -> None:
+    """Although this process has changed the file before the pause, and the check before it is old."""
+
+    async def scenario(store: SqliteStore) -> None:
+        await learned(store)
+        await store.put("key", b"1", **TTL)
+        await asyncio.sleep(FOUND_WITHIN_SECONDS)
+        assert store.get_nowait("never written") is None
+        assert store.get_nowait("key") is UNKNOWN
+
+    run_with_store(path, scenario)
+
+
 OTHER_PROCESS = """
 import asyncio, sys
 from app.cache.stores import open_store

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from app.cache.stores import UNKNOWN, StoredValue
+from app.cache.stores.file_version import VersionReader
 from app.cache.stores.recent_values import MAX_VALUE_BYTES, RecentValues
 from app.cache.stores.sqlite import SqliteStore
 from app.cache.stores.sqlite_file import SqliteDatabase
@@ -131,7 +132,7 @@ class Rig:
             "reader", lambda ops: [database.use(op) for op in ops], database.close
         )
         self.watching = SqliteDatabase(str(path))
-        self.values = RecentValues(self.watching, self.reader, max_bytes)
+        self.values = RecentValues(VersionReader(self.watching, self.reader), max_bytes)
 
     async def add(self, key: bytes, value: bytes) -> None:
         """Add a value until it is kept, or as often as that takes at most."""

@@ -143,6 +143,7 @@ def moved_away(path: Path) -> None:
 def test_a_file_that_another_process_moved_aside_is_left_for_the_new_one(path: Path) -> None:
     async def scenario(store: SqliteStore) -> None:
         await store.put("old", b"1", **TTL)
+        assert await store.get("old")  # the file is open
         moved_away(path)
         other = SqliteStore(str(path))
         await other.put("of the other", b"2", **TTL)

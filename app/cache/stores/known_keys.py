@@ -1,8 +1,8 @@
 """Which keys an SQLite file may hold, so that a look-up of a key that it does not hold needs no other thread.
 
-The rows of other processes are found in the reader's thread. SQLite's `data_version` says cheaply whether there are
-any. While requests come, it is read every CHECK_SECONDS; an answer that relies on an older check than MAX_AGE_SECONDS
-is not given.
+New rows are read in the reader's thread: after each commit of this process, and while requests come, whenever the
+file's version has changed. That is checked every CHECK_SECONDS. An answer that relies on an older check than
+MAX_AGE_SECONDS is not given.
 """
 
 import asyncio
@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from app.cache.stores import sqlite_schema
+from app.cache.stores.file_version import FileVersion, VersionReader
 from app.cache.stores.worker import SqliteWorker
 
 CHECK_SECONDS = 0.1
 MAX_AGE_SECONDS = 0.4
+_KEYS_AT_ONCE = 500
 _LEAST_BITS = 1 << 20
 _BITS_A_KEY = 8
 """With fewer bits for each key, a larger filter is made: otherwise too many missing keys would be looked up."""
@@ -58,41 +60,64 @@ class _Position(NamedTuple):
 class _NewKeys(NamedTuple):
     position: _Position
     keys: list[tuple[int, bytes]]
+    at_end: bool
+    """No row follows these keys."""
     from_start: bool
     """The file was read from its first row: it is another file than before."""
 
 
 class KnownKeys:
-    def __init__(self, reader: SqliteWorker[Callable[[sqlite3.Connection], Any]]) -> None:
+    def __init__(
+        self, reader: SqliteWorker[Callable[[sqlite3.Connection], Any]], version_reader: VersionReader
+    ) -> None:
         self._reader = reader
+        self._version_reader = version_reader
         self._filter: KeyFilter | None = None
         """None until the file was read to its end."""
         self._growing = KeyFilter()
         """The filter that is filled; the same as `_filter` after that."""
+        self._version: FileVersion | None = None
+        """A version of which `_filter` has all keys."""
         self._position: _Position | None = None
-        self._checking = False
+        self._reading = False
+        self._read_again = False
+        """This process has changed the file since the reader was asked."""
         self._checked_at = float("-inf")
 
     def may_contain(self, key: bytes) -> bool:
         """Whether the file may hold this key; False only if it does not."""
         now = asyncio.get_running_loop().time()
-        age = now - self._checked_at
-        if age > CHECK_SECONDS and not self._checking:
+        if now - self._checked_at > CHECK_SECONDS and not self._reading:
             self._check(now)
-        return self._filter is None or age > MAX_AGE_SECONDS or key in self._filter
+        return self._filter is None or now - self._checked_at > MAX_AGE_SECONDS or key in self._filter
 
     def add(self, key: bytes) -> None:
         """Add the key of a row that this process writes."""
         self._growing.add(key)
 
+    def on_commit(self) -> None:
+        """This process has changed the file. The new rows are read at once, so that no request has to wait for that."""
+        if self._reading:
+            self._read_again = True
+        else:
+            self._check(asyncio.get_running_loop().time())
+
     def _check(self, now: float) -> None:
-        self._checking = True
+        version = self._version_reader.read()
+        if version is not None and version == self._version:
+            self._checked_at = now
+        else:
+            self._ask_reader(now, version)
+
+    def _ask_reader(self, now: float, version: FileVersion | None) -> None:
+        self._reading, self._read_again = True, False
         position = self._position
         answer = self._reader.submit(lambda connection: _find_new_keys(connection, position))
-        answer.add_done_callback(lambda answer: self._on_checked(answer, now))
+        answer.add_done_callback(lambda answer: self._on_answer(answer, now, version))
 
-    def _on_checked(self, answer: "asyncio.Future[_NewKeys]", asked_at: float) -> None:
-        self._checking = False
+    def _on_answer(self, answer: "asyncio.Future[_NewKeys]", asked_at: float, version: FileVersion | None) -> None:
+        """`version` is what the file had at that time."""
+        self._reading = False
         if answer.cancelled() or answer.exception() is not None:
             self._start_again(0)
             return
@@ -104,26 +129,29 @@ class KnownKeys:
             self._growing.add(key)
         if self._growing.full:
             self._start_again(self._growing.count)
-        elif not found.keys:
-            self._filter, self._checked_at = self._growing, asked_at
-            return
-        self._check(asyncio.get_running_loop().time())
+        elif found.at_end:
+            self._filter, self._version, self._checked_at = self._growing, version, asked_at
+            if not self._read_again:
+                return
+        self._ask_reader(asyncio.get_running_loop().time(), self._version_reader.read())
 
     def _start_again(self, keys: int) -> None:
         """Read the file from its first row, into a new filter with room for more than `keys`."""
-        self._filter, self._growing, self._position = None, KeyFilter(keys), None
+        self._filter, self._growing, self._version, self._position = None, KeyFilter(keys), None, None
 
 
 def _find_new_keys(connection: sqlite3.Connection, position: _Position | None) -> _NewKeys:
-    """Return some keys after this position; no keys at the end of the file."""
+    """Return some keys after this position."""
     from_start = position is None or position.connection is not connection
     if position is None or position.connection is not connection:
         position = _Position(connection, -1, 0)
     version = sqlite_schema.data_version(connection)
     if version == position.version:
-        return _NewKeys(position, [], from_start)
+        return _NewKeys(position, [], True, from_start)
     # If all rows were deleted and the clock was set back, the next ids are smaller.
     last_id = min(position.last_id, sqlite_schema.last_id(connection))
-    keys = sqlite_schema.keys_after(connection, last_id)
+    keys = sqlite_schema.keys_after(connection, last_id, _KEYS_AT_ONCE)
+    at_end = len(keys) < _KEYS_AT_ONCE
     # Only at the end is nothing left to be read that this version has.
-    return _NewKeys(_Position(connection, -1 if keys else version, keys[-1][0] if keys else last_id), keys, from_start)
+    position = _Position(connection, version if at_end else -1, keys[-1][0] if keys else last_id)
+    return _NewKeys(position, keys, at_end, from_start)

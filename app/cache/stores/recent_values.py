@@ -1,22 +1,14 @@
 """Values that were read from an SQLite file a short time ago, so that reading one again needs no other thread.
 
-A value is returned only while the file is as it was. SQLite's `data_version` says so: it is another number after each
-commit of another connection, in this process or in another one. The event loop's thread reads it, which takes about ten
-microseconds: once in a turn of the loop, because all requests that are answered in that turn had arrived before it. The
-connection for that is opened in the reader's thread.
+A value is returned only while the file has the same version. The version is read once in a turn of the event loop,
+because all requests that are answered in that turn had arrived before it.
 """
 
 import asyncio
-import contextlib
-import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
-from app.cache.stores import sqlite_schema
-from app.cache.stores.sqlite_file import SqliteDatabase
+from app.cache.stores.file_version import FileVersion, VersionReader
 from app.cache.stores.sqlite_schema import FoundRow
-from app.cache.stores.worker import SqliteWorker
 
 MAX_VALUE_BYTES = 64 * 1024
 """A larger value is not kept."""
@@ -24,30 +16,17 @@ MAX_BYTES = 8 * 1024 * 1024
 """Of all values that are kept."""
 
 
-class _FileState(NamedTuple):
-    connection: sqlite3.Connection
-    version: int
-
-
 class RecentValues:
     """They belong to the event loop."""
 
-    def __init__(
-        self,
-        database: SqliteDatabase,
-        reader: SqliteWorker[Callable[[sqlite3.Connection], Any]],
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
-        """`database` is for this object alone, and is opened in the reader's thread."""
-        self._database = database
-        self._reader = reader
+    def __init__(self, version_reader: VersionReader, max_bytes: int = MAX_BYTES) -> None:
+        self._version_reader = version_reader
         self._max_bytes = max_bytes
         self._rows: OrderedDict[bytes, FoundRow] = OrderedDict()
         """The most recently used last."""
         self._bytes = 0
-        self._state: _FileState | None = None
-        """The state of the file that all rows were read from."""
-        self._opening = False
+        self._version: FileVersion | None = None
+        """The version of the file that all rows were read from."""
         self._checked = False
         """The file was checked in this turn of the event loop, and was unchanged."""
         self.changes = 0
@@ -92,35 +71,11 @@ class RecentValues:
 
     def _is_unchanged(self) -> bool:
         """Whether the file is as it was at the last call; if it is not, all rows are dropped."""
-        state = self._read_state()
-        if state is not None and state == self._state:
+        version = self._version_reader.read()
+        if version is not None and version == self._version:
             return True
-        self._state = state
+        self._version = version
         self._rows.clear()
         self._bytes = 0
         self.changes += 1
         return False
-
-    def _read_state(self) -> _FileState | None:
-        connection = self._database.get_open_connection()
-        if connection is None:
-            self._open()
-            return None
-        with contextlib.suppress(sqlite3.Error):
-            return _FileState(connection, sqlite_schema.data_version(connection))
-        return None
-
-    def _open(self) -> None:
-        if not self._opening:
-            self._opening = True
-            self._reader.submit(lambda _: self._database.use(_never_wait)).add_done_callback(self._on_opened)
-
-    def _on_opened(self, opened: "asyncio.Future[Any]") -> None:
-        self._opening = False
-        if not opened.cancelled():
-            opened.exception()  # retrieved, or asyncio would log it; the reader reports the same error
-
-
-def _never_wait(connection: sqlite3.Connection) -> None:
-    """The event loop must not wait for a lock: `data_version` then raises at once."""
-    connection.execute("PRAGMA busy_timeout = 0")

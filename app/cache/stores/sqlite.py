@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from app.cache.stores import sqlite_schema
 from app.cache.stores.base import UNKNOWN, KnownValue, StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.file_version import VersionReader
 from app.cache.stores.known_keys import KnownKeys
 from app.cache.stores.recent_values import RecentValues
 from app.cache.stores.sqlite_file import SqliteDatabase
@@ -51,8 +52,9 @@ class SqliteStore:
             "cache-reader", functools.partial(_run, reading), functools.partial(_close_all, reading, watching)
         )
         self._writer: SqliteWorker[_Op] = SqliteWorker("cache-writer", self._transaction(writing), writing.close)
-        self._known_keys = KnownKeys(self._reader)
-        self._recent = RecentValues(watching, self._reader)
+        self._version_reader = VersionReader(watching, self._reader)
+        self._known_keys = KnownKeys(self._reader, self._version_reader)
+        self._recent = RecentValues(self._version_reader)
         self._unwritten: dict[str, sqlite_schema.StoredRow] = {}
         """The rows that are not committed yet."""
         self._lingering: dict[str, sqlite_schema.StoredRow] = {}
@@ -158,9 +160,14 @@ class SqliteStore:
         self._commits += 1
         if written is self._last_write:
             self._last_write = None
+        self._on_commit()
         error = None if written.cancelled() else written.exception()
         if error is not None:
             self._throttled_log.warn("a reply was not cached", error)
+
+    def _on_commit(self) -> None:
+        if not self._closed:
+            self._known_keys.on_commit()
 
     async def delete(self, key: str) -> None:
         if not self._closed:
@@ -193,6 +200,7 @@ class SqliteStore:
             return
         self._write_rows() if self._lingering else self._flush_uses()
         self._closed = True
+        self._version_reader.close()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(self._reader.aclose(), self._writer.aclose())
@@ -232,8 +240,12 @@ class SqliteStore:
         if self._touched and not self._closed:
             uses = [(now, entry) for entry, now in self._touched.items()]
             self._touched = {}
-            # Nothing waits for this result; retrieve its error, or asyncio would log it.
-            self._writer.submit(functools.partial(sqlite_schema.touch, uses=uses)).add_done_callback(_ignore_error)
+            self._writer.submit(functools.partial(sqlite_schema.touch, uses=uses)).add_done_callback(self._on_touched)
+
+    def _on_touched(self, touched: asyncio.Future[Any]) -> None:
+        if not touched.cancelled():
+            touched.exception()  # retrieved, or asyncio would log it
+        self._on_commit()
 
     def _transaction(self, database: SqliteDatabase) -> Callable[[Sequence[_Op]], list[Any]]:
         def together(ops: Sequence[_Op], connection: sqlite3.Connection) -> list[Any]:
@@ -263,11 +275,6 @@ def _run(database: SqliteDatabase, ops: Sequence[_Op]) -> list[Any]:
 def _fail_late(result: asyncio.Future[Any], seconds: float) -> None:
     if not result.done():
         result.set_exception(StoreError(f"not within {seconds} s"))
-
-
-def _ignore_error(answer: "asyncio.Future[Any]") -> None:
-    if not answer.cancelled():
-        answer.exception()
 
 
 def _key(key: str) -> bytes:

@@ -79,10 +79,10 @@ def write(connection: sqlite3.Connection, rows: Sequence[StoredRow], max_bytes: 
     _make_room(connection, max_bytes)
 
 
-def keys_after(connection: sqlite3.Connection, last: int) -> list[tuple[int, bytes]]:
-    """Return at most _BATCH ids and keys of the rows after the one with this id, in order."""
+def keys_after(connection: sqlite3.Connection, last: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return at most `limit` ids and keys of the rows after the one with this id, in order."""
     query = "SELECT id, key FROM entries WHERE id > ? ORDER BY id LIMIT ?"
-    return connection.execute(query, (last, _BATCH)).fetchall()
+    return connection.execute(query, (last, limit)).fetchall()
 
 
 def data_version(connection: sqlite3.Connection) -> int:
