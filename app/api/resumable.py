@@ -18,6 +18,9 @@ from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 
 SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""
+PACKED_PER_TURN = 2
+"""So many ended replies are packed in one turn of the event loop, which takes up to a millisecond: many streams may end
+at the same time."""
 MAX_REPLIES = 100_000
 _NOWHERE: ReplyLocation = ("flight", "")
 
@@ -61,7 +64,7 @@ class ResumableReplies:
         self._due: list[tuple[float, str]] = []
         self._ended: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
 
     def __len__(self) -> int:
         return len(self._replies)
@@ -93,7 +96,8 @@ class ResumableReplies:
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._due and self._due[0][0] <= now:
+        ended = 0
+        while self._due and self._due[0][0] <= now and ended < PACKED_PER_TURN:
             _, id_ = heapq.heappop(self._due)
             reply = self._replies.get(id_)
             if reply is None:
@@ -101,14 +105,19 @@ class ResumableReplies:
             if id_ in self._ended or isinstance(reply, _PackedReply):
                 self.drop(id_)
                 continue
-            ended = reply.source.ended
-            if ended:
+            wait = self.sweep_seconds
+            if reply.source.ended:
                 self._start_retention(id_, reply)
-            wait = self.keep_seconds if ended else self.sweep_seconds
+                wait = self.keep_seconds
+                ended += 1
             heapq.heappush(self._due, (now + wait, id_))
         while self._ended and (self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES):
             self.drop(next(iter(self._ended)))
-        self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
+        self._timer = None
+        if ended == PACKED_PER_TURN:
+            self._timer = loop.call_soon(self._sweep)
+        elif self._replies:
+            self._timer = loop.call_later(self.sweep_seconds, self._sweep)
 
     def _start_retention(self, id_: str, reply: ResumableReply) -> None:
         """Start the `keep_seconds` of a reply that has ended, and pack it. A log that several replies share is counted
