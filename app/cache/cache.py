@@ -115,7 +115,7 @@ class Cache:
     # Stored replies.
 
     async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
-        call = self._calls.get(request.key)
+        call = self._find_call(request.key)
         if call is not None and call.ended:
             return self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at, call.entry)
         if call is not None and call.complete and not request.policy.only:
@@ -162,7 +162,7 @@ class Cache:
 
     def _join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream, calls_left: int) -> FoundReply:
         """Return the call in progress, or a new one."""
-        call = self._calls.get(request.key)
+        call = self._find_call(request.key)
         if call is not None and call.ended:
             stored = self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at, call.entry)
             if stored is not None:
@@ -218,25 +218,43 @@ class Cache:
         self._running.add(call)
         return call
 
+    def _find_call(self, key: str) -> InFlightCall | None:
+        """Return the call in progress, or one that has ended with a reply that may be stored."""
+        call = self._calls.get(key)
+        if call is not None and call.ended and not self._is_cacheable(call):
+            del self._calls[key]
+            return None
+        return call
+
+    def _is_cacheable(self, call: InFlightCall) -> bool:
+        """Whether the reply of a call that has ended may be stored."""
+        if call.cacheable is None:
+            call.cacheable = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
+        return call.cacheable
+
     def _remove_call(self, call: InFlightCall) -> None:
         self._ticker.discard(call)
         self._running.discard(call)
 
     def _on_call_ended(self, request: CacheRequest, call: InFlightCall) -> None:
         self._remove_call(call)
-        cacheable = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
-        if cacheable and request.policy.write:
+        if not request.policy.write or call.log.finished_at is None:
+            self._forget(request.key, call)
+        elif call.size < LARGE_ENTRY and not call.followed:
             self._keep_newest(request.key, call)
-            if call.size < LARGE_ENTRY and not call.followed:
-                # Later, because the readers get the last events first.
-                asyncio.get_running_loop().call_soon(self._store_nowait, request, call)
-            else:
-                self._start_storing(request, call, None)
+            # Later, because the readers get the last events first.
+            asyncio.get_running_loop().call_soon(self._store_nowait, request, call)
+        elif self._is_cacheable(call):
+            self._keep_newest(request.key, call)
+            self._start_storing(request, call, None)
         else:
             self._forget(request.key, call)
 
     def _store_nowait(self, request: CacheRequest, call: InFlightCall) -> None:
-        """Store a small reply without a task. If the store cannot do that, start to store it."""
+        """Store a small reply without a task, if it may be stored. If the store cannot do that, start to store it."""
+        if not self._is_cacheable(call):
+            self._forget(request.key, call)
+            return
         try:
             data = dump(_make_entry(call))
         except NotEncodable as error:
@@ -270,7 +288,7 @@ class Cache:
     def _keep_newest(self, key: str, call: InFlightCall) -> None:
         """Make this call answer equal requests, unless a newer call is in progress."""
         current = self._calls.get(key)
-        if current is None or current.ended:
+        if current is None or (current is not call and current.ended and self._is_cacheable(call)):
             self._calls[key] = call
 
     def _forget(self, key: str, call: InFlightCall) -> None:

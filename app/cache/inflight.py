@@ -83,6 +83,8 @@ class InFlightCall:
         self.fallback_model: str | None = None
         """The model that answers in place of the one that was requested."""
         self.aborted = False
+        self.cacheable: bool | None = None
+        """Whether the reply may be stored; None while nobody has asked."""
         self.entry: bytes | None = None
         """The reply as it was stored."""
         self.resumable = False
