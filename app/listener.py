@@ -72,4 +72,7 @@ class Listener:
             self._loop.remove_reader(self.sockets[0])
             self.sockets[0].close()
 
-    async def wait_closed(self) -> None: ...
+    async def wait_closed(self) -> None:
+        """Wait until the protocol of each connection that was accepted knows it."""
+        if self._opening:
+            await asyncio.wait(self._opening)

@@ -197,6 +197,10 @@ class ParleyServer(uvicorn.Server):
             loop = asyncio.get_running_loop()
             loop.call_later(context.server.drain_seconds, _end_replies, context)
             loop.call_later(context.server.drain_seconds + FINAL_FLUSH_SECONDS, self.drop_connections)
+        for listener in self.servers:
+            listener.close()
+        for listener in self.servers:
+            await listener.wait_closed()  # uvicorn then tells all connections that they are to end
         await super().shutdown(sockets)
 
     def _get_context(self) -> AppContext | None:

@@ -163,6 +163,21 @@ def test_a_closed_listener_refuses_clients_and_keeps_those_it_has(new_loop: NewL
 
 
 @LOOPS
+def test_a_connection_that_was_accepted_is_known_once_the_listener_has_closed(new_loop: NewLoop) -> None:
+    async def scenario() -> None:
+        listening = UnwillingSocket()
+        async with EchoServer(listening) as server:
+            with connect(listening):
+                await until(lambda: listening.accepts > 0)
+                assert not server.transports
+                server.listener.close()
+                await server.listener.wait_closed()
+                assert len(server.transports) == 1
+
+    run(new_loop, scenario())
+
+
+@LOOPS
 def test_a_listener_that_waits_for_files_can_be_closed(new_loop: NewLoop) -> None:
     async def scenario() -> None:
         listening = UnwillingSocket(errno.EMFILE)
