@@ -15,12 +15,10 @@ from app.chat.stream import Label, Origin
 from app.errors import NotFound
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
+from app.turn_budget import TurnBudget
 
 SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""
-PACKED_PER_TURN = 2
-"""So many ended replies are packed in one turn of the event loop, which takes up to a millisecond: many streams may end
-at the same time."""
 MAX_REPLIES = 100_000
 _NOWHERE: ReplyLocation = ("flight", "")
 
@@ -56,7 +54,14 @@ class ResumableReplies:
     """The replies of this process. Ended ones are dropped after `keep_seconds`, or when they exceed `max_bytes` or
     MAX_REPLIES; running ones are never dropped."""
 
-    def __init__(self, keep_seconds: float, max_bytes: int, sweep_seconds: float = SWEEP_SECONDS) -> None:
+    def __init__(
+        self,
+        keep_seconds: float,
+        max_bytes: int,
+        sweep_seconds: float = SWEEP_SECONDS,
+        budget: TurnBudget | None = None,
+    ) -> None:
+        self._budget = budget or TurnBudget()
         self.keep_seconds = keep_seconds
         self.sweep_seconds = sweep_seconds
         self._max_bytes = max_bytes
@@ -96,8 +101,8 @@ class ResumableReplies:
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        ended = 0
-        while self._due and self._due[0][0] <= now and ended < PACKED_PER_TURN:
+        self._budget.begin_turn()
+        while (is_due := bool(self._due) and self._due[0][0] <= now) and not self._budget.is_spent():
             _, id_ = heapq.heappop(self._due)
             reply = self._replies.get(id_)
             if reply is None:
@@ -109,15 +114,14 @@ class ResumableReplies:
             if reply.source.ended:
                 self._start_retention(id_, reply)
                 wait = self.keep_seconds
-                ended += 1
             heapq.heappush(self._due, (now + wait, id_))
         while self._ended and (self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES):
             self.drop(next(iter(self._ended)))
-        self._timer = None
-        if ended == PACKED_PER_TURN:
+        if is_due:
             self._timer = loop.call_soon(self._sweep)
-        elif self._replies:
-            self._timer = loop.call_later(self.sweep_seconds, self._sweep)
+            return
+        self._budget.end()
+        self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
 
     def _start_retention(self, id_: str, reply: ResumableReply) -> None:
         """Start the `keep_seconds` of a reply that has ended, and pack it. A log that several replies share is counted

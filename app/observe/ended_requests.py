@@ -9,19 +9,20 @@ import logging
 import time
 
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.turn_budget import TurnBudget
 
 log = logging.getLogger("parley.observe")
 
 GATHER_SECONDS = 0.01
 """How long requests are gathered."""
-MOST_PER_TURN = 32
-"""As many are reported in one turn of the event loop, about a millisecond: many streams may end at the same time."""
+REPORTED_TOGETHER = 8
 
 
 class EndedRequests:
     """Used in the event loop only."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: TurnBudget | None = None) -> None:
+        self._budget = budget or TurnBudget()
         self.observers: list[RequestObserver] = []
         """Called with the record of each request for a reply, in the order of their ends."""
         self._records: list[RequestRecord] = []
@@ -41,16 +42,24 @@ class EndedRequests:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._report(len(self._records))
+        self._budget.end()
+        while self._records:
+            self._report_some()
 
     def _take_turn(self) -> None:
-        self._report(MOST_PER_TURN)
-        self._timer = asyncio.get_running_loop().call_soon(self._take_turn) if self._records else None
+        self._budget.begin_turn()
+        while self._records and not self._budget.is_spent():
+            self._report_some()
+        if self._records:
+            self._timer = asyncio.get_running_loop().call_soon(self._take_turn)
+        else:
+            self._timer = None
+            self._budget.end()
 
-    def _report(self, most: int) -> None:
-        """Report so many requests. The first exception of each observer is logged."""
-        records = self._records[:most]
-        del self._records[:most]
+    def _report_some(self) -> None:
+        """Report the first requests. The first exception of each observer is logged."""
+        records = self._records[:REPORTED_TOGETHER]
+        del self._records[:REPORTED_TOGETHER]
         for observer in self.observers:
             for record in records:
                 try:

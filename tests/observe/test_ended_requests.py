@@ -3,8 +3,11 @@
 import asyncio
 
 import pytest
-from app.observe.ended_requests import GATHER_SECONDS, MOST_PER_TURN, EndedRequests
+from app.observe.ended_requests import GATHER_SECONDS, REPORTED_TOGETHER, EndedRequests
 from app.observe.request_record import RequestRecord
+from app.turn_budget import TURN_SECONDS, TurnBudget
+
+from tests.work_clock import WorkClock
 
 pytestmark = pytest.mark.anyio
 
@@ -25,17 +28,23 @@ async def test_requests_that_end_at_nearly_the_same_time_are_reported_together()
 
 
 async def test_many_requests_that_end_at_once_are_reported_in_several_turns() -> None:
-    ended, turns = EndedRequests(), list[int]()
-    ended.observers += [lambda record: seen.append(record.request_id)]
-    seen: list[str] = []
-    ids = [str(number) for number in range(2 * MOST_PER_TURN + 1)]
+    clock, seen = WorkClock(), list[str]()
+    ended = EndedRequests(TurnBudget(clock))
+
+    def observe(record: RequestRecord) -> None:
+        seen.append(record.request_id)
+        clock.now += TURN_SECONDS / REPORTED_TOGETHER
+
+    ended.observers += [observe]
+    ids = [str(number) for number in range(2 * REPORTED_TOGETHER + 1)]
     for id_ in ids:
         ended.add(RequestRecord(id_, "chat"))
+    turns: list[int] = []
     while len(seen) < len(ids):
         before = len(seen)
         await asyncio.sleep(0)
         turns += [len(seen) - before] if len(seen) > before else []
-    assert (turns, seen) == ([MOST_PER_TURN, MOST_PER_TURN, 1], ids)
+    assert (turns, seen) == ([REPORTED_TOGETHER, REPORTED_TOGETHER, 1], ids)
 
 
 async def test_who_needs_them_at_once_gets_each_request_once() -> None:
