@@ -99,7 +99,7 @@ class ConnectionWarnings:
     def __init__(self) -> None:
         self.full = ThrottledWarning()
         self.too_many = ThrottledWarning()
-        self.no_files = ThrottledWarning()
+        self.accept = ThrottledWarning()
 
 
 class _ParserStopped(Exception):

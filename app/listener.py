@@ -13,21 +13,41 @@ from collections.abc import Callable
 log = logging.getLogger("parley.listener")
 
 ACCEPTED_AT_ONCE = 32
-"""The maximum of connections that are accepted in one turn of the event loop. Other workers take some of the others."""
+"""The maximum number of connections that are accepted in one turn of the event loop. The others wait for the next turn,
+or for another worker."""
 RETRY_SECONDS = 0.1
-"""The pause after a connection could not be accepted because the system has no file or memory left."""
-_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""The pause after no connection could be accepted."""
+_ENDED = frozenset(
+    (
+        errno.ECONNABORTED,
+        errno.EPROTO,
+        errno.ETIMEDOUT,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENOPROTOOPT,
+        errno.EOPNOTSUPP,
+    )
+)
+"""The errors of one connection, which has ended (accept(2)). After any other error the connection still waits."""
 
 
 class Listener:
     """Listens at a bound socket. uvicorn closes it like one of asyncio's servers."""
 
     def __init__(
-        self, listening: socket.socket, make_protocol: Callable[[], asyncio.BaseProtocol], backlog: int
+        self,
+        listening: socket.socket,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        backlog: int,
+        on_pause: Callable[[OSError], None],
     ) -> None:
-        """Raises OSError if another process listens at the address."""
+        """`on_pause` is called with the error each time that clients must wait, because the system has no file or no
+        memory left, for example. Raises OSError if another process listens at the address."""
         self.sockets = (listening,)
         self._make_protocol = make_protocol
+        self._on_pause = on_pause
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
@@ -46,12 +66,13 @@ class Listener:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _EXHAUSTED:
-                    self._loop.remove_reader(self.sockets[0])
-                    self._retry = self._loop.call_later(RETRY_SECONDS, self._start)
-                    return
-                log.debug("a connection ended before it was accepted: %s", error)
-                continue
+                if error.errno in _ENDED:
+                    log.debug("a connection ended before it was accepted: %s", error)
+                    continue
+                self._loop.remove_reader(self.sockets[0])
+                self._retry = self._loop.call_later(RETRY_SECONDS, self._start)
+                self._on_pause(error)
+                return
             task = self._loop.create_task(self._open(accepted))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -73,6 +94,6 @@ class Listener:
             self.sockets[0].close()
 
     async def wait_closed(self) -> None:
-        """Wait until the protocol of each connection that was accepted knows it."""
+        """Wait until `connection_made` was called for every accepted connection."""
         if self._opening:
             await asyncio.wait(self._opening)

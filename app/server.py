@@ -50,6 +50,8 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells use it: 128 + SIGINT."""
 FINAL_FLUSH_SECONDS = 1.0
 """How long responses may take to send their last frame at shutdown."""
+_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""The errors of a system that has no file, or no memory, for a further connection."""
 MAX_OPEN_FILES = 65_536
 RESERVED_FILES = 256
 """The number of open files that clients cannot use: caches, logs, documents and connections to upstreams need them."""
@@ -119,6 +121,9 @@ class ParleyServer(uvicorn.Server):
             assert sockets is not None  # `bind` made them
             await self.listen(sockets)
         except OSError as error:  # another process began to listen at the address after `bind`
+            self.started = False
+            for listener in self.servers:
+                listener.close()
             await self.lifespan.shutdown()
             raise CannotListen(_explain_bind_error(error, self.config.host, self.config.port)) from error
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
@@ -139,7 +144,7 @@ class ParleyServer(uvicorn.Server):
         )
         for one in sockets:
             _enable_keepalive(one)
-            self.servers.append(cast(Any, Listener(one, make_protocol, self.config.backlog)))
+            self.servers.append(cast(Any, Listener(one, make_protocol, self.config.backlog, self._on_accept_pause)))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -160,23 +165,26 @@ class ParleyServer(uvicorn.Server):
         if counter % max(1, round(seconds / MAIN_LOOP_SECONDS)) == 0:
             for connection in list(self.server_state.connections):
                 cast(ClientConnection, connection).tick(max(seconds, MAIN_LOOP_SECONDS))
-            self._check_open_files()
         return await super().on_tick(counter)
 
-    def _check_open_files(self) -> None:
-        """Warn if no file can be opened, and close idle connections, so that new ones can be accepted."""
-        try:
-            os.close(os.open(os.devnull, os.O_RDONLY))
-        except OSError as error:
-            connections = self.server_state.connections
-            evicted = evict_idle(connections)
-            self._warnings.no_files.warn(
-                "%s: no file can be opened, and new connections wait; %d clients are connected%s; "
-                "raise the limit of open files (ulimit -n) or lower server.max_connections",
+    def _on_accept_pause(self, error: OSError) -> None:
+        """Warn that new connections wait, and close idle ones if that helps."""
+        connections = self.server_state.connections
+        if error.errno not in _EXHAUSTED:
+            self._warnings.accept.warn(
+                "%s: new connections wait, because the system does not let the gateway accept them; "
+                "look for a security module or a firewall that forbids it",
                 error.strerror,
-                len(connections),
-                ", some idle ones were closed" if evicted else "",
             )
+            return
+        evicted = evict_idle(connections)
+        self._warnings.accept.warn(
+            "%s: new connections wait; %d clients are connected%s; "
+            "raise the limit of open files (ulimit -n) or lower server.max_connections",
+            error.strerror,
+            len(connections),
+            ", some idle ones were closed" if evicted else "",
+        )
 
     def _exit(self) -> None:
         self.should_exit = True
@@ -200,7 +208,7 @@ class ParleyServer(uvicorn.Server):
         for listener in self.servers:
             listener.close()
         for listener in self.servers:
-            await listener.wait_closed()  # uvicorn then tells all connections that they are to end
+            await listener.wait_closed()  # uvicorn tells only the connections that are known to it that they are to end
         await super().shutdown(sockets)
 
     def _get_context(self) -> AppContext | None:

@@ -11,17 +11,21 @@ import pytest
 import uvloop
 from app.listener import ACCEPTED_AT_ONCE, RETRY_SECONDS, Listener
 
+from tests.recording_socket import RecordingSocket
+
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-CLIENTS = 4 * ACCEPTED_AT_ONCE
+CLIENTS = 128
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 class EchoServer:
-    """Sends back what it receives. `transports` are those of all connections so far."""
+    """Sends back what it receives. `transports` are those of all connections so far, `pauses` the errors for which
+    clients had to wait."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.transports: list[asyncio.Transport] = []
-        self.listener = Listener(listening, lambda: _Echo(self), CLIENTS)
+        self.pauses: list[int | None] = []
+        self.listener = Listener(listening, lambda: _Echo(self), CLIENTS, lambda error: self.pauses.append(error.errno))
 
     async def __aenter__(self) -> "EchoServer":
         return self
@@ -45,22 +49,6 @@ class _Echo(asyncio.Protocol):
         self._transport.write(data)
 
 
-class UnwillingSocket(socket.socket):
-    """Its first calls of `accept` raise these errors."""
-
-    def __init__(self, *errors: int) -> None:
-        super().__init__(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self.bind(("127.0.0.1", 0))
-        self._errors = list(errors)
-        self.accepts = 0
-
-    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
-        self.accepts += 1
-        if self._errors:
-            raise OSError(self._errors.pop(0), "not now")
-        return super().accept()
-
-
 def bound() -> socket.socket:
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -76,13 +64,9 @@ def run(new_loop: NewLoop, scenario: Coroutine[None, None, None]) -> None:
         runner.run(asyncio.wait_for(scenario, 20))
 
 
-async def until(condition: Callable[[], bool]) -> int:
-    """Return after how many turns of the event loop the condition was true."""
-    turns = 0
+async def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        turns += 1
         await asyncio.sleep(0)
-    return turns
 
 
 async def echoed(client: socket.socket) -> bytes:
@@ -95,12 +79,16 @@ async def echoed(client: socket.socket) -> bytes:
 @LOOPS
 def test_all_clients_are_accepted_in_a_few_turns_of_the_event_loop(new_loop: NewLoop) -> None:
     async def scenario() -> None:
-        listening = bound()
+        listening = RecordingSocket()
         async with EchoServer(listening) as server:
             with ExitStack() as clients:
                 opened = [clients.enter_context(connect(listening)) for _ in range(CLIENTS)]
-                turns = await until(lambda: len(server.transports) == CLIENTS)
-                assert turns < CLIENTS / 4
+                turns: list[int] = []
+                while sum(turns) < CLIENTS:
+                    await asyncio.sleep(0)
+                    turns.append(listening.accepts - sum(turns))
+                assert max(turns) == ACCEPTED_AT_ONCE
+                await until(lambda: len(server.transports) == CLIENTS)
                 assert await echoed(opened[-1]) == b"hello"
                 names = {transport.get_extra_info("peername") for transport in server.transports}
                 assert names == {client.getsockname() for client in opened}
@@ -124,7 +112,7 @@ def test_a_connection_sends_small_writes_at_once(new_loop: NewLoop) -> None:
 @LOOPS
 def test_a_connection_that_the_client_has_given_up_does_not_disturb_others(new_loop: NewLoop) -> None:
     async def scenario() -> None:
-        listening = UnwillingSocket(errno.ECONNABORTED)
+        listening = RecordingSocket(errno.ECONNABORTED)
         async with EchoServer(listening):
             with connect(listening) as client:
                 assert await echoed(client) == b"hello"
@@ -133,15 +121,35 @@ def test_a_connection_that_the_client_has_given_up_does_not_disturb_others(new_l
 
 
 @LOOPS
-def test_connections_wait_while_the_system_has_no_file_left(new_loop: NewLoop) -> None:
+@pytest.mark.parametrize("errors", [(errno.EMFILE, errno.ENFILE), (errno.EPERM, errno.EINVAL)])
+def test_clients_wait_while_the_system_accepts_no_connection(new_loop: NewLoop, errors: tuple[int, ...]) -> None:
     async def scenario() -> None:
-        listening = UnwillingSocket(errno.EMFILE, errno.ENFILE)
-        async with EchoServer(listening):
+        listening = RecordingSocket(*errors)
+        async with EchoServer(listening) as server:
             began = asyncio.get_running_loop().time()
             with connect(listening) as client:
                 assert await echoed(client) == b"hello"
             assert asyncio.get_running_loop().time() - began > 2 * RETRY_SECONDS - 0.01
             assert listening.accepts < 10
+            assert server.pauses == list(errors)
+
+    run(new_loop, scenario())
+
+
+@LOOPS
+def test_a_connection_that_cannot_be_used_is_closed(new_loop: NewLoop) -> None:
+    def make_protocol() -> asyncio.BaseProtocol:
+        raise ConnectionResetError
+
+    async def scenario() -> None:
+        listening = RecordingSocket()
+        listener = Listener(listening, make_protocol, CLIENTS, lambda error: None)
+        with connect(listening) as client:
+            client.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(client, 100) == b""
+            [accepted] = listening.accepted
+            assert accepted.fileno() < 0
+        listener.close()
 
     run(new_loop, scenario())
 
@@ -165,7 +173,7 @@ def test_a_closed_listener_refuses_clients_and_keeps_those_it_has(new_loop: NewL
 @LOOPS
 def test_a_connection_that_was_accepted_is_known_once_the_listener_has_closed(new_loop: NewLoop) -> None:
     async def scenario() -> None:
-        listening = UnwillingSocket()
+        listening = RecordingSocket()
         async with EchoServer(listening) as server:
             with connect(listening):
                 await until(lambda: listening.accepts > 0)
@@ -180,7 +188,7 @@ def test_a_connection_that_was_accepted_is_known_once_the_listener_has_closed(ne
 @LOOPS
 def test_a_listener_that_waits_for_files_can_be_closed(new_loop: NewLoop) -> None:
     async def scenario() -> None:
-        listening = UnwillingSocket(errno.EMFILE)
+        listening = RecordingSocket(errno.EMFILE)
         async with EchoServer(listening) as server:
             with connect(listening):
                 await until(lambda: listening.accepts == 1)

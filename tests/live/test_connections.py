@@ -14,7 +14,7 @@ from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-FEW_FILES = ("sh", "-c", 'ulimit -n 128; exec "$@"', "sh")
+FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
