@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable
 
 TURN_SECONDS = 0.001
+"""How long the work may take in a turn that follows soon after the one before."""
 TURN_SHARE = 0.25
-"""Of the time since the turn before, so that the work keeps pace where turns are long: a request is more work."""
+"""The part of the time since the turn before that the work may take. So it keeps pace where turns are long, because
+the requests that make them long leave such work."""
+MAX_TURN_SECONDS = 0.1
+"""How long the work may take in any turn. Where the process was stopped for seconds, it must not go on stopping."""
 
 
 class TurnBudget:
-    """Work in consecutive turns of the event loop: each takes TURN_SECONDS, or TURN_SHARE if that is more."""
+    """The time for work in consecutive turns of the event loop: TURN_SECONDS in each, or more where turns are long."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -22,8 +26,8 @@ class TurnBudget:
 
     def begin_turn(self) -> None:
         now = self._clock()
-        seconds = TURN_SECONDS if self._began is None else max(TURN_SECONDS, TURN_SHARE * (now - self._began))
-        self._began, self._until = now, now + seconds
+        share = 0.0 if self._began is None else TURN_SHARE * (now - self._began)
+        self._began, self._until = now, now + min(max(TURN_SECONDS, share), MAX_TURN_SECONDS)
 
     def is_spent(self) -> bool:
         """Whether the rest of the work must wait for the next turn."""

@@ -1,6 +1,6 @@
 """Work that can wait takes a bounded part of each turn of the event loop."""
 
-from app.turn_budget import TURN_SECONDS, TURN_SHARE, TurnBudget
+from app.turn_budget import MAX_TURN_SECONDS, TURN_SECONDS, TURN_SHARE, TurnBudget
 
 from tests.work_clock import WorkClock
 
@@ -20,11 +20,21 @@ def test_where_turns_are_long_the_work_gets_a_share_of_them() -> None:
     clock = WorkClock()
     budget = TurnBudget(clock)
     budget.begin_turn()
-    clock.now += 1.0
+    clock.now += 0.04
     budget.begin_turn()
-    clock.now += TURN_SHARE * 0.99
+    clock.now += 0.04 * TURN_SHARE * 0.99
     assert not budget.is_spent()
-    clock.now += TURN_SHARE * 0.02
+    clock.now += 0.04 * TURN_SHARE * 0.02
+    assert budget.is_spent()
+
+
+def test_a_long_pause_of_the_process_does_not_make_a_long_turn() -> None:
+    clock = WorkClock()
+    budget = TurnBudget(clock)
+    budget.begin_turn()
+    clock.now += 10.0
+    budget.begin_turn()
+    clock.now += MAX_TURN_SECONDS * 1.01
     assert budget.is_spent()
 
 

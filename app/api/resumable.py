@@ -100,7 +100,18 @@ class ResumableReplies:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        is_due = True  # also where one reply has a defect: the others must not stay for ever
+        try:
+            is_due = self._drop_old(loop.time())
+        finally:
+            if is_due:
+                self._timer = loop.call_soon(self._sweep)
+            else:
+                self._budget.end()
+                self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
+
+    def _drop_old(self, now: float) -> bool:
+        """Pack the replies that have ended, and drop old ones. Return whether some must wait for the next turn."""
         self._budget.begin_turn()
         while (is_due := bool(self._due) and self._due[0][0] <= now) and not self._budget.is_spent():
             _, id_ = heapq.heappop(self._due)
@@ -117,11 +128,7 @@ class ResumableReplies:
             heapq.heappush(self._due, (now + wait, id_))
         while self._ended and (self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES):
             self.drop(next(iter(self._ended)))
-        if is_due:
-            self._timer = loop.call_soon(self._sweep)
-            return
-        self._budget.end()
-        self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
+        return is_due
 
     def _start_retention(self, id_: str, reply: ResumableReply) -> None:
         """Start the `keep_seconds` of a reply that has ended, and pack it. A log that several replies share is counted

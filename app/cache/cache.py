@@ -219,7 +219,8 @@ class Cache:
         return call
 
     def _find_call(self, key: str) -> InFlightCall | None:
-        """Return the call in progress, or one that has ended with a reply that may be stored."""
+        """Return the call in progress, or one that has ended with a reply that may be stored. One that has ended with
+        another reply is forgotten."""
         call = self._calls.get(key)
         if call is not None and call.ended and not self._is_cacheable(call):
             del self._calls[key]

@@ -84,7 +84,7 @@ class InFlightCall:
         """The model that answers in place of the one that was requested."""
         self.aborted = False
         self.cacheable: bool | None = None
-        """Whether the reply may be stored; None while nobody has asked."""
+        """Whether the reply may be stored; None until the cache has checked it."""
         self.entry: bytes | None = None
         """The reply as it was stored."""
         self.resumable = False

@@ -16,6 +16,7 @@ log = logging.getLogger("parley.observe")
 GATHER_SECONDS = 0.01
 """How long requests are gathered."""
 REPORTED_TOGETHER = 8
+"""How many requests each observer is given in a row."""
 
 
 class EndedRequests:
