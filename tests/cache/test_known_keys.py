@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from app.cache.stores import UNKNOWN, StoredValue
+from app.cache.stores.base import KnownValue
 from app.cache.stores.known_keys import KeyFilter
 from app.cache.stores.sqlite import SqliteStore
 
@@ -36,6 +37,17 @@ async def until(condition: Callable[[], bool], seconds: float = 5.0) -> float:
 async def learned(store: SqliteStore) -> None:
     """The store has read which keys its file has."""
     await until(lambda: store.get_nowait("never written") is None)
+
+
+def is_ready(store: SqliteStore) -> bool:
+    """Whether the store knows which keys its file lacks. A small filter may wrongly contain some of these keys."""
+    return any(store.get_nowait(f"never written {number}") is None for number in range(20))
+
+
+@pytest.fixture
+def small_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """128 keys fill the filter of an empty file."""
+    monkeypatch.setattr("app.cache.stores.known_keys._LEAST_BITS", 1 << 10)
 
 
 def test_a_key_without_an_entry_is_known_without_asking_the_reader(path: Path) -> None:
@@ -298,5 +310,80 @@ def test_a_look_up_that_a_commit_overtakes_is_repeated(path: Path) -> None:
         found = await store.get("key")
         assert found is not None and found.value == b"value"
         assert not first
+
+    run_with_store(path, scenario)
+
+
+@pytest.mark.usefixtures("small_filter")
+def test_rows_that_are_committed_after_the_filter_was_made_anew_are_found(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are put before the filter is made anew, and are not yet in the file when it is read for that."""
+    monkeypatch.setattr("app.cache.stores.sqlite.LINGER_SECONDS", 60.0)
+    keys = [f"new {number}" for number in range(20)]
+
+    async def scenario(store: SqliteStore) -> None:
+        await until(lambda: is_ready(store))
+        puts = [asyncio.ensure_future(store.put(f"{number}", b"value", **TTL)) for number in range(200)]
+        await asyncio.sleep(0)  # the writer has these rows
+        for key in keys:
+            store.put_nowait(key, b"value", **TTL)
+        async with asyncio.timeout(10):
+            while is_ready(store):
+                await asyncio.sleep(0)
+            while not is_ready(store):
+                await asyncio.sleep(0)
+            assert all(isinstance(store.get_nowait(key), StoredValue) for key in keys)
+            puts.append(asyncio.ensure_future(store.put("last", b"value", **TTL)))  # the others are written with it
+            while any(store.get_nowait(key) is not UNKNOWN for key in keys):
+                assert None not in [store.get_nowait(key) for key in keys]
+                await asyncio.sleep(0)
+        await asyncio.gather(*puts)
+
+    run_with_store(path, scenario)
+
+
+def test_a_row_that_is_committed_while_another_file_is_read_is_found(path: Path) -> None:
+    """The row is committed after the reader has read the new file, and before the event loop gets what it has read."""
+    filled(path, 5, 10)
+    other = path.with_name("other.db")
+    filled(other, 5, 10)
+
+    async def scenario(store: SqliteStore) -> None:
+        await learned(store)
+        submit, submitted, committed = store._reader.submit, 0, False
+
+        def late(op: Callable[[sqlite3.Connection], object]) -> asyncio.Future[object]:
+            nonlocal submitted
+            answer: asyncio.Future[object] = submit(op)
+            submitted += 1
+            if submitted != 2:  # the first one opens the connection that reads the version
+                return answer
+
+            async def hold() -> object:
+                nonlocal committed
+                found = await answer
+                await store.put("key", b"value", **TTL)
+                committed = True
+                return found
+
+            return asyncio.ensure_future(hold())
+
+        move_into_place(other, path)
+        store._reader.submit = late  # type: ignore[method-assign]
+        answers: list[KnownValue] = []
+
+        async def look_up() -> None:
+            while True:
+                found = store.get_nowait("key")
+                if committed:
+                    answers.append(found)
+                await asyncio.sleep(0)
+
+        looking = asyncio.ensure_future(look_up())
+        await until(lambda: committed and is_ready(store))
+        await store.stats()  # the reader has answered what it was asked before
+        looking.cancel()
+        assert UNKNOWN in answers and None not in answers
 
     run_with_store(path, scenario)

@@ -62,8 +62,6 @@ class _NewKeys(NamedTuple):
     keys: list[tuple[int, bytes]]
     at_end: bool
     """No row follows these keys."""
-    from_start: bool
-    """The file was read from its first row: it is another file than before."""
 
 
 class KnownKeys:
@@ -92,7 +90,7 @@ class KnownKeys:
         return self._filter is None or now - self._checked_at > MAX_AGE_SECONDS or key in self._filter
 
     def add(self, key: bytes) -> None:
-        """Add the key of a row that this process writes."""
+        """Add the key of a row that this process has committed: a reading that began before that lacks it."""
         self._growing.add(key)
 
     def on_commit(self) -> None:
@@ -115,15 +113,17 @@ class KnownKeys:
         answer = self._reader.submit(lambda connection: _find_new_keys(connection, position))
         answer.add_done_callback(lambda answer: self._on_answer(answer, now, version))
 
-    def _on_answer(self, answer: "asyncio.Future[_NewKeys]", asked_at: float, version: FileVersion | None) -> None:
+    def _on_answer(
+        self, answer: "asyncio.Future[_NewKeys | None]", asked_at: float, version: FileVersion | None
+    ) -> None:
         """`version` is what the file had at that time."""
         self._reading = False
-        if answer.cancelled() or answer.exception() is not None:
+        found = None if answer.cancelled() or answer.exception() is not None else answer.result()
+        if found is None:
+            # The new filter lacks the keys that `add` has added to this one. A reading that begins later finds them:
+            # `may_contain` asks for it.
             self._start_again(0)
             return
-        found = answer.result()
-        if found.from_start and self._position is not None:
-            self._start_again(0)
         self._position = found.position
         for _, key in found.keys:
             self._growing.add(key)
@@ -140,18 +140,19 @@ class KnownKeys:
         self._filter, self._growing, self._version, self._position = None, KeyFilter(keys), None, None
 
 
-def _find_new_keys(connection: sqlite3.Connection, position: _Position | None) -> _NewKeys:
-    """Return some keys after this position."""
-    from_start = position is None or position.connection is not connection
-    if position is None or position.connection is not connection:
+def _find_new_keys(connection: sqlite3.Connection, position: _Position | None) -> _NewKeys | None:
+    """Return some keys after this position, or None if the position is one of another file."""
+    if position is None:
         position = _Position(connection, -1, 0)
+    elif position.connection is not connection:
+        return None
     version = sqlite_schema.data_version(connection)
     if version == position.version:
-        return _NewKeys(position, [], True, from_start)
+        return _NewKeys(position, [], True)
     # If all rows were deleted and the clock was set back, the next ids are smaller.
     last_id = min(position.last_id, sqlite_schema.last_id(connection))
     keys = sqlite_schema.keys_after(connection, last_id, _KEYS_AT_ONCE)
     at_end = len(keys) < _KEYS_AT_ONCE
     # Only at the end is nothing left to be read that this version has.
     position = _Position(connection, version if at_end else -1, keys[-1][0] if keys else last_id)
-    return _NewKeys(position, keys, at_end, from_start)
+    return _NewKeys(position, keys, at_end)

@@ -131,7 +131,6 @@ class SqliteStore:
         self._unwritten[key] = self._lingering[key] = row
         self._unwritten_bytes += len(value)
         self._lingering_bytes += len(value)
-        self._known_keys.add(row.key)
         return True
 
     def _drop_lingering(self, key: str) -> None:
@@ -157,6 +156,7 @@ class SqliteStore:
             self._unwritten_bytes -= len(row.value)
             if self._unwritten.get(key) is row:
                 del self._unwritten[key]
+            self._known_keys.add(row.key)
         self._commits += 1
         if written is self._last_write:
             self._last_write = None
