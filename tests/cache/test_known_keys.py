@@ -285,6 +285,39 @@ def test_a_filter_holds_every_key_and_few_others() -> None:
     assert not larger.full
 
 
+def filter_bits(store: SqliteStore) -> int:
+    return 8 * len(store._known_keys._growing._bits)
+
+
+@pytest.mark.usefixtures("small_filter")
+def test_the_size_of_the_filter_depends_on_the_rows_of_the_file_not_on_all_that_were_ever_written(path: Path) -> None:
+    sizes = []
+
+    async def scenario(store: SqliteStore) -> None:
+        for some in range(40):
+            for number in range(300):
+                store.put_nowait(f"{some} {number}", b"value", **TTL)
+            await store.stats()  # they are written
+            await store.purge()
+            await until(lambda: is_ready(store))
+            sizes.append(filter_bits(store))
+
+    run_with_store(path, scenario)
+    assert max(sizes) <= 1 << 14
+
+
+@pytest.mark.usefixtures("small_filter")
+def test_the_filter_has_room_for_all_rows_of_the_file(path: Path) -> None:
+    filled(path, 2000, 10)
+
+    async def scenario(store: SqliteStore) -> None:
+        await until(lambda: is_ready(store))
+        assert all(store.get_nowait(f"{number}") is UNKNOWN for number in range(2000))
+        assert sum(store.get_nowait(f"{number}") is UNKNOWN for number in range(2000, 4000)) < 400
+
+    run_with_store(path, scenario)
+
+
 def test_a_look_up_that_a_commit_overtakes_is_repeated(path: Path) -> None:
     """The reader has looked, then the row is committed and forgotten here, and only then is the answer heard."""
 

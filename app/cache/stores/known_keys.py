@@ -77,6 +77,8 @@ class KnownKeys:
         self._version: FileVersion | None = None
         """A version of which `_filter` has all keys."""
         self._position: _Position | None = None
+        self._row_count = 0
+        """About how many rows the file had when all of them were read last."""
         self._reading = False
         self._read_again = False
         """This process has changed the file since the reader was asked."""
@@ -122,22 +124,25 @@ class KnownKeys:
         if found is None:
             # The new filter lacks the keys that `add` has added to this one. A reading that begins later finds them:
             # `may_contain` asks for it.
-            self._start_again(0)
+            self._start_again()
             return
         self._position = found.position
         for _, key in found.keys:
             self._growing.add(key)
+        if self._filter is None:
+            # Later, `_growing` also counts new rows, and any number of them may have been deleted.
+            self._row_count = self._growing.count
         if self._growing.full:
-            self._start_again(self._growing.count)
+            self._start_again()
         elif found.at_end:
             self._filter, self._version, self._checked_at = self._growing, version, asked_at
             if not self._read_again:
                 return
         self._ask_reader(asyncio.get_running_loop().time(), self._version_reader.read())
 
-    def _start_again(self, keys: int) -> None:
-        """Read the file from its first row, into a new filter with room for more than `keys`."""
-        self._filter, self._growing, self._version, self._position = None, KeyFilter(keys), None, None
+    def _start_again(self) -> None:
+        """Read the file from its first row, into a new filter with room for twice as many rows as it had."""
+        self._filter, self._growing, self._version, self._position = None, KeyFilter(self._row_count), None, None
 
 
 def _find_new_keys(connection: sqlite3.Connection, position: _Position | None) -> _NewKeys | None:
