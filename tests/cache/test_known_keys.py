@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -418,5 +419,42 @@ def test_a_row_that_is_committed_while_another_file_is_read_is_found(path: Path)
         await store.stats()  # the reader has answered what it was asked before
         looking.cancel()
         assert UNKNOWN in answers and None not in answers
+
+    run_with_store(path, scenario)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_the_file_is_read_once_after_a_commit(used: bool, path: Path) -> None:
+    """Also after one of a row together with the use of another."""
+    filled(path, 1, 10)
+
+    async def scenario(store: SqliteStore) -> None:
+        await learned(store)
+        if used:
+            assert await store.get("0") is not None
+        writing, go_on = threading.Event(), threading.Event()
+
+        def keep_waiting(_: sqlite3.Connection) -> None:
+            writing.set()
+            go_on.wait(5)
+
+        store._writer.submit(keep_waiting)
+        await until(writing.is_set)
+        await store.stats()  # the reader has answered what it was asked before
+        submit, submitted = store._reader.submit, 0
+
+        def count(op: Callable[[sqlite3.Connection], object]) -> asyncio.Future[object]:
+            nonlocal submitted
+            submitted += 1
+            return submit(op)
+
+        store._reader.submit = count  # type: ignore[method-assign]
+        put = asyncio.ensure_future(store.put("new", b"value", **TTL))
+        await asyncio.sleep(0)
+        assert store._writer.waiting == 1 + used  # they are one transaction
+        go_on.set()
+        await put
+        await store.stats()  # likewise
+        assert submitted == 2  # with `stats`
 
     run_with_store(path, scenario)

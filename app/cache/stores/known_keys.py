@@ -80,8 +80,8 @@ class KnownKeys:
         self._row_count = 0
         """About how many rows the file had when all of them were read last."""
         self._reading = False
-        self._read_again = False
-        """This process has changed the file since the reader was asked."""
+        self._check_again = False
+        """`on_commit` was called since the reader was asked."""
         self._checked_at = float("-inf")
 
     def may_contain(self, key: bytes) -> bool:
@@ -98,7 +98,7 @@ class KnownKeys:
     def on_commit(self) -> None:
         """This process has changed the file. The new rows are read at once, so that no request has to wait for that."""
         if self._reading:
-            self._read_again = True
+            self._check_again = True
         else:
             self._check(asyncio.get_running_loop().time())
 
@@ -110,7 +110,7 @@ class KnownKeys:
             self._ask_reader(now, version)
 
     def _ask_reader(self, now: float, version: FileVersion | None) -> None:
-        self._reading, self._read_again = True, False
+        self._reading, self._check_again = True, False
         position = self._position
         answer = self._reader.submit(lambda connection: _find_new_keys(connection, position))
         answer.add_done_callback(lambda answer: self._on_answer(answer, now, version))
@@ -119,7 +119,7 @@ class KnownKeys:
         self, answer: "asyncio.Future[_NewKeys | None]", asked_at: float, version: FileVersion | None
     ) -> None:
         """`version` is what the file had at that time."""
-        self._reading = False
+        self._reading, now = False, asyncio.get_running_loop().time()
         found = None if answer.cancelled() or answer.exception() is not None else answer.result()
         if found is None:
             # The new filter lacks the keys that `add` has added to this one. A reading that begins later finds them:
@@ -136,9 +136,10 @@ class KnownKeys:
             self._start_again()
         elif found.at_end:
             self._filter, self._version, self._checked_at = self._growing, version, asked_at
-            if not self._read_again:
-                return
-        self._ask_reader(asyncio.get_running_loop().time(), self._version_reader.read())
+            if self._check_again:
+                self._check(now)
+            return
+        self._ask_reader(now, self._version_reader.read())
 
     def _start_again(self) -> None:
         """Read the file from its first row, into a new filter with room for twice as many rows as it had."""
