@@ -1,7 +1,9 @@
-"""Whether an SQLite file is as it was, which the event loop's thread can tell without waiting for the disk.
+"""Tells the event loop whether an SQLite file has changed.
 
-SQLite's `data_version` is another number after each commit of another connection, in this process or in another one. It
-takes about ten microseconds to read.
+SQLite's `data_version` is another number after each commit of another connection, in this process or in another one.
+Reading it takes no thread: it touches no page of the file, but each time `stat` is called to notice that another file
+is in its place. Together they take about ten microseconds, and longer only where `stat` has to wait, as it may on a
+network file system.
 """
 
 import asyncio
@@ -37,7 +39,8 @@ class VersionReader:
         self._closed = True
 
     def read(self) -> FileVersion | None:
-        """Return the version that the file has now; None while the connection is not open or the file is locked."""
+        """Return the version that the file has now. None means that it is not known: before the connection is open,
+        after `close`, after the file was replaced, and on any SQLite error, as when the file is locked."""
         if self._closed or self._opening:
             return None
         connection = self._database.get_open_connection()

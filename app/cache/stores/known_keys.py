@@ -17,6 +17,8 @@ from app.cache.stores.worker import SqliteWorker
 CHECK_SECONDS = 0.1
 MAX_AGE_SECONDS = 0.4
 _KEYS_AT_ONCE = 500
+"""The most keys in one answer of the reader, so that neither the look-ups that wait for the reader nor the event loop,
+which adds the keys to the filter, are held up for more than about a millisecond."""
 _LEAST_BITS = 1 << 20
 _BITS_A_KEY = 8
 """With fewer bits for each key, a larger filter is made: otherwise too many missing keys would be looked up."""
@@ -65,6 +67,8 @@ class _NewKeys(NamedTuple):
 
 
 class KnownKeys:
+    """A filter of the keys of one file, and how far the file was read into it. It belongs to the event loop."""
+
     def __init__(
         self, reader: SqliteWorker[Callable[[sqlite3.Connection], Any]], version_reader: VersionReader
     ) -> None:
