@@ -10,17 +10,20 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
-from processes import ROOT, RigError, clean_environment
+from processes import ROOT, RigError, clean_environment, ending_signals
 
 START_SECONDS = 120.0
 DRAIN_SECONDS = 8.0
 ADMIN_KEY = "the-admin-of-the-chaos-run"
 SCOPES = {"one": "pair", "two": "pair", "three": "three", "limited": "limited"}
 """The cache scope of each API key."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -93,6 +96,31 @@ class Program:
         except TimeoutError:
             await self.kill()
             return None
+
+
+async def cancel_on_signals(work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` returns. SIGTERM and SIGHUP cancel it, so that its `finally` runs and kills its programs: a
+    signal to this process's group does not reach them, because each has a session of its own.
+
+    Raises: SystemExit, when a signal ended the work; the exit status is 128 + the number.
+    """
+    task = asyncio.ensure_future(work)
+    received: list[int] = []
+
+    def cancel(number: int) -> None:
+        # timeout(1) sends its signal to the process and to the group: the second one must not interrupt a `finally`.
+        if not received:
+            task.cancel()
+        received.append(number)
+
+    for number in ending_signals():
+        asyncio.get_running_loop().add_signal_handler(number, cancel, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
 
 
 @dataclass(slots=True)

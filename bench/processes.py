@@ -9,10 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 _PARLEY = ROOT / ".venv" / "bin" / "parley"
@@ -84,8 +85,26 @@ def require_flames(folder: Path) -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's, without settings of the gateway."""
+    """Return the environment of this process without the gateway's settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Return SIGTERM and SIGHUP, without one that this process ignores: under nohup it ignores SIGHUP."""
+    return [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+
+
+def _handle_ending_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in ending_signals():
+        signal.signal(number, handler)
+
+
+def _exit(number: int, _frame: FrameType | None) -> None:
+    """Raise SystemExit with 128 + the number of the signal, so that every `finally` runs."""
+    # timeout(1) sends its signal to the process and to the group: the second one must not interrupt a `finally`.
+    for each in ending_signals():
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 @contextmanager
@@ -197,13 +216,24 @@ def redis_server(folder: Path) -> Iterator[str | None]:
 def serve(
     name: str, command: list[str], port: int, core: int, folder: Path, environment: dict[str, str] | None = None
 ) -> Iterator[Server]:
+    """Run a server on one core meanwhile.
+
+    It has a session of its own, so a signal to this process's group does not reach it. From now on SIGTERM and SIGHUP
+    raise SystemExit in this process, so that the server is stopped.
+    """
     log = folder / f"{name}.log"
     pinned = ["taskset", "-c", str(core), *command]
+    received: list[int] = []
+    # An exception within Popen would leave the server running.
+    _handle_ending_signals(lambda number, _: received.append(number))
     with log.open("wb") as output:
         process = subprocess.Popen(
             pinned, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
         )
     try:
+        _handle_ending_signals(_exit)
+        if received:
+            _exit(received[0], None)
         _await_port(name, process, port, log)
         yield Server(name, port, process.pid)
     finally:

@@ -1,0 +1,159 @@
+"""The programs that the rig of `bench/` starts: none is left when the rig ends."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from processes import GATEWAY_CORE, LOAD_CORE, ending_signals
+
+from tests.redis_server import require_redis
+
+BENCH = Path(__file__).parent.parent.parent / "bench"
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+DEADLINE_SECONDS = 60.0
+SLOW_START = """
+import sys
+from pathlib import Path
+from processes import LOAD_CORE, free_port, serve
+with serve("server", ["sleep", "60"], free_port(), LOAD_CORE, Path(sys.argv[1])):
+    pass
+"""
+"""A program whose server never listens."""
+SLOW_END = {
+    "coroutine": """
+import asyncio
+from chaos_processes import cancel_on_signals
+async def work():
+    try:
+        print("begun", flush=True)
+        await asyncio.sleep(600)
+    finally:
+        print("ending", flush=True)
+        await asyncio.sleep(0.3)
+        print("ended")
+asyncio.run(cancel_on_signals(work()))
+""",
+    "server": """
+import sys, time
+from pathlib import Path
+from processes import LOAD_CORE, free_port, serve
+port = free_port()
+command = ["timeout", "60", sys.executable, "-m", "http.server", str(port)]
+with serve("server", command, port, LOAD_CORE, Path(sys.argv[1])):
+    try:
+        print("begun", flush=True)
+        time.sleep(600)
+    finally:
+        print("ending", flush=True)
+        time.sleep(0.3)
+        print("ended")
+""",
+}
+"""Programs that a signal ends, and that need a moment for it."""
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [(("chaos", "--seconds", "600", "--clients", "1"), 6), (("stores", "--rounds", "10000"), 1)],
+    ids=["chaos", "stores"],
+)
+def test_sigterm_ends_the_rig_and_its_programs(command: tuple[str, ...], count: int, tmp_path: Path) -> None:
+    require_redis()
+    if command[0] == "chaos" and NGINX is None:
+        pytest.skip("nginx is not installed (Debian: apt-get install nginx-light)")
+    require_cores()
+    log = tmp_path / "log"
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with log.open("wb") as output:
+        words = [sys.executable, str(BENCH / command[0]), *command[1:]]
+        rig = subprocess.Popen(words, env=environment, stdout=output, stderr=output)
+    started: set[int] = set()
+    try:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while len(started) < count:
+            assert rig.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+            started |= find_children(rig.pid)
+        rig.send_signal(signal.SIGTERM)
+        assert rig.wait(DEADLINE_SECONDS) == 128 + signal.SIGTERM, log.read_text()
+        wait_until_ended(started)
+    finally:
+        rig.kill()
+        rig.wait()
+        for session in started:
+            if find_members(session):
+                os.killpg(session, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("kind", SLOW_END)
+def test_a_second_signal_does_not_interrupt_the_end(kind: str, number: signal.Signals, tmp_path: Path) -> None:
+    """`timeout` sends two: one to the process and one to its group."""
+    require_cores()
+    command = [sys.executable, "-c", SLOW_END[kind], str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(BENCH)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in ("begun\n", "ending\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(number)
+        assert process.stdout.read() == "ended\n"
+    assert process.returncode == 128 + number
+
+
+def test_a_signal_ends_a_server_that_is_just_starting(tmp_path: Path) -> None:
+    require_cores()
+    command = [sys.executable, "-c", SLOW_START, str(tmp_path)]
+    rig = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(BENCH)})
+    started: set[int] = set()
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    # Without a pause: the signal must come before the server's program runs.
+    while not started and time.monotonic() < deadline:
+        started = find_children(rig.pid)
+    rig.send_signal(signal.SIGTERM)
+    assert rig.wait(DEADLINE_SECONDS) == 128 + signal.SIGTERM
+    assert started
+    wait_until_ended(started)
+
+
+def test_a_signal_that_is_ignored_ends_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert ending_signals() == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def require_cores() -> None:
+    if not {GATEWAY_CORE, LOAD_CORE} <= os.sched_getaffinity(0):
+        pytest.skip("the rig needs cores 0 and 1")
+
+
+def find_children(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def find_members(session: int) -> list[int]:
+    """Return the processes of the session, without those that have ended and wait for their parent to notice."""
+    members = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                state, _parent, _group, own = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(own) == session and state != "Z":
+                    members.append(int(entry.name))
+    return members
+
+
+def wait_until_ended(sessions: set[int]) -> None:
+    """A killed process is gone a moment later."""
+    deadline = time.monotonic() + 5
+    while left := [pid for session in sessions for pid in find_members(session)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
