@@ -76,15 +76,11 @@ class Program:
             self.process.send_signal(number)
 
     async def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        if self.process is not None:
-            await self.process.wait()
-
-    async def kill_group(self) -> None:
         """Kill it and the processes that it has started: without nginx's first process, its workers would go on."""
         if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            if not _is_id_reused(self.process):
+                with suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
             await self.process.wait()
 
     async def stop(self, seconds: float) -> int | None:
@@ -96,6 +92,14 @@ class Program:
         except TimeoutError:
             await self.kill()
             return None
+
+
+def _is_id_reused(process: asyncio.subprocess.Process) -> bool:
+    """Return whether another process has the id of this one, which has ended.
+
+    As long as the group of the ended process has members, the kernel gives its id to no other process.
+    """
+    return process.returncode is not None and Path(f"/proc/{process.pid}").exists()
 
 
 async def cancel_on_signals(work: Coroutine[Any, Any, T]) -> T:

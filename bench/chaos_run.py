@@ -5,6 +5,8 @@ import json
 import random
 import signal
 import time
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from chaos_checks import count_sockets, find_busy_gauges, find_crashes, get, resident_kb
 from chaos_client import Client
@@ -42,15 +44,13 @@ class ChaosRun:
     async def run(self) -> Results:
         rig = self._rig
         rig.write_config(gateway_config(rig, 0))
-        await asyncio.gather(*(program.start() for program in rig.programs if program is not rig.nginx))
+        await _run_together(program.start() for program in rig.programs if program is not rig.nginx)
         await rig.nginx.start()
         self._ends_at = time.monotonic() + self._seconds
         troubles = (self._trouble_models(), self._trouble_redis(), self._trouble_gateways(), self._trouble_config())
-        running = [asyncio.ensure_future(trouble) for trouble in (*troubles, self._watch_memory())]
         keys = list(rig.keys.values())
         clients = [Client(n, self._seed, rig.nginx.port, keys, self._results) for n in range(self._clients)]
-        await asyncio.gather(*(client.run(self._ends_at) for client in clients))
-        await asyncio.gather(*running)
+        await _run_together((*troubles, self._watch_memory(), *(client.run(self._ends_at) for client in clients)))
         await self._check_idle()
         await self._check_usage()
         await self._check_exits()
@@ -185,6 +185,18 @@ class ChaosRun:
         for gateway in self._rig.gateways:
             for line in find_crashes(gateway.log.read_text(errors="replace"), NOBODY):
                 self._results.violation("", f"{gateway.name} logs: {line}")
+
+
+async def _run_together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Await all of them. When one fails or the caller is cancelled, the others are cancelled, and have ended when this
+    raises: none of them starts a program after that."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _end(disturbance: Disturbance) -> None:

@@ -1,5 +1,6 @@
 """The programs that the rig of `bench/` starts: none is left when the rig ends."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -8,15 +9,28 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
-from processes import GATEWAY_CORE, LOAD_CORE, ending_signals
+from chaos_processes import Program, Rig, free_port
+from chaos_run import ChaosRun
+from processes import GATEWAY_CORE, LOAD_CORE, RigError, ending_signals
 
 from tests.redis_server import require_redis
 
+pytestmark = pytest.mark.anyio
 BENCH = Path(__file__).parent.parent.parent / "bench"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 DEADLINE_SECONDS = 60.0
+LEADER = """
+import os, socket, sys, time
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+if os.fork():
+    listener.accept()
+else:
+    time.sleep(60)
+"""
+"""A program that starts a worker, and ends at the first connection."""
 SLOW_START = """
 import sys
 from pathlib import Path
@@ -130,9 +144,70 @@ def test_a_signal_that_is_ignored_ends_nothing() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+async def test_kill_ends_the_workers_of_a_program_that_has_ended(tmp_path: Path) -> None:
+    port = free_port()
+    program = Program("leader", [sys.executable, "-c", LEADER, str(port)], tmp_path, port)
+    await program.start()
+    assert program.process is not None and await program.process.wait() == 0
+    assert len(find_members(program.pid)) == 1
+    await program.kill()
+    wait_until_ended({program.pid})
+
+
+async def test_kill_spares_another_process_that_has_got_the_id(tmp_path: Path) -> None:
+    other = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+    process = cast(asyncio.subprocess.Process, EndedProcess(other.pid))
+    await Program("ended", [], tmp_path, 0, process=process).kill()
+    other.terminate()
+    assert await other.wait() == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("last_start", [0, 1], ids=["at first", "again"])
+async def test_a_run_in_which_a_program_does_not_start_leaves_no_task(last_start: int, tmp_path: Path) -> None:
+    """A task that is left may start a program when the others have been killed."""
+    names = ("model-a", "model-b", "model-c", "redis", "gateway-1", "gateway-2", "nginx")
+    programs = [FakeProgram(name, [], tmp_path, 0) for name in names]
+    programs[4] = FakeProgram("gateway-1", [], tmp_path, 0, last_start=last_start)
+    keys = dict.fromkeys(("one", "two", "three", "limited"), "key")
+    rig = Rig(tmp_path, [*programs[:3]], programs[3], [*programs[4:6]], programs[6], keys)
+    before = asyncio.all_tasks()
+    with pytest.raises(RigError, match="gateway-1"):
+        await ChaosRun(rig, "seed", clients=0, seconds=4).run()
+    assert asyncio.all_tasks() == before
+
+
 def require_cores() -> None:
     if not {GATEWAY_CORE, LOAD_CORE} <= os.sched_getaffinity(0):
         pytest.skip("the rig needs cores 0 and 1")
+
+
+class EndedProcess:
+    """What is left of a process of asyncio's that was reaped."""
+
+    returncode = 0
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    async def wait(self) -> int:
+        return self.returncode
+
+
+class FakeProgram(Program):
+    """A program without a process, which can be started `last_start` times."""
+
+    def __init__(self, name: str, command: list[str], folder: Path, port: int, last_start: int = 1000) -> None:
+        super().__init__(name, command, folder, port)
+        self.last_start = last_start
+
+    async def start(self) -> None:
+        self.starts += 1
+        await asyncio.sleep(0.01 if self.name == "gateway-1" else 0.05)
+        if self.starts > self.last_start:
+            raise RigError(f"{self.name} does not start")
+
+    async def stop(self, seconds: float) -> int | None:
+        return 0
 
 
 def find_children(pid: int) -> set[int]:
