@@ -419,9 +419,13 @@ def test_a_server_is_tested_and_its_lines_are_written(
     take_picture(page, "connect")
 
 
+FOO = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+"""The SHA-256 of the key "foo"."""
+WITH_KEY = {"demo": True, "cache": {"url": "memory:"}, "keys": {"me": {"sha256": FOO}}}
+
+
 def test_a_key_is_asked_for_and_kept_for_the_tab_alone(open_page: OpenPage) -> None:
-    digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # of "foo"
-    with PageGateway({"demo": True, "cache": {"url": "memory:"}, "keys": {"me": {"sha256": digest}}}) as gateway:
+    with PageGateway(WITH_KEY) as gateway:
         page = open_page(gateway.url)
         field = page.get_by_label("API key")
         field.fill("wrong")
@@ -434,6 +438,31 @@ def test_a_key_is_asked_for_and_kept_for_the_tab_alone(open_page: OpenPage) -> N
         assert page.evaluate("[sessionStorage.length, Object.values(localStorage).includes('foo')]") == [1, False]
         page.get_by_role("link", name="Status").click()
         expect(page.get_by_role("alert")).to_contain_text("admin")
+
+
+def test_the_late_answer_for_an_earlier_key_is_ignored(open_page: OpenPage) -> None:
+    with PageGateway(WITH_KEY) as gateway:
+        page = open_page(gateway.url)
+        held: list[Any] = []
+
+        def hold_wrong_key(route: Any) -> None:
+            if route.request.headers.get("authorization") == "Bearer wrong":
+                held.append(route)
+            else:
+                route.continue_()
+
+        page.route("**/v1/models", hold_wrong_key)
+        field = page.get_by_label("API key")
+        for key in ("wrong", "foo"):
+            field.fill(key)
+            field.press("Enter")
+        expect(field).to_have_count(0)
+        with page.expect_response("**/v1/models") as answer:
+            held[0].continue_()
+        assert answer.value.status == 401
+        ask(page, "Hello")
+        expect(page.locator(".rows")).to_contain_text("complete")
+        expect(field).to_have_count(0)
 
 
 def test_it_is_in_chinese_dark_and_narrow(gateway: PageGateway, open_page: OpenPage) -> None:

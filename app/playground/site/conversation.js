@@ -72,15 +72,18 @@ export async function setKey(key) {
   await loadModels();
 }
 
+/** Load the models for the present key. The answer for an earlier key may come after this one's, and is ignored. */
 export async function loadModels() {
+  const { key } = get();
   try {
     const list = await sendJson("GET", "v1/models");
+    if (get().key !== key) return;
     const models = list.data.map((/** @type {{id: string}} */ row) => row.id);
     const { model } = get().options;
     store.set({ models, modelsError: null });
     setOptions({ model: models.includes(model) ? model : (models[0] ?? model) });
   } catch (error) {
-    store.set({ modelsError: asGatewayError(error) });
+    if (get().key === key) store.set({ modelsError: asGatewayError(error) });
   }
 }
 
