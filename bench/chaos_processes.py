@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from processes import ROOT, RigError, clean_environment, ending_signals
+from processes import ROOT, RigError, clean_environment, ending_signals, find_nginx
 
 START_SECONDS = 120.0
 DRAIN_SECONDS = 8.0
@@ -154,7 +154,7 @@ class Rig:
 
 def make_rig(folder: Path, seed: str) -> Rig:
     """Raises: RigError, if a program is not installed."""
-    nginx_path = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    nginx_path = find_nginx()
     redis_path = shutil.which("redis-server")
     if nginx_path is None or redis_path is None:
         raise RigError("nginx and redis-server are both needed (Debian: apt-get install nginx-light redis-server)")

@@ -73,7 +73,7 @@ def require_tools() -> None:
     missing = [tool for tool in ("gcc", "taskset") if not shutil.which(tool)]
     if missing:
         raise RigError(f"not found: {', '.join(missing)} (Debian: apt-get install gcc libc6-dev util-linux)")
-    if not _nginx():
+    if not find_nginx():
         _install_nginx()
 
 
@@ -123,7 +123,8 @@ def record(pid: int, output: Path, folder: Path, *options: str, wait_seconds: fl
         recorder.wait(60)
 
 
-def _nginx() -> str | None:
+def find_nginx() -> str | None:
+    """Return its path, also where the PATH of a user has no folder of the system's servers; None if it is missing."""
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
@@ -134,7 +135,7 @@ def _install_nginx() -> None:
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "nginx-light"]
         subprocess.run(install, env=environment, stdout=sys.stderr, check=False)
-    if not _nginx():
+    if not find_nginx():
         raise RigError("nginx is the floor that ratios are taken against: install it (apt-get install nginx-light)")
 
 
@@ -163,7 +164,7 @@ def mock(program: Path, folder: Path) -> Iterator[Server]:
 def nginx(upstream: Server, folder: Path) -> Iterator[Server]:
     port, conf = free_port(), folder / "nginx.conf"
     conf.write_text(NGINX_CONF.format(folder=folder, upstream=upstream.port, port=port))
-    command = [_nginx() or "nginx", "-c", str(conf), "-p", str(folder)]
+    command = [find_nginx() or "nginx", "-c", str(conf), "-p", str(folder)]
     with serve("nginx", command, port, GATEWAY_CORE, folder) as server:
         yield server
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +13,12 @@ from typing import cast
 import pytest
 from chaos_processes import Program, Rig, free_port
 from chaos_run import ChaosRun
-from processes import GATEWAY_CORE, LOAD_CORE, RigError, ending_signals
+from processes import GATEWAY_CORE, LOAD_CORE, RigError, ending_signals, find_nginx
 
 from tests.redis_server import require_redis
 
 pytestmark = pytest.mark.anyio
 BENCH = Path(__file__).parent.parent.parent / "bench"
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 DEADLINE_SECONDS = 60.0
 LEADER = """
 import os, socket, sys, time
@@ -79,7 +77,7 @@ with serve("server", command, port, LOAD_CORE, Path(sys.argv[1])):
 )
 def test_sigterm_ends_the_rig_and_its_programs(command: tuple[str, ...], count: int, tmp_path: Path) -> None:
     require_redis()
-    if command[0] == "chaos" and NGINX is None:
+    if command[0] == "chaos" and find_nginx() is None:
         pytest.skip("nginx is not installed (Debian: apt-get install nginx-light)")
     require_cores()
     log = tmp_path / "log"

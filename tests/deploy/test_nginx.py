@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,10 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from chaos_processes import nginx_conf
+from processes import find_nginx
 
 from tests.redis_server import free_port
 
-NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+NGINX = find_nginx()
 BODY = {"content-type": "application/json"}
 
 
