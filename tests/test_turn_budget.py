@@ -1,5 +1,6 @@
 """Work that can wait takes a bounded part of each turn of the event loop."""
 
+import pytest
 from app.turn_budget import MAX_TURN_SECONDS, TURN_SECONDS, TURN_SHARE, TurnBudget
 
 from tests.work_clock import WorkClock
@@ -16,34 +17,27 @@ def test_a_turn_ends_when_its_time_is_over() -> None:
     assert not budget.is_spent()
 
 
-def test_where_turns_are_long_the_work_gets_a_share_of_them() -> None:
+LONG = 0.04
+"""Of a turn, in seconds."""
+
+
+@pytest.mark.parametrize(
+    ("since", "had_work_left", "allowed"),
+    [
+        pytest.param(LONG, True, TURN_SHARE * LONG, id="a share of a long turn"),
+        pytest.param(10.0, True, MAX_TURN_SECONDS, id="no more after a long pause of the process"),
+        pytest.param(1.0, False, TURN_SECONDS, id="the time without work is no turn"),
+    ],
+)
+def test_how_long_the_work_of_a_later_turn_may_take(since: float, had_work_left: bool, allowed: float) -> None:
     clock = WorkClock()
     budget = TurnBudget(clock)
     budget.begin_turn()
-    clock.now += 0.04
+    if not had_work_left:
+        budget.end()
+    clock.now += since
     budget.begin_turn()
-    clock.now += 0.04 * TURN_SHARE * 0.99
+    clock.now += allowed * 0.99
     assert not budget.is_spent()
-    clock.now += 0.04 * TURN_SHARE * 0.02
-    assert budget.is_spent()
-
-
-def test_a_long_pause_of_the_process_does_not_make_a_long_turn() -> None:
-    clock = WorkClock()
-    budget = TurnBudget(clock)
-    budget.begin_turn()
-    clock.now += 10.0
-    budget.begin_turn()
-    clock.now += MAX_TURN_SECONDS * 1.01
-    assert budget.is_spent()
-
-
-def test_the_time_without_work_is_no_turn() -> None:
-    clock = WorkClock()
-    budget = TurnBudget(clock)
-    budget.begin_turn()
-    budget.end()
-    clock.now += 1.0
-    budget.begin_turn()
-    clock.now += TURN_SECONDS * 1.01
+    clock.now += allowed * 0.02
     assert budget.is_spent()

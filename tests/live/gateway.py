@@ -77,6 +77,15 @@ def settings(url: str, server: dict[str, Any], upstream: dict[str, Any]) -> Sett
     return Settings.model_validate(tree)
 
 
+def make_server(what: Settings, app: ParleyApp) -> ParleyServer:
+    """A server of the application that does not listen yet."""
+    ours = config(what.server, lambda: app)
+    ours.load()
+    server = ParleyServer(ours)
+    server.lifespan = ours.lifespan_class(ours)
+    return server
+
+
 @asynccontextmanager
 async def serving(
     upstream: ScriptedServer | str,
@@ -102,10 +111,7 @@ async def serving_with(
     transport = PushTransport()
     app = create_app(what, transport, make_cache=make_cache, grace_seconds=grace_seconds, retry_budget=retry_budget)
     listener = socket.create_server(("127.0.0.1", 0))
-    ours = config(what.server, lambda: app)
-    ours.load()
-    server = ParleyServer(ours)
-    server.lifespan = ours.lifespan_class(ours)
+    server = make_server(what, app)
     await server.listen([listener])
     running = asyncio.create_task(server.main_loop())
     gateway = Gateway(app, server, transport, listener.getsockname()[1], make_cache)

@@ -53,6 +53,10 @@ def checked(raw: bytes) -> list[Frame]:
     return events
 
 
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+"""A request that leaves its connection open."""
+
+
 class Caller:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.writer = reader, writer

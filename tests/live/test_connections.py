@@ -9,13 +9,12 @@ import pytest
 
 from tests.live.gateway import DONE, end, eventually, say, serving
 from tests.live.parley_command import process
-from tests.live.raw_client import calling, reply_of
+from tests.live.raw_client import HEALTH, calling, reply_of
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
-HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 async def test_connections_that_ask_nothing_take_no_place_from_others() -> None:

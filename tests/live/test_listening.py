@@ -6,34 +6,28 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 from app.main import create_app
-from app.server import CannotListen, ParleyServer, config
+from app.server import CannotListen, ParleyServer
 
-from tests.live.gateway import serving, settings
-from tests.live.raw_client import DEADLINE_SECONDS
+from tests.live.gateway import make_server, serving, settings
+from tests.live.raw_client import DEADLINE_SECONDS, HEALTH
 from tests.recording_socket import RecordingSocket
 from tests.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.anyio
 
-HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 CLIENTS = 8
 
 
-def make_server() -> ParleyServer:
-    gateway = settings("http://127.0.0.1:9", {}, {})
-    ours = config(gateway.server, lambda: create_app(gateway))
-    ours.load()
-    server = ParleyServer(ours)
-    server.lifespan = ours.lifespan_class(ours)
-    return server
+def new_server() -> ParleyServer:
+    what = settings("http://127.0.0.1:9", {}, {})
+    return make_server(what, create_app(what))
 
 
 async def test_a_connection_that_was_accepted_last_does_not_delay_the_shutdown() -> None:
-    server, listening = make_server(), RecordingSocket()
+    server, listening = new_server(), RecordingSocket()
     await server.listen([listening])
     with socket.create_connection(listening.getsockname()) as client:
         while not listening.accepted:
@@ -45,7 +39,7 @@ async def test_a_connection_that_was_accepted_last_does_not_delay_the_shutdown()
 
 
 async def test_a_server_that_cannot_listen_at_all_its_addresses_has_not_started() -> None:
-    server, free = make_server(), RecordingSocket()
+    server, free = new_server(), RecordingSocket()
     address = free.getsockname()
     with socket.socket() as ours, socket.socket() as other:
         for one in (ours, other):
@@ -64,7 +58,7 @@ async def test_a_server_that_cannot_listen_at_all_its_addresses_has_not_started(
 def no_further_files() -> Iterator[None]:
     """This process can open no file."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open(Path(os.devnull), os.O_RDONLY)
+    lowest = os.open(os.devnull, os.O_RDONLY)
     os.close(lowest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
     try:
