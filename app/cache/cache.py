@@ -219,13 +219,9 @@ class Cache:
         return call
 
     def _find_call(self, key: str) -> InFlightCall | None:
-        """Return the call in progress, or one that has ended with a reply that may be stored. One that has ended with
-        another reply is forgotten."""
+        """Return the call in progress, or one that has ended with a reply that may be stored."""
         call = self._calls.get(key)
-        if call is not None and call.ended and not self._is_cacheable(call):
-            del self._calls[key]
-            return None
-        return call
+        return None if call is not None and call.ended and not self._is_cacheable(call) else call
 
     def _is_cacheable(self, call: InFlightCall) -> bool:
         """Whether the reply of a call that has ended may be stored."""
