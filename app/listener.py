@@ -16,7 +16,7 @@ ACCEPTED_AT_ONCE = 32
 """The maximum number of connections that are accepted in one turn of the event loop. The others wait for the next turn,
 or for another worker."""
 RETRY_SECONDS = 0.1
-"""The pause after no connection could be accepted."""
+"""The pause after a connection could not be accepted and still waits."""
 _ENDED = frozenset(
     (
         errno.ECONNABORTED,

@@ -208,7 +208,7 @@ class ParleyServer(uvicorn.Server):
         for listener in self.servers:
             listener.close()
         for listener in self.servers:
-            await listener.wait_closed()  # uvicorn tells only the connections that are known to it that they are to end
+            await listener.wait_closed()  # then uvicorn knows all connections, and tells each of them to end
         await super().shutdown(sockets)
 
     def _get_context(self) -> AppContext | None:
