@@ -141,10 +141,10 @@ class ReplyResponse(ABC):
 
     def start(self, reply: Reply) -> None:
         """Take the events of this reply. The response closes the reply when it ends."""
-        self._reply = reply
         if self.finished:
             reply.close()
             return
+        self._reply = reply
         if self._writer.blocked:
             reply.pause()
         reply.start(add_reply_stage(self.format, self))
@@ -192,8 +192,7 @@ class ReplyResponse(ABC):
         if self.finished and not self._writer.blocked:
             return
         self.finished = self.disconnected = True
-        if self._reply is not None:
-            self._reply.close()
+        self._close_reply()
         self._writer.detach()
         self._resolve()
 
@@ -205,10 +204,15 @@ class ReplyResponse(ABC):
     def _finish(self) -> None:
         """End the response after its last bytes. It is done when the client can take them."""
         self.finished = True
-        if self._reply is not None:
-            self._reply.close()
+        self._close_reply()
         if not self._writer.blocked:
             self._resolve()
+
+    def _close_reply(self) -> None:
+        # The reply may hold this response, so both would wait for the garbage collector.
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.close()
 
     def _resolve(self) -> None:
         if not self.done.done():

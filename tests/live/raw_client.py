@@ -60,6 +60,8 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 class Caller:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.writer = reader, writer
+        self.more_headers = ""
+        """Lines that the head of each `ask` has besides, each with its CRLF."""
         self.status = 0
         self.headers: dict[str, str] = {}
 
@@ -79,7 +81,7 @@ class Caller:
 
     async def ask_as(self, request_id: str, body: dict[str, Any] | None = None, **more: Any) -> None:
         data = json.dumps({**ASK, **(body or {}), **more}).encode()
-        head = f"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\nx-request-id: {request_id}\r\n"
+        head = f"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\nx-request-id: {request_id}\r\n{self.more_headers}"
         await self.say(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
 
     async def head(self) -> int:

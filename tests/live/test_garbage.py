@@ -14,6 +14,8 @@ from tests.scripted_server import Reply, ScriptedServer
 pytestmark = pytest.mark.anyio
 
 SCRIPT = Reply([say("<think>Hm</think>Hel"), say("lo"), end(), DONE], chunked=True)
+NO_STORE = "cache-control: no-store\r\n"
+"""Such a reply is read from its call directly, not from a log of its events."""
 MANY = 10
 
 
@@ -28,8 +30,10 @@ def saved() -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("mode", ["whole", "delta", "snapshot"])
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("url", ["null:", "memory:"])
-async def test_no_reply_waits_for_the_garbage_collector(url: str, form: str, mode: str, saved: list[Any]) -> None:
+@pytest.mark.parametrize(("url", "headers"), [("null:", ""), ("memory:", ""), ("memory:", NO_STORE)])
+async def test_no_reply_waits_for_the_garbage_collector(
+    url: str, headers: str, form: str, mode: str, saved: list[Any]
+) -> None:
     asking: dict[str, Any] = {"model": "m", "reply_format": form, "stream": mode != "whole"}
     if mode != "whole":
         asking["stream_mode"] = mode
@@ -37,6 +41,7 @@ async def test_no_reply_waits_for_the_garbage_collector(url: str, form: str, mod
         plan = settings(upstream.url, {}, {})
         plan = plan.model_copy(update={"cache": plan.cache.model_copy(update={"url": url, "resume_seconds": 0})})
         async with serving_with(plan) as gateway, calling(gateway.address) as caller:
+            caller.more_headers = headers
             await caller.reply(**asking)  # what is made with the first request stays
             await eventually(gateway.quiet)
             gc.disable()
