@@ -61,9 +61,10 @@ KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 """When TCP starts to probe a silent peer, the time between probes, and how many of them may stay unanswered."""
 
 
-GC_THRESHOLD = 10_000
-"""How many new container objects start a garbage collection. A request makes a few hundred, and reference counting
-frees nearly all of them."""
+GC_THRESHOLD = 100_000
+"""How many new container objects start a garbage collection. Reference counting frees what a request leaves, so a
+collection finds next to nothing, but it visits the replies in progress, with an object or more for each chunk. It should
+not start each time that a few dozen of them have grown: that would be a pause of 10 to 20 ms."""
 
 
 class _AddressSettings(NamedTuple):
