@@ -272,17 +272,14 @@ def test_rows_that_cannot_be_written_are_given_up_and_reported(path: Path, caplo
 def test_a_filter_holds_every_key_and_few_others() -> None:
     keys = [f"{number:064x}".encode() for number in range(200_000)]
     known = KeyFilter()
-    for key in keys[:100_000]:
-        known.add(key)
+    known.update(keys[:100_000])
     was_full = known.full
     assert all(key in known for key in keys[:100_000])
     assert sum(key in known for key in keys[100_000:]) < 15_000
-    for key in keys[100_000:]:
-        known.add(key)
+    known.update(keys[100_000:])
     assert (was_full, known.full) == (False, True)
     larger = KeyFilter(known.count)
-    for key in keys:
-        larger.add(key)
+    larger.update(keys)
     assert not larger.full
 
 

@@ -7,7 +7,7 @@ MAX_AGE_SECONDS is not given.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from app.cache.stores import sqlite_schema
@@ -40,11 +40,14 @@ class KeyFilter:
         bit = hash(key) & self._mask
         return bool(self._bits[bit >> 3] & (1 << (bit & 7)))
 
-    def add(self, key: bytes) -> None:
-        if key not in self:
-            bit = hash(key) & self._mask
-            self._bits[bit >> 3] |= 1 << (bit & 7)
-            self.count += 1
+    def update(self, keys: Iterable[bytes]) -> None:
+        bits, mask = self._bits, self._mask
+        for key in keys:
+            bit = hash(key) & mask
+            flag = 1 << (bit & 7)
+            if not bits[bit >> 3] & flag:
+                bits[bit >> 3] |= flag
+                self.count += 1
 
     @property
     def full(self) -> bool:
@@ -95,12 +98,10 @@ class KnownKeys:
             self._check(now)
         return self._filter is None or now - self._checked_at > MAX_AGE_SECONDS or key in self._filter
 
-    def add(self, key: bytes) -> None:
-        """Add the key of a row that this process has committed: a reading that began before that lacks it."""
-        self._growing.add(key)
-
-    def on_commit(self) -> None:
-        """This process has changed the file. The new rows are read at once, so that no request has to wait for that."""
+    def on_commit(self, keys: Iterable[bytes] = ()) -> None:
+        """This process has changed the file, and has added rows with these keys: a reading that began before lacks
+        them. The new rows are read at once, so that no request has to wait for that."""
+        self._growing.update(keys)
         if self._reading:
             self._check_again = True
         else:
@@ -131,8 +132,7 @@ class KnownKeys:
             self._start_again()
             return
         self._position = found.position
-        for _, key in found.keys:
-            self._growing.add(key)
+        self._growing.update([key for _, key in found.keys])
         if self._filter is None:
             # Later, `_growing` also counts new rows, and any number of them may have been deleted.
             self._row_count = self._growing.count

@@ -13,7 +13,7 @@ import contextlib
 import functools
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from app.cache.stores import sqlite_schema
@@ -156,18 +156,17 @@ class SqliteStore:
             self._unwritten_bytes -= len(row.value)
             if self._unwritten.get(key) is row:
                 del self._unwritten[key]
-            self._known_keys.add(row.key)
         self._commits += 1
         if written is self._last_write:
             self._last_write = None
-        self._on_commit()
+        self._on_commit([row.key for row in rows.values()])
         error = None if written.cancelled() else written.exception()
         if error is not None:
             self._throttled_log.warn("a reply was not cached", error)
 
-    def _on_commit(self) -> None:
+    def _on_commit(self, keys: Iterable[bytes] = ()) -> None:
         if not self._closed:
-            self._known_keys.on_commit()
+            self._known_keys.on_commit(keys)
 
     async def delete(self, key: str) -> None:
         if not self._closed:
