@@ -24,9 +24,10 @@ class TurnBudget:
         self._began: float | None = None
         self._until = 0.0
 
-    def begin_turn(self) -> None:
+    def begin_turn(self, pressure: float = 1.0) -> None:
+        """`pressure`, from 0 to 1, is the part of TURN_SHARE that the work may take."""
         now = self._clock()
-        share = 0.0 if self._began is None else TURN_SHARE * (now - self._began)
+        share = 0.0 if self._began is None else TURN_SHARE * pressure * (now - self._began)
         self._began, self._until = now, now + min(max(TURN_SECONDS, share), MAX_TURN_SECONDS)
 
     def is_spent(self) -> bool:

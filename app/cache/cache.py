@@ -27,6 +27,7 @@ from app.cache.types import (
 )
 from app.chat.stream import BYPASS, Origin, Reply
 from app.errors import CacheMiss, UpstreamFailed
+from app.turn_queue import TurnQueue
 
 log = logging.getLogger("parley.cache")
 
@@ -41,6 +42,9 @@ class Cache:
         self._coordinator = coordinator
         self._calls: dict[str, InFlightCall] = {}
         self._running: set[InFlightCall] = set()
+        self._to_store: TurnQueue[tuple[CacheRequest, InFlightCall]] = TurnQueue(self._store_ended)
+        """Calls whose small replies are to be stored. They wait, because many streams may end at the same time, and
+        the readers get the last events first."""
         self._storing: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
         """How many requests got their reply from where, by cache label."""
@@ -53,7 +57,7 @@ class Cache:
     @property
     def storing(self) -> int:
         """The number of replies that are being stored."""
-        return len(self._storing)
+        return len(self._to_store) + len(self._storing)
 
     @property
     def in_memory(self) -> int:
@@ -239,13 +243,16 @@ class Cache:
             self._forget(request.key, call)
         elif call.size < LARGE_ENTRY and not call.followed:
             self._keep_newest(request.key, call)
-            # Later, because the readers get the last events first.
-            asyncio.get_running_loop().call_soon(self._store_nowait, request, call)
+            self._to_store.add((request, call))
         elif self._is_cacheable(call):
             self._keep_newest(request.key, call)
             self._start_storing(request, call, None)
         else:
             self._forget(request.key, call)
+
+    def _store_ended(self, ended: list[tuple[CacheRequest, InFlightCall]]) -> None:
+        for request, call in ended:
+            self._store_nowait(request, call)
 
     def _store_nowait(self, request: CacheRequest, call: InFlightCall) -> None:
         """Store a small reply without a task, if it may be stored. If the store cannot do that, start to store it."""
@@ -345,30 +352,25 @@ class Cache:
 
     async def purge(self, model: str | None = None) -> int:
         """Delete all replies, or those of one model, and return how many. Raises StoreError."""
-        await _let_replies_be_stored()
+        self._to_store.handle_all()
         for key in [key for key, call in self._calls.items() if call.ended]:
             del self._calls[key]
         return await self._store.purge(model)
 
     async def stats(self) -> StoreStats:
         """Count the stored replies. Raises StoreError."""
-        await _let_replies_be_stored()
+        self._to_store.handle_all()
         return await self._store.stats()
 
     async def aclose(self) -> None:
         for call in tuple(self._running):
             call.abort()
-        await _let_replies_be_stored()
+        self._to_store.handle_all()
         if self._storing:
             await asyncio.wait(self._storing, timeout=5)
         if self._coordinator is not None:
             await self._coordinator.aclose()
         await self._store.aclose()
-
-
-async def _let_replies_be_stored() -> None:
-    """Let the loop store the replies that have just ended."""
-    await asyncio.sleep(0)
 
 
 def _make_entry(call: InFlightCall) -> StoredEntry:
