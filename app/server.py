@@ -63,8 +63,8 @@ KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 
 GC_THRESHOLD = 100_000
 """How many new container objects start a garbage collection. Reference counting frees what a request leaves, so a
-collection finds next to nothing, but it visits the replies in progress, with an object or more for each chunk. It should
-not start each time that a few dozen of them have grown: that would be a pause of 10 to 20 ms."""
+collection finds next to nothing, but it visits the replies in progress, with an object or more for each chunk. With
+10,000, each time that a few dozen of them have grown there was a pause of 10 to 20 ms."""
 
 
 class _AddressSettings(NamedTuple):

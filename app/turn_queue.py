@@ -10,8 +10,8 @@ from app.turn_budget import TurnBudget
 T = TypeVar("T")
 
 MANY = 1000
-"""With so many items, they may take TURN_SHARE of a turn that is long; with fewer, less of it. So the end of some dozens
-of streams holds up no others, and a process that is busy with short requests still keeps pace."""
+"""With so many items, they may take TURN_SHARE of a turn that is long; with fewer, less of it. So some dozens of
+streams that end together hold up no others, and a process that is busy with short requests still keeps pace."""
 
 
 class TurnQueue(Generic[T]):
