@@ -20,7 +20,7 @@ import logging
 import time
 from collections import deque
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
@@ -614,6 +614,8 @@ class ClientConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_cycles()
         super().connection_lost(exc)
+        # It holds this connection, and both would wait for the garbage collector.
+        self.cycle = cast(Any, None)
 
     def _end_cycles(self) -> None:
         for cycle in self._cycles:

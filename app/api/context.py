@@ -293,6 +293,7 @@ async def _start_when_open(response: ReplyResponse, opening: PendingReply, lease
     except ParleyError as error:
         waiting = False
         response.fail(error)
+        _forget_tracebacks(error)
     except Exception as error:
         waiting = False
         response.on_crash(error)
@@ -305,6 +306,14 @@ async def _start_when_open(response: ReplyResponse, opening: PendingReply, lease
         response.start(reply)
     finally:
         response.done.remove_done_callback(cancel_wait)
+
+
+def _forget_tracebacks(error: BaseException | None) -> None:
+    """Let go of the frames in which an error was raised. They hold it too, so all would wait for the garbage
+    collector, for each request while a model server fails."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

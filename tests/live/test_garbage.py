@@ -1,13 +1,15 @@
 """What a request leaves behind goes at once: pauses for collecting garbage would be everybody's."""
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from app.formats import FORMATS
+from app.settings import Settings
 
-from tests.live.gateway import DONE, end, eventually, say, serving_with, settings
+from tests.live.gateway import DONE, Gateway, end, eventually, say, serving_with, settings
 from tests.live.raw_client import calling
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -28,6 +30,25 @@ def saved() -> Iterator[list[Any]]:
     gc.enable()
 
 
+def save_garbage() -> None:
+    """What was there before is not searched: it is more than all that comes after."""
+    gc.disable()
+    gc.freeze()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+
+
+def assert_no_garbage(saved: list[Any]) -> None:
+    """Of many requests, none may have left anything."""
+    gc.collect()
+    ours = [one for one in saved if type(one).__module__.partition(".")[0] == "app"]
+    assert len(ours) < MANY, {type(one).__qualname__ for one in ours}
+
+
+def caching(url: str, upstream: ScriptedServer) -> Settings:
+    plan = settings(upstream.url, {}, {})
+    return plan.model_copy(update={"cache": plan.cache.model_copy(update={"url": url, "resume_seconds": 0})})
+
+
 @pytest.mark.parametrize("mode", ["whole", "delta", "snapshot"])
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(("url", "headers"), [("null:", ""), ("memory:", ""), ("memory:", NO_STORE)])
@@ -38,18 +59,50 @@ async def test_no_reply_waits_for_the_garbage_collector(
     if mode != "whole":
         asking["stream_mode"] = mode
     async with ScriptedServer(SCRIPT) as upstream:
-        plan = settings(upstream.url, {}, {})
-        plan = plan.model_copy(update={"cache": plan.cache.model_copy(update={"url": url, "resume_seconds": 0})})
-        async with serving_with(plan) as gateway, calling(gateway.address) as caller:
+        async with serving_with(caching(url, upstream)) as gateway, calling(gateway.address) as caller:
             caller.more_headers = headers
             await caller.reply(**asking)  # what is made with the first request stays
             await eventually(gateway.quiet)
-            gc.disable()
-            gc.freeze()  # what was there before is not searched: it is more than all that comes after
-            gc.set_debug(gc.DEBUG_SAVEALL)
+            save_garbage()
             for number in range(MANY):
                 await caller.reply({"messages": [{"role": "user", "content": f"{number}"}]}, **asking)
             await eventually(gateway.quiet)
-            gc.collect()
-            ours = [one for one in saved if type(one).__module__.partition(".")[0] == "app"]
-            assert len(ours) < MANY, {type(one).__qualname__ for one in ours}
+            assert_no_garbage(saved)
+
+
+@pytest.mark.parametrize("headers", ["", NO_STORE], ids=["kept", "not kept"])
+@pytest.mark.parametrize(
+    ("reply", "stream", "leaves"),
+    [
+        pytest.param(Reply([say("a"), asyncio.Event()], chunked=True), True, True, id="the client leaves"),
+        pytest.param(Reply([say("a"), asyncio.Event()], chunked=True), False, True, id="the client leaves early"),
+        pytest.param(Reply([say("a")], chunked=True, abrupt=True), True, False, id="the reply is cut off"),
+        pytest.param(Reply([b"no"], status=500), False, False, id="the model server fails"),
+    ],
+)
+async def test_no_request_that_fails_waits_for_the_garbage_collector(
+    reply: Reply, stream: bool, leaves: bool, headers: str, saved: list[Any]
+) -> None:
+    async with ScriptedServer(reply) as upstream, serving_with(caching("memory:", upstream)) as gateway:
+        await ask_and_close(gateway, "first", stream=stream, leaves=leaves, headers=headers)
+        await eventually(gateway.quiet)
+        save_garbage()
+        for number in range(MANY):
+            await ask_and_close(gateway, f"{number}", stream=stream, leaves=leaves, headers=headers)
+        await eventually(gateway.quiet)
+        assert_no_garbage(saved)
+
+
+async def ask_and_close(gateway: Gateway, text: str, *, stream: bool, leaves: bool, headers: str) -> None:
+    """Ask on a connection of its own."""
+    async with calling(gateway.address) as caller:
+        caller.more_headers = headers
+        await caller.ask({"messages": [{"role": "user", "content": text}]}, stream=stream)
+        if not leaves:
+            await caller.head()
+            await caller.rest()
+        elif stream:
+            await caller.head()
+            await caller.write()
+        else:
+            await eventually(lambda: gateway.context.in_progress == 1)
