@@ -103,7 +103,7 @@ class InFlightCall:
         self._loop = asyncio.get_running_loop()
         self._created = self._loop.time()
         self._start: Callable[[InFlightCall], Awaitable[Reply]] | None = start
-        self._opening = self._loop.create_task(self._open())
+        self._opening: asyncio.Task[None] | None = self._loop.create_task(self._open())
 
     # Readers.
 
@@ -223,7 +223,10 @@ class InFlightCall:
             return
         self.aborted = True
         self._opened.set()
-        self._opening.cancel()
+        # The exception of a cancelled task holds this call, so both would wait for the garbage collector.
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.cancel()
         self._append([[Failed(CANCELLED)]])
 
     # Other processes.

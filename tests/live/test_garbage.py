@@ -76,6 +76,7 @@ async def test_no_reply_waits_for_the_garbage_collector(
     [
         pytest.param(Reply([say("a"), asyncio.Event()], chunked=True), True, True, id="the client leaves"),
         pytest.param(Reply([say("a"), asyncio.Event()], chunked=True), False, True, id="the client leaves early"),
+        pytest.param(Reply(hold=asyncio.Event()), False, True, id="the client leaves before the model answers"),
         pytest.param(Reply([say("a")], chunked=True, abrupt=True), True, False, id="the reply is cut off"),
         pytest.param(Reply([b"no"], status=500), False, False, id="the model server fails"),
     ],
@@ -84,17 +85,21 @@ async def test_no_request_that_fails_waits_for_the_garbage_collector(
     reply: Reply, stream: bool, leaves: bool, headers: str, saved: list[Any]
 ) -> None:
     async with ScriptedServer(reply) as upstream, serving_with(caching("memory:", upstream)) as gateway:
-        await ask_and_close(gateway, "first", stream=stream, leaves=leaves, headers=headers)
+        await ask_and_close(gateway, upstream, "first", stream=stream, leaves=leaves, headers=headers)
         await eventually(gateway.quiet)
         save_garbage()
         for number in range(MANY):
-            await ask_and_close(gateway, f"{number}", stream=stream, leaves=leaves, headers=headers)
+            await ask_and_close(gateway, upstream, f"{number}", stream=stream, leaves=leaves, headers=headers)
         await eventually(gateway.quiet)
         assert_no_garbage(saved)
 
 
-async def ask_and_close(gateway: Gateway, text: str, *, stream: bool, leaves: bool, headers: str) -> None:
-    """Ask on a connection of its own."""
+async def ask_and_close(
+    gateway: Gateway, upstream: ScriptedServer, text: str, *, stream: bool, leaves: bool, headers: str
+) -> None:
+    """Ask on a connection of its own. Who leaves does so as soon as the model server has the request, or, with
+    `stream`, has begun to answer."""
+    asked = len(upstream.requests)
     async with calling(gateway.address) as caller:
         caller.more_headers = headers
         await caller.ask({"messages": [{"role": "user", "content": text}]}, stream=stream)
@@ -105,4 +110,4 @@ async def ask_and_close(gateway: Gateway, text: str, *, stream: bool, leaves: bo
             await caller.head()
             await caller.write()
         else:
-            await eventually(lambda: gateway.context.in_progress == 1)
+            await upstream.request(asked + 1)
