@@ -164,8 +164,8 @@ class Exchange:
     def start(self, receiver: Receiver) -> None:
         stream = self._stream
         assert stream is not None
-        self._receiver = receiver
         if self._waiting is None:
+            self._receiver = receiver
             stream.start(self)
             return
         stream.redirect(receiver)
@@ -191,6 +191,7 @@ class Exchange:
             self._stream.tick(now)
 
     def close(self) -> None:
+        self._receiver = None
         if self._stream is not None:
             self._stream.close()
 
@@ -206,6 +207,8 @@ class Exchange:
             self._record_first_token(events)
             assert self._stream is not None
             self._stream.redirect(receiver)
+            # It holds this exchange, and both would wait for the garbage collector.
+            self._receiver = None
         receiver.on_events(events)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from app.formats import FORMATS
 from app.settings import Settings
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving_with, settings
-from tests.live.raw_client import calling
+from tests.live.raw_client import Caller, calling
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +69,27 @@ async def test_no_reply_waits_for_the_garbage_collector(
                 await caller.reply({"messages": [{"role": "user", "content": f"{number}"}]}, **asking)
             await eventually(gateway.quiet)
             assert_no_garbage(saved)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_response_of_openai_waits_for_the_garbage_collector(stream: bool, saved: list[Any]) -> None:
+    async with ScriptedServer(SCRIPT) as upstream, serving_with(caching("memory:", upstream)) as gateway:
+        async with calling(gateway.address) as caller:
+            await ask_for_response(caller, "first", stream)
+            await eventually(gateway.quiet)
+            save_garbage()
+            for number in range(MANY):
+                await ask_for_response(caller, f"{number}", stream)
+            await eventually(gateway.quiet)
+            assert_no_garbage(saved)
+
+
+async def ask_for_response(caller: Caller, text: str, stream: bool) -> None:
+    data = json.dumps({"model": "m", "input": text, "stream": stream}).encode()
+    head = f"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\n{NO_STORE}content-length: {len(data)}\r\n\r\n"
+    await caller.say(head.encode() + data)
+    assert await caller.head() == 200
+    await caller.rest()
 
 
 @pytest.mark.parametrize("headers", ["", NO_STORE], ids=["kept", "not kept"])
