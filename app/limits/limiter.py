@@ -7,14 +7,24 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from app.errors import QuotaExceeded, RateLimited
-from app.limits.stores import LimitStore, MemoryStore, StoreUnavailable, Taken, Window
+from app.limits.stores import LimitStore, MemoryStore, RuleWindows, StoreUnavailable, Taken
 from app.limits.values import UNITS_OF_MONEY, Kind, Limits, Rule, make_rules
-from app.limits.windows import Counted, fits, period_end, remaining, reset_seconds, wait_seconds
+from app.limits.windows import (
+    WINDOW_SECONDS,
+    Counted,
+    elapsed_part,
+    fits,
+    period_end,
+    remaining,
+    reset_seconds,
+    used,
+    wait_seconds,
+)
 from app.observe.request_record import RequestRecord
 from app.usage.pricing import read_cost
 
@@ -72,7 +82,7 @@ class LimitUse(Struct, frozen=True):
     used: float
 
 
-class _DescribedRules(Struct, frozen=True):
+class _DescribedRules(NamedTuple):
     """The rules that three headers of a response describe: those of requests, or those of tokens."""
 
     row: int | None
@@ -89,10 +99,8 @@ class _RuleSet(Struct, frozen=True):
     limits: Limits
     """Those of the caller; a reload of the configuration replaces them."""
     rules: tuple[Rule, ...]
-    windows: tuple[tuple[Rule, Window], ...]
-    """Each with its counter in memory."""
-    settled: tuple[tuple[Rule, Window], ...]
-    """Those that count more than the number of requests: the end of a request changes their counts."""
+    windows: RuleWindows
+    """Their counters in memory."""
     described: tuple[_DescribedRules, ...]
     tokens_limit: int | None
     """The lowest limit of tokens; None if there is none."""
@@ -158,7 +166,7 @@ class Limiter:
         else:
             lease = f"{self._lease_prefix}-{next(self._leases)}"
             store, taken = await self._take(self._store, rules, tokens, lease)
-        headers = _describe_limits(rule_set.described, taken.counts)
+        headers = _describe_limits(rule_set.described, taken)
         if not taken.admitted:
             raise _refuse(tokens, taken, headers)
         return Reservation(store, model, rule_set, lease, taken.minute, tokens, headers)
@@ -166,12 +174,10 @@ class Limiter:
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
         own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
         rules = (*self._global, *self._models.get(model, ()), *own)
-        windows = self._memory.find_windows(rules)
         return _RuleSet(
             caller.limits,
             rules,
-            windows,
-            tuple(row for row in windows if row[0].kind != "requests_per_minute"),
+            self._memory.find_windows(rules),
             (
                 *_make_described(rules, "requests_per_minute", _REQUESTS_HEADERS),
                 *_make_described(rules, "tokens_per_minute", _TOKENS_HEADERS),
@@ -209,13 +215,14 @@ class Limiter:
         if not rules:
             return []
         try:
-            counts = await (self._store or self._memory).read(rules)
+            read = await (self._store or self._memory).read(rules)
         except StoreUnavailable as error:
             self._on_unavailable(error)
-            counts = self._memory.read_now(rules)
+            read = self._memory.read_now(rules)
         else:
             self._on_answer()
-        return [_describe_use(rule, count) for rule, count in counts]
+        elapsed = elapsed_part(read.now)
+        return [_describe_use(rule, count, elapsed) for rule, count in read.counts]
 
     def settle(
         self, reservation: Reservation, tokens: int | None, cost: float | None, fallback_model: str | None = None
@@ -228,11 +235,12 @@ class Limiter:
         reservation.settled = True
         more = 0 if tokens is None else tokens - reservation.tokens
         parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
-        settled, lease, minute = reservation.rule_set.settled, reservation.lease, reservation.minute
+        lease, minute, rule_set = reservation.lease, reservation.minute, reservation.rule_set
         if reservation.store is None and fallback_model is None:
-            self._memory.give_back_to(settled, minute, more, parts)
+            self._memory.give_back_to(rule_set.windows, minute, more, parts)
             return
-        store, rules = reservation.store or self._memory, [rule for rule, _ in settled]
+        store = reservation.store or self._memory
+        rules = [rule for rule in rule_set.rules if rule.kind != "requests_per_minute"]
         if fallback_model is None or not parts:
             store.give_back(rules, lease, minute, more, parts)
             return
@@ -263,10 +271,9 @@ class Limiter:
             await self._store.aclose()
 
 
-def _describe_use(rule: Rule, count: Counted) -> LimitUse:
+def _describe_use(rule: Rule, count: Counted, elapsed: float) -> LimitUse:
     unit = UNITS_OF_MONEY if rule.is_spending else 1
-    used = count.previous * (1 - count.elapsed) + count.current
-    return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used / unit, 6))
+    return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used(count, elapsed) / unit, 6))
 
 
 def _used_tokens(record: RequestRecord) -> int | None:
@@ -289,21 +296,25 @@ def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes
         yield _DescribedRules(next(iter(limits)) if len(limits) == 1 else None, limits, names[1], names[2])
 
 
-def _describe_limits(groups: Sequence[_DescribedRules], counts: Sequence[tuple[Rule, Counted]]) -> Headers:
+def _describe_limits(groups: Sequence[_DescribedRules], taken: Taken) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
     headers: Headers = []
-    shown, reset = -1.0, b""
-    for group in groups:
-        row = group.row
+    counts, elapsed = taken.counts, elapsed_part(taken.now)
+    usual_reset = _format_duration(WINDOW_SECONDS * (2 - elapsed))
+    for row, limits, remaining_name, reset_name in groups:
         if row is None:
-            row = min(group.limits, key=lambda row: remaining(*counts[row]))
+            row = _find_tightest(limits, taken, elapsed)
         rule, count = counts[row]
-        seconds = reset_seconds(count)
-        if seconds != shown:
-            shown, reset = seconds, _format_duration(seconds)
-        left = b"%d" % remaining(rule, count)
-        headers += (group.limits[row], (group.remaining_name, left), (group.reset_name, reset))
+        reset = usual_reset if count.current else _format_duration(reset_seconds(count, elapsed))
+        left = rule.limit - count.current
+        if count.previous or left < 0:
+            left = remaining(rule, count, elapsed)
+        headers += (limits[row], (remaining_name, b"%d" % left), (reset_name, reset))
     return headers
+
+
+def _find_tightest(rows: Iterable[int], taken: Taken, elapsed: float) -> int:
+    return min(rows, key=lambda row: remaining(*taken.counts[row], elapsed))
 
 
 def _format_duration(seconds: float) -> bytes:
@@ -320,11 +331,12 @@ def _format_seconds(seconds: int) -> bytes:
 def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:
     """Return the error for the limit that the request must wait for longest."""
     headers = {name.decode(): value.decode() for name, value in lines}
+    elapsed = elapsed_part(taken.now)
     taking = ((rule, count, rule.amount_of(tokens)) for rule, count in taken.counts)
     refused = [
-        (wait_seconds(rule, count, amount, taken.now), rule, amount, remaining(rule, count))
+        (wait_seconds(rule, count, amount, taken.now), rule, amount, remaining(rule, count, elapsed))
         for rule, count, amount in taking
-        if not fits(rule, count, amount)
+        if not fits(rule, count, amount, elapsed)
     ]
     wait, rule, amount, left = max(refused, key=lambda row: float("inf") if row[0] is None else row[0])
     if rule.is_spending:

@@ -21,7 +21,7 @@ from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
 from app.cache.shared.scripts import Script
 from app.limits.stores import StoreUnavailable, Taken
 from app.limits.values import Kind, Rule
-from app.limits.windows import Count, Counted, period
+from app.limits.windows import Count, period
 
 PREFIX = "parley:{limits-1}:"
 LEASE_SECONDS = 30.0
@@ -163,9 +163,9 @@ class RedisStore:
             self._hold([PREFIX + rule.counter for rule in rules if rule.kind == "concurrent_streams"], lease)
         return taken
 
-    async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Counted]]:
+    async def read(self, rules: Sequence[Rule]) -> Taken:
         """Raises StoreUnavailable."""
-        return (await self._take(rules, [0] * len(rules), "")).counts
+        return await self._take(rules, [0] * len(rules), "")
 
     async def _take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
         keys = [PREFIX + rule.counter for rule in rules]
@@ -177,12 +177,11 @@ class RedisStore:
         except RedisUnavailable as error:
             raise StoreUnavailable(str(error)) from error
         admitted, now_ms, *numbers = map(int, answer)
-        minute, milliseconds = divmod(now_ms, 60_000)
         counts = [
-            (rule, Count(current, previous, milliseconds / 60_000))
+            (rule, Count(current, previous))
             for rule, current, previous in zip(rules, numbers[::2], numbers[1::2], strict=True)
         ]
-        return Taken(bool(admitted), counts, minute, now_ms / 1000)
+        return Taken(bool(admitted), counts, now_ms // 60_000, now_ms / 1000)
 
     @property
     def _lease_ms(self) -> int:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from app.limits.values import Kind, Rule
-from app.limits.windows import WINDOW_SECONDS, Count, Counted, fits, period
+from app.limits.windows import WINDOW_SECONDS, Count, Counted, elapsed_part, period, used
 
 
 class StoreUnavailable(Exception):
@@ -16,7 +15,7 @@ class StoreUnavailable(Exception):
 
 
 class Taken(Struct, frozen=True):
-    """The result of `take`."""
+    """The result of `take` and `read`."""
 
     admitted: bool
     counts: Sequence[tuple[Rule, Counted]]
@@ -32,8 +31,8 @@ class LimitStore(Protocol):
         """Count a request of so many tokens if it is within all its limits, else count nothing. `lease` identifies it
         among the replies in progress. Raises StoreUnavailable."""
 
-    async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Counted]]:
-        """Return each rule with what is counted for it. Raises StoreUnavailable."""
+    async def read(self, rules: Sequence[Rule]) -> Taken:
+        """Return what is counted for each rule, and count nothing. Raises StoreUnavailable."""
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         """Correct the counts at the end of a request: it is no longer in progress, it used `tokens` more than were
@@ -48,15 +47,13 @@ class Window:
     For spending, the minute is the number of the day or month; of replies in progress, only the current number counts.
     """
 
-    __slots__ = ("current", "elapsed", "minute", "previous")
+    __slots__ = ("current", "minute", "previous")
 
     def __init__(self) -> None:
         self.minute = self.current = self.previous = 0
-        self.elapsed = 0.0
-        """The part of this minute that was over when the counter was last read, from 0 to 1."""
 
     def move_to(self, minute: int) -> None:
-        """Go on to this minute. A clock that was set back changes nothing."""
+        """Go on to this minute."""
         if minute > self.minute:
             self.previous = self.current if minute == self.minute + 1 else 0
             self.minute, self.current = minute, 0
@@ -71,17 +68,44 @@ class Window:
             self.previous = max(0, self.previous + amount)
 
 
+class RuleWindows:
+    """The counters of the rules of a request, by what the request does to them."""
+
+    __slots__ = ("minute", "rows", "spending", "streams", "taken", "tokens")
+
+    def __init__(self, rows: Iterable[tuple[Rule, Window]]) -> None:
+        self.rows = tuple(rows)
+        self.minute = 0
+        """The one that all counters have reached."""
+        self.taken = tuple((window, rule.limit, rule.amount) for rule, window in self.rows if not rule.is_spending)
+        """The counters to which a request adds what it takes; see `Rule.amount`."""
+        self.spending = tuple(row for row in self.rows if row[0].is_spending)
+        self.tokens = tuple(window for rule, window in self.rows if rule.kind == "tokens_per_minute")
+        self.streams = tuple(window for rule, window in self.rows if rule.kind == "concurrent_streams")
+
+    def move_to(self, now: float) -> None:
+        """Go on to the present minute, day and month."""
+        self.minute = int(now // WINDOW_SECONDS)
+        for rule, window in self.rows:
+            if rule.is_window:
+                window.move_to(self.minute)
+            elif rule.is_spending:
+                window.move_to(period(rule.kind, now))
+
+
 class MemoryStore:
-    """Counts for one process. `now` is the time in seconds since 1970."""
+    """Counts for one process. `now` is the time in seconds since 1970. While it is before a time that was seen, because
+    the clock was set back, that time counts."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self._now = now
+        self._clock = now
+        self._latest = 0.0
         self._windows: dict[str, Window] = {}
         """By the names of the counters."""
 
-    def find_windows(self, rules: Iterable[Rule]) -> tuple[tuple[Rule, Window], ...]:
-        """Return the rules with their counters, for `take_from`. The counters remain the same."""
-        return tuple((rule, self._find_window(rule.counter)) for rule in rules)
+    def find_windows(self, rules: Iterable[Rule]) -> RuleWindows:
+        """Return the counters of the rules, for `take_from`. They remain the same."""
+        return RuleWindows((rule, self._find_window(rule.counter)) for rule in rules)
 
     def _find_window(self, counter: str) -> Window:
         window = self._windows.get(counter)
@@ -89,42 +113,47 @@ class MemoryStore:
             window = self._windows[counter] = Window()
         return window
 
+    def _now(self) -> float:
+        now = self._clock()
+        if now < self._latest:
+            return self._latest
+        self._latest = now
+        return now
+
     async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
         return self.take_now(rules, tokens)
 
     def take_now(self, rules: Iterable[Rule], tokens: int) -> Taken:
-        taken = self.take_from(self.find_windows(rules), tokens)
-        return replace(taken, counts=[(rule, _read_count(rule, window)) for rule, window in taken.counts])
+        return _copy_counts(self.take_from(self.find_windows(rules), tokens))
 
-    def take_from(self, windows: Sequence[tuple[Rule, Window]], tokens: int) -> Taken:
+    def take_from(self, windows: RuleWindows, tokens: int) -> Taken:
         """Do the same as `take_now`. The counters are those of the result, so it is of use only until the next
         request."""
         now = self._now()
         minute = int(now // WINDOW_SECONDS)
-        elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS
+        if minute != windows.minute:
+            windows.move_to(now)
         admitted = True
-        for rule, window in windows:
-            if rule.is_window and window.minute == minute:
-                window.elapsed = elapsed
-            elif rule.is_window or rule.is_spending:
-                _move_window(rule, window, now)
-            used = window.current = window.current + (tokens if rule.amount is None else rule.amount)
+        for window, limit, amount in windows.taken:
+            current = window.current = window.current + (amount or tokens)
             # Most requests are far from their limits, and need no exact comparison.
-            if used + window.previous >= rule.limit and not fits(rule, window, 0):
+            if current + window.previous > limit and used(window, elapsed_part(now)) > limit:
+                admitted = False
+        for rule, window in windows.spending:
+            if window.current >= rule.limit:
                 admitted = False
         if not admitted:
-            for rule, window in windows:
-                window.current -= rule.amount_of(tokens)
-        return Taken(admitted, windows, minute, now)
+            for window, _, amount in windows.taken:
+                window.current -= amount or tokens
+        return Taken(admitted, windows.rows, minute, now)
 
-    async def read(self, rules: Sequence[Rule]) -> Sequence[tuple[Rule, Count]]:
+    async def read(self, rules: Sequence[Rule]) -> Taken:
         return self.read_now(rules)
 
-    def read_now(self, rules: Iterable[Rule]) -> Sequence[tuple[Rule, Count]]:
+    def read_now(self, rules: Iterable[Rule]) -> Taken:
         windows, now = self.find_windows(rules), self._now()
-        for rule, window in windows:
-            _move_window(rule, window, now)
-        return [(rule, _read_count(rule, window)) for rule, window in windows]
+        windows.move_to(now)
+        return _copy_counts(Taken(True, windows.rows, windows.minute, now))
 
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
         """Set what was spent in this day or month, in parts of the currency, before anything was counted."""
@@ -134,34 +163,25 @@ class MemoryStore:
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         self.give_back_to(self.find_windows(rules), minute, tokens, cost)
 
-    def give_back_to(self, windows: Iterable[tuple[Rule, Window]], minute: int, tokens: int, cost: int) -> None:
+    def give_back_to(self, windows: RuleWindows, minute: int, tokens: int, cost: int) -> None:
         """Do the same as `give_back`, with the counters of the rules."""
-        now = self._now()
-        current_minute = int(now // WINDOW_SECONDS)
-        for rule, window in windows:
-            kind = rule.kind
-            if kind == "tokens_per_minute":
+        for window in windows.streams:
+            window.current -= 1
+        if tokens and windows.tokens:
+            current_minute = int(self._now() // WINDOW_SECONDS)
+            for window in windows.tokens:
                 window.move_to(current_minute)
                 window.correct(minute, tokens)
-            elif kind == "concurrent_streams":
-                window.current -= 1
-            elif cost and rule.is_spending:
-                window.move_to(period(kind, now))
+        if cost and windows.spending:
+            now = self._now()
+            for rule, window in windows.spending:
+                window.move_to(period(rule.kind, now))
                 window.current += cost
 
     async def aclose(self) -> None:
         """Close nothing."""
 
 
-def _move_window(rule: Rule, window: Window, now: float) -> None:
-    """Go on to the present minute, day or month."""
-    if rule.is_window:
-        minute = int(now // WINDOW_SECONDS)
-        window.move_to(minute)
-        window.elapsed = now % WINDOW_SECONDS / WINDOW_SECONDS if window.minute == minute else 0.0
-    elif rule.is_spending:
-        window.move_to(period(rule.kind, now))
-
-
-def _read_count(rule: Rule, window: Counted) -> Count:
-    return Count(window.current, window.previous, window.elapsed) if rule.is_window else Count(window.current)
+def _copy_counts(taken: Taken) -> Taken:
+    counts = [(rule, Count(count.current, count.previous)) for rule, count in taken.counts]
+    return Taken(taken.admitted, counts, taken.minute, taken.now)

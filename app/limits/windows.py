@@ -29,9 +29,6 @@ class Counted(Protocol):
     @property
     def previous(self) -> int: ...
 
-    @property
-    def elapsed(self) -> float: ...
-
 
 class Count(Struct, frozen=True):
     """What one counter holds at a moment."""
@@ -40,21 +37,28 @@ class Count(Struct, frozen=True):
     """Of this minute, day or month; or the number of replies in progress."""
     previous: int = 0
     """Of the minute before."""
-    elapsed: float = 0.0
-    """The part of this minute that is over, from 0 to 1."""
 
 
-def fits(rule: Rule, count: Counted, amount: int) -> bool:
+def elapsed_part(now: float) -> float:
+    """Return the part of the present minute that is over, from 0 to 1."""
+    return now % WINDOW_SECONDS / WINDOW_SECONDS
+
+
+def used(count: Counted, elapsed: float) -> float:
+    """Return what is used of a limit when this part of the minute is over."""
+    return count.previous * (1 - elapsed) + count.current
+
+
+def fits(rule: Rule, count: Counted, amount: int, elapsed: float) -> bool:
     """Whether a request that takes `amount` is within the limit. Money is spent when its amount is known, at the end
     of a request, so a request fits while anything is left."""
     if rule.is_spending:
         return count.current < rule.limit
-    return count.previous * (1 - count.elapsed) + count.current + amount <= rule.limit
+    return used(count, elapsed) + amount <= rule.limit
 
 
-def remaining(rule: Rule, count: Counted) -> int:
-    left = int(rule.limit - count.previous * (1 - count.elapsed) - count.current)
-    return left if left > 0 else 0
+def remaining(rule: Rule, count: Counted, elapsed: float) -> int:
+    return max(0, int(rule.limit - used(count, elapsed)))
 
 
 def wait_seconds(rule: Rule, count: Counted, amount: int, now: float) -> float | None:
@@ -65,16 +69,16 @@ def wait_seconds(rule: Rule, count: Counted, amount: int, now: float) -> float |
         case "spend_per_day" | "spend_per_month":
             return None if rule.limit == 0 else period_end(rule.kind, now) - now
         case _:
-            return _window_wait(rule.limit, count, amount)
+            return _window_wait(rule.limit, count, amount, elapsed_part(now))
 
 
-def _window_wait(limit: int, count: Counted, amount: int) -> float | None:
+def _window_wait(limit: int, count: Counted, amount: int, elapsed: float) -> float | None:
     if amount > limit:
         return None
     room = limit - amount
     if count.current <= room:  # enough of the previous minute leaves the window before this minute ends
-        return WINDOW_SECONDS * max(0.0, _share_over(room - count.current, count.previous) - count.elapsed)
-    return WINDOW_SECONDS * (1 - count.elapsed + _share_over(room, count.current))
+        return WINDOW_SECONDS * max(0.0, _share_over(room - count.current, count.previous) - elapsed)
+    return WINDOW_SECONDS * (1 - elapsed + _share_over(room, count.current))
 
 
 def _share_over(room: int, earlier: int) -> float:
@@ -82,11 +86,11 @@ def _share_over(room: int, earlier: int) -> float:
     return max(0.0, 1 - room / earlier) if earlier else 0.0
 
 
-def reset_seconds(count: Counted) -> float:
+def reset_seconds(count: Counted, elapsed: float) -> float:
     """Return after which time nothing that was used counts any more."""
     if count.current:
-        return WINDOW_SECONDS * (2 - count.elapsed)
-    return WINDOW_SECONDS * (1 - count.elapsed) if count.previous else 0.0
+        return WINDOW_SECONDS * (2 - elapsed)
+    return WINDOW_SECONDS * (1 - elapsed) if count.previous else 0.0
 
 
 def period(kind: Kind, now: float) -> int:

@@ -38,6 +38,18 @@ def test_of_several_keys_the_first_known_one_counts_in_the_order_of_the_headers(
     assert name(("api-key", "key-of-alice"), ("x-api-key", "key-of-bob")) == "bob"
 
 
+def test_of_a_header_that_is_there_twice_the_first_known_key_counts() -> None:
+    alice, bob = ("authorization", "Bearer key-of-alice"), ("authorization", "Bearer key-of-bob")
+    for headers, expected in [
+        ((alice, bob), "alice"),
+        ((bob, alice), "bob"),
+        ((("authorization", "Basic any"), bob), "bob"),
+        ((bob, ("authorization", "Basic any")), "bob"),
+        ((("x-api-key", "key-of-alice"), ("accept", "a"), ("accept", "b"), bob), "bob"),
+    ]:
+        assert name(*headers) == expected, headers
+
+
 def test_a_key_that_is_missing_unknown_or_of_another_scheme_is_refused_and_never_repeated() -> None:
     for headers, invalid in [
         ((), False),

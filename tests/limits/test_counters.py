@@ -57,24 +57,28 @@ def test_no_minute_admits_more_than_the_limit_and_no_60_seconds_twice_as_much(
 def test_a_request_fits_after_the_wait_that_was_said_and_not_before(
     limit: int, current: int, previous: int, elapsed: float, amount: int
 ) -> None:
-    one, count = rule("tokens_per_minute", limit), Count(current, previous, elapsed)
+    one, count = rule("tokens_per_minute", limit), Count(current, previous)
 
-    def later(seconds: float) -> Count:
+    def later(seconds: float) -> tuple[Count, float]:
         minutes, rest = divmod(elapsed + seconds / 60, 1)
         if minutes == 0:
-            return Count(current, previous, rest)
-        return Count(0, current, rest) if minutes == 1 else Count(0)
+            return Count(current, previous), rest
+        return (Count(0, current) if minutes == 1 else Count(0)), rest
 
-    if fits(one, count, amount):
+    def fits_later(seconds: float) -> bool:
+        then, part = later(seconds)
+        return fits(one, then, amount, part)
+
+    if fits(one, count, amount, elapsed):
         return
-    wait = wait_seconds(one, count, amount, START)
+    wait = wait_seconds(one, count, amount, START + 60 * elapsed)
     if amount > limit:
         assert wait is None
         return
     assert wait is not None and 0 <= wait <= 120
-    assert fits(one, later(wait + 1e-3), amount)
+    assert fits_later(wait + 1e-3)
     if wait > 0.1:
-        assert not fits(one, later(wait - 0.1), amount)
+        assert not fits_later(wait - 0.1)
 
 
 def test_a_steady_caller_gets_its_whole_limit() -> None:
@@ -95,7 +99,7 @@ def test_a_request_takes_all_its_limits_or_none() -> None:
     for _ in range(5):
         taken = store.take_now([wide, narrow], 0)
         assert not taken.admitted and [count.current for _, count in taken.counts] == [1, 1]
-    assert remaining(*store.take_now([wide], 0).counts[0]) == 8
+    assert remaining(*store.take_now([wide], 0).counts[0], 0.0) == 8
 
 
 def test_corrections_count_in_the_minute_of_the_reservation_and_surpluses_now() -> None:
@@ -103,7 +107,7 @@ def test_corrections_count_in_the_minute_of_the_reservation_and_surpluses_now() 
     one = rule("tokens_per_minute", 100)
 
     def used(store: MemoryStore) -> tuple[int, int]:
-        ((_, count),) = store.read_now([one])
+        ((_, count),) = store.read_now([one]).counts
         return count.current, count.previous
 
     for seconds, more, expected in [
@@ -161,6 +165,6 @@ def test_a_clock_that_is_set_back_admits_nothing_more() -> None:
 
 
 def test_the_reset_is_when_nothing_counts_any_more() -> None:
-    assert reset_seconds(Count(0)) == 0
-    assert reset_seconds(Count(1, 5, 0.5)) == 90
-    assert reset_seconds(Count(0, 5, 0.75)) == 15
+    assert reset_seconds(Count(0), 0.5) == 0
+    assert reset_seconds(Count(1, 5), 0.5) == 90
+    assert reset_seconds(Count(0, 5), 0.75) == 15
