@@ -24,6 +24,18 @@ class LineSplitter:
         """Whether nothing is known of the next line: neither a part of it nor a CR, which LF may complete, has come."""
         return not self.buffered_bytes and not self._after_cr and not self._start
 
+    @property
+    def has_rest(self) -> bool:
+        """Whether a part of a line has come, and not the BOM alone."""
+        return self.buffered_bytes > 0 and not self._start
+
+    def take_rest(self) -> bytes:
+        """Return the part of a line that has come, as if it had not."""
+        rest = b"".join(self._buffer)
+        self._buffer.clear()
+        self.buffered_bytes = 0
+        return rest
+
     def begins_without_bom(self, data: bytes) -> bool:
         """Whether the body does not begin with a BOM; `data` is its first bytes, which need not be fed then."""
         if data[:1] == _BOM[:1]:

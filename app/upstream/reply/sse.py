@@ -8,9 +8,9 @@ once, and so is an unfinished event at the end of a cleanly closed body, because
 `error:` field is an error (llama.cpp).
 
 There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
-`EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others. A byte
-is searched for by its number, and first and last bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and
-`data.endswith(...)` take much longer.
+`EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others, and an
+event that is cut off at the end of a read waits for its rest. A byte is searched for by its number, and first and last
+bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and `data.endswith(...)` take much longer.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,30 +99,41 @@ class EventReader(Generic[T]):
                 if value is not None:
                     self.saw_line = True
                     return [value]
-            if data[-2:] == b"\n\n" and _CR not in data:
+            end = len(data) if data[-2:] == b"\n\n" else data.rfind(b"\n\n") + 2
+            if end > 1 and _CR not in data:
                 self.saw_line = True
                 if data[:7] == b"data: {" and data.find(b"\n") == len(data) - 2:
                     try:
                         return [self._decode(data[6:-2])]
                     except ValueError:
                         pass
-                return self._feed_whole_events(data[:-2])
-        if self._is_new and data:
+                out: list[T | StreamDone | ErrorEvent | MalformedData] = []
+                self._feed_whole_events(data[: end - 2], out)
+                if end < len(data):
+                    self._feed_any(data[end:], out)
+                return out
+        elif self._is_new and data:
             self._is_new = False
             self._at_event_start = self._lines.begins_without_bom(data)
             return self.feed(data)
-        out: list[T | StreamDone | ErrorEvent | MalformedData] = []
+        elif self._lines.has_rest and not self._parts and not self._error_event and data.find(b"\n\n") >= 0:
+            self._at_event_start = True  # with the part of its first line that came before, the event is whole
+            return self.feed(self._lines.take_rest() + data)
+        out = []
+        self._feed_any(data, out)
+        return out
+
+    def _feed_any(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
+        """Take bytes that may be cut anywhere."""
         lines = self._lines.feed(data)
         if lines:
             self.saw_line = True
             self._feed_lines(lines, out)
         self._at_event_start = self._lines.at_line_start and not self._parts and not self._error_event
         self._check_size(out)
-        return out
 
-    def _feed_whole_events(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
+    def _feed_whole_events(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         """Take whole events without the blank line of the last one. All their lines end with LF."""
-        out: list[T | StreamDone | ErrorEvent | MalformedData] = []
         lines = data.split(b"\n")  # twice as fast as to split at two bytes
         frames = lines[::2] if len(lines) % 2 and not any(lines[1::2]) else data.split(b"\n\n")
         place = end_of_run = 0
@@ -136,7 +147,6 @@ class EventReader(Generic[T]):
                 end_of_run = place + size
             self._feed_whole_event(frames[place], out)
             place += 1
-        return out
 
     def _feed_whole_event(self, frame: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         if frame[:7] == b"data: {" and _LF not in frame:

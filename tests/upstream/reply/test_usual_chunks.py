@@ -1,5 +1,6 @@
 """The usual chunk, data line and usage are read in a straight way, with the result of the general one."""
 
+import itertools
 import json
 from typing import Any
 
@@ -165,18 +166,32 @@ strings = st.sampled_from(
 )
 
 
-@given(st.lists(st.tuples(heads, st.lists(strings, min_size=1, max_size=9)), max_size=6), st.booleans())
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """Cut bytes at these thousandths of their length."""
+    bounds = [0, *sorted(place * len(data) // 1000 for place in places), len(data)]
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
+@given(
+    st.lists(st.tuples(heads, st.lists(strings, min_size=1, max_size=9)), max_size=6),
+    st.none() | st.lists(st.integers(0, 1000), max_size=5),
+    st.sampled_from(["\n\n", "\n\n", "\n\n", "\n", "\n\n\n", "\r\n\r\n"]),
+)
 def test_the_bytes_around_a_text_are_remembered_without_a_difference(
-    runs: list[tuple[str, list[str]]], at_once: bool
+    runs: list[tuple[str, list[str]]], places: list[int] | None, end: str
 ) -> None:
     texts = [head % string for head, strings in runs for string in ['" a"'] * 7 + strings]
-    reads = [b"data: %b\n\n" % text.encode("utf-8", "surrogateescape") for text in texts]
+    events = [f"data: {text}{end}".encode("utf-8", "surrogateescape") for text in texts]
+    reads = events if places is None else cut(b"".join(events), places)
     decoder = chunk_decoder.ChunkDecoder()
     quick = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
     general = EventReader(chunk_decoder.decode)
     first, second = Assembler("chat-1"), Assembler("chat-1")
-    for read in [b"".join(reads)] if at_once else reads:
-        assert first.feed(quick.feed(read)) == second.feed(general.feed(read))
+    quick_events, general_events = [], []
+    for read in reads:
+        quick_events += first.feed(quick.feed(read))
+        general_events += second.feed(general.feed(read))
+        assert quick_events == general_events
         assert (first.started, first.ended, first.finishing) == (second.started, second.ended, second.finishing)
         assert first.check_progress() == second.check_progress()
     assert first.close() == second.close()
@@ -194,6 +209,25 @@ def test_the_texts_of_a_read_are_decoded_together_unless_one_is_malformed_or_has
         assert decoder.decode_run(changed, 0) == ([], 3), other
     halves = [frames[0].replace(b'"a"', text) for text in (b'"a', b'b","c"')]
     assert decoder.decode_run(halves, 0) == ([], 2)
+
+
+def test_the_events_of_a_read_that_is_cut_within_one_are_decoded_together() -> None:
+    """Else a busy gateway would read them line by line, just when it has no time for that."""
+    calls: list[bytes] = []
+
+    def decode(data: bytes) -> Chunk | ChunkText | None:
+        calls.append(data)
+        return decoder.decode(data)
+
+    decoder = chunk_decoder.ChunkDecoder()
+    reader = EventReader[Chunk | ChunkText | None](decode, decoder)
+    body = b"".join(b'data: {"choices":[{"delta":{"content":"%d"}}]}\n\n' % number for number in range(1000))
+    items: list[Any] = []
+    for at in range(0, len(body), 5000):
+        items += reader.feed(body[at : at + 5000])
+    texts = [item.text for item in items[chunk_decoder.MIN_WAIT :]]
+    assert texts == [str(number) for number in range(chunk_decoder.MIN_WAIT, 1000)]
+    assert len(calls) == chunk_decoder.MIN_WAIT
 
 
 def test_an_event_of_several_lines_is_not_remembered() -> None:
