@@ -6,6 +6,8 @@ Bytes that are damaged, or that another version wrote, are never decoded as a re
 import hashlib
 import threading
 from collections.abc import Iterable
+from itertools import chain, groupby
+from typing import cast
 
 import msgspec
 import zstandard
@@ -20,6 +22,7 @@ LARGE_ENTRY = 256 * 1024
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """The limit before compression. A larger reply is not written, and an entry that declares more is not unpacked."""
 
+_CONTENT_TYPES = {TextDelta, ReasoningDelta, MediaOutput}
 _CHECKSUM_BYTES = 16
 _HEAD_BYTES = 1 + _CHECKSUM_BYTES
 _LEVEL = -1
@@ -110,18 +113,19 @@ def is_cacheable(batches: Iterable[Batch], *, length: bool) -> bool:
 
     With `length`, a reply that ended at the token limit may be stored too.
     """
-    last: Event | None = None
-    has_content = False
-    calls: dict[int, list[str]] = {}
-    for batch in batches:
-        for last in batch.events:
-            if type(last) is ToolCallDelta:
-                calls.setdefault(last.index, []).append(last.arguments)
-            elif type(last) in (TextDelta, ReasoningDelta, MediaOutput):
-                has_content = True
+    events = list(chain.from_iterable([batch.events for batch in batches]))
+    last = events[-1] if events else None
     if type(last) is not Finish or not last.cacheable or not _ended_normally(last, length):
         return False
-    return (has_content or bool(calls)) and all(is_json("".join(fragments)) for fragments in calls.values())
+    kinds = set(map(type, events))
+    if ToolCallDelta not in kinds:
+        return not kinds.isdisjoint(_CONTENT_TYPES)
+    calls: dict[int, list[str]] = {}
+    for kind, run in groupby(events, type):
+        if kind is ToolCallDelta:
+            for event in cast(Iterable[ToolCallDelta], run):
+                calls.setdefault(event.index, []).append(event.arguments)
+    return all(is_json("".join(fragments)) for fragments in calls.values())
 
 
 def _ended_normally(finish: Finish, length: bool) -> bool:
