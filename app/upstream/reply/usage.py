@@ -1,5 +1,6 @@
 """Normalize the usage of a reply: the numbers that servers call by many names get those of OpenAI."""
 
+from collections.abc import Iterable
 from typing import Any
 
 _TOTALS: dict[str, tuple[str, ...]] = {
@@ -38,13 +39,22 @@ _PARTS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
 }
 """The fields in which servers send each number: OpenAI, DeepSeek, Moonshot, Anthropic, Mistral, Ollama, Gemini."""
+
+
+def _split_paths(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the name of the object around each number, empty if there is none, and the name of the number."""
+    return tuple((outer, inner) for outer, _, inner in (path.rpartition(".") for path in paths))
+
+
+_TOTAL_PATHS = {name: _split_paths(paths) for name, paths in _TOTALS.items()}
+_PART_PATHS = {name: _split_paths(paths) for name, paths in _PARTS.items()}
 _COST_TOTALS = ("total_cost", "usd")
 """Where a cost that is an object has its total: at Perplexity, and at Charm's relay."""
 _USD_PER_TICK = 1e-10
 """xAI's unit in `cost_in_usd_ticks`."""
-_PART_KEYS = frozenset(
-    ("cost", "cost_in_usd_ticks", *(path.partition(".")[0] for paths in _PARTS.values() for path in paths))
-)
+_PART_KEYS = {name: frozenset(path.partition(".")[0] for path in paths) for name, paths in _PARTS.items()}
+"""The fields of a usage in which each number, or the object around it, may be."""
+_RARE_KEYS = frozenset(("cost", "cost_in_usd_ticks")).union(*_PART_KEYS.values())
 
 
 def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -58,17 +68,18 @@ def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
     added: dict[str, Any] = {}
-    for name, paths in _TOTALS.items():
-        value = _find_first(usage, paths)
-        if value is not None and usage.get(name) is None:
+    for name, paths in _TOTAL_PATHS.items():
+        value = _find_first(usage, paths) if usage.get(name) is None else None
+        if value is not None:
             added[name] = value
     if "prompt_tokens" in added:
         added["prompt_tokens"] += _count_cached_input_tokens(usage)
-    both = [_find_number(usage | added, name) for name in ("prompt_tokens", "completion_tokens")]
-    if usage.get("total_tokens") is None and "total_tokens" not in added and None not in both and added:
-        added["total_tokens"] = sum(filter(None, both))
-    for (details, name), paths in _PARTS.items():
-        value = _find_first(usage, paths)
+    if usage.get("total_tokens") is None and "total_tokens" not in added and added:
+        both = [_read_number(usage | added, name) for name in ("prompt_tokens", "completion_tokens")]
+        if None not in both:
+            added["total_tokens"] = sum(filter(None, both))
+    for (details, name), paths in _PART_PATHS.items():
+        value = None if _PART_KEYS[details, name].isdisjoint(usage) else _find_first(usage, paths)
         if value is None:
             continue
         if usage.get(name) is None:
@@ -99,24 +110,29 @@ def _is_normal(usage: dict[str, Any]) -> bool:
     for name in _TOTALS:
         if type(usage.get(name)) is not int:
             return False
-    return _PART_KEYS.isdisjoint(usage) or all(usage[key] is None for key in usage.keys() & _PART_KEYS)
+    return _RARE_KEYS.isdisjoint(usage) or all(usage[key] is None for key in usage.keys() & _RARE_KEYS)
 
 
-def _find_first(usage: dict[str, Any], paths: tuple[str, ...]) -> int | None:
+def _find_first(usage: dict[str, Any], paths: Iterable[tuple[str, str]]) -> int | None:
     """Return the first number that is not zero, else zero: relays send zeros for numbers that they do not know."""
-    values = [value for value in (_find_number(usage, path) for path in paths) if value is not None]
-    return next((value for value in values if value), values[0] if values else None)
+    found: int | None = None
+    for outer, inner in paths:
+        holder = usage.get(outer) if outer else usage
+        value = _read_number(holder, inner) if isinstance(holder, dict) and inner in holder else None
+        if value:
+            return value
+        if value is not None:
+            found = value
+    return found
 
 
-def _find_number(usage: dict[str, Any], path: str) -> int | None:
-    outer, _, inner = path.rpartition(".")
-    holder = usage.get(outer) if outer else usage
-    value = holder.get(inner) if isinstance(holder, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _read_number(holder: dict[str, Any], name: str) -> int | None:
+    value = holder.get(name)
+    return value if type(value) is int and value >= 0 else None
 
 
 def _count_cached_input_tokens(usage: dict[str, Any]) -> int:
     """Anthropic's `input_tokens` does not include tokens read from its cache or written to it; count those."""
     if usage.get("input_tokens") is None:
         return 0
-    return sum(_find_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
+    return sum(_read_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
