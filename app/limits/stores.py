@@ -9,6 +9,9 @@ from msgspec import Struct
 from app.limits.values import Kind, Rule
 from app.limits.windows import WINDOW_SECONDS, Count, Counted, elapsed_part, period, used
 
+MAX_STEP_SECONDS = 120.0
+"""Clocks are set back by less than this while they are kept in step with others."""
+
 
 class StoreUnavailable(Exception):
     """A store cannot be reached."""
@@ -53,8 +56,8 @@ class Window:
         self.minute = self.current = self.previous = 0
 
     def move_to(self, minute: int) -> None:
-        """Go on to this minute."""
-        if minute > self.minute:
+        """Go on to this minute, or back to an earlier one, of which nothing is known any more."""
+        if minute != self.minute:
             self.previous = self.current if minute == self.minute + 1 else 0
             self.minute, self.current = minute, 0
 
@@ -90,12 +93,16 @@ class RuleWindows:
             if rule.is_window:
                 window.move_to(self.minute)
             elif rule.is_spending:
-                window.move_to(period(rule.kind, now))
+                _go_on_spending(rule, window, now)
 
 
 class MemoryStore:
-    """Counts for one process. `now` is the time in seconds since 1970. While it is before a time that was seen, because
-    the clock was set back, that time counts."""
+    """Counts for one process. `now` is the time in seconds since 1970.
+
+    If the clock is set back a little, the latest time goes on to count. If it is set back by more than
+    MAX_STEP_SECONDS, the time before was wrong: minutes are counted anew, and spending counts for the day and month
+    that had begun.
+    """
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._clock = now
@@ -115,7 +122,7 @@ class MemoryStore:
 
     def _now(self) -> float:
         now = self._clock()
-        if now < self._latest:
+        if self._latest - MAX_STEP_SECONDS < now < self._latest:
             return self._latest
         self._latest = now
         return now
@@ -175,11 +182,17 @@ class MemoryStore:
         if cost and windows.spending:
             now = self._now()
             for rule, window in windows.spending:
-                window.move_to(period(rule.kind, now))
+                _go_on_spending(rule, window, now)
                 window.current += cost
 
     async def aclose(self) -> None:
         """Close nothing."""
+
+
+def _go_on_spending(rule: Rule, window: Window, now: float) -> None:
+    number = period(rule.kind, now)
+    if number > window.minute:
+        window.move_to(number)
 
 
 def _copy_counts(taken: Taken) -> Taken:

@@ -156,12 +156,39 @@ def test_spending_ends_with_the_day_or_month_in_utc() -> None:
         assert store.take_now([one], 0).admitted
 
 
-def test_a_clock_that_is_set_back_admits_nothing_more() -> None:
+def test_a_clock_that_is_set_back_a_little_admits_nothing_more() -> None:
     clock = Clock()
     store, one = MemoryStore(clock), rule("requests_per_minute", 1)
     assert store.take_now([one], 1).admitted
-    clock.time -= 3600
-    assert not store.take_now([one], 1).admitted
+    for _ in range(9):
+        clock.time -= 10
+        assert not store.take_now([one], 1).admitted
+    clock.time = START + 120
+    assert store.take_now([one], 1).admitted
+
+
+def test_a_clock_that_was_hours_ahead_refuses_nobody_for_hours() -> None:
+    clock = Clock()
+    store, spending = MemoryStore(clock), rule("spend_per_day", 10)
+    limited = [rule("requests_per_minute", 1), rule("tokens_per_minute", 9), rule("concurrent_streams", 2), spending]
+    taken = store.take_now(limited, 9)
+    clock.time -= 7200
+    assert store.take_now(limited, 9).admitted
+    store.give_back(limited, "", taken.minute, -5, 10)
+    assert [count.current for _, count in store.read_now(limited).counts] == [1, 9, 1, 10]
+    assert not store.take_now([spending], 0).admitted
+    clock.time += 59
+    assert not store.take_now(limited, 1).admitted
+
+
+def test_what_was_spent_counts_until_the_day_that_had_begun_ends() -> None:
+    clock = Clock()
+    store, one = MemoryStore(clock), rule("spend_per_day", 10)
+    clock.time = datetime(2027, 1, 2, 1, tzinfo=UTC).timestamp()
+    store.give_back([one], "", 0, 0, 10)
+    for hours, admitted in [(-2, False), (20, False), (24, True)]:
+        clock.time = datetime(2027, 1, 2, 1, tzinfo=UTC).timestamp() + 3600 * hours
+        assert store.take_now([one], 0).admitted == admitted, hours
 
 
 def test_the_reset_is_when_nothing_counts_any_more() -> None:
