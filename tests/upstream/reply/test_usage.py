@@ -63,6 +63,11 @@ def test_the_totals_have_openais_names(own: dict[str, Any], want: tuple[int, int
     assert own.items() <= found.items()
 
 
+def test_a_total_of_which_a_part_is_unknown_is_not_made_up() -> None:
+    assert normalize_usage({"input_tokens": 5}) == {"input_tokens": 5, "prompt_tokens": 5}
+    assert normalize_usage({"eval_count": 5}) == {"eval_count": 5, "completion_tokens": 5}
+
+
 def test_what_is_unknown_stays_unknown() -> None:
     assert normalize_usage(None) is None
     assert normalize_usage(BASE) == BASE
