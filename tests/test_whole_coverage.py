@@ -120,6 +120,9 @@ def test_the_run_fails_where_too_little_ran(
     assert session.exitstatus is after
 
 
-def test_the_share_is_printed_and_what_it_should_be() -> None:
+def test_the_share_is_printed_and_what_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_coverage, "can_run_all", lambda: True)
     assert describe(0.979) == "coverage: 97.90% of the lines and branches of app/"
     assert describe(0.9499).startswith("coverage: 94.99%") and "95%" in describe(0.9499)
+    monkeypatch.setattr(whole_coverage, "can_run_all", lambda: False)
+    assert "skipped" in describe(0.9499) and "must" not in describe(0.9499)
